@@ -13,11 +13,12 @@ TESTS ?= tests
 JOBS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
-DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py \
+DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py conformance/test_hanging_database.py \
   conformance/test_kill.py conformance/test_restart.py environments/curation environments/database \
   environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks environments/transfer \
   episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
-  episodes/runs episodes/search episodes/test_admin.py episodes/transfer orsweb/pages/test_pages.py \
+  episodes/runs episodes/search episodes/test_admin.py episodes/transfer hostile/test_faults.py \
+  orsweb/pages/test_pages.py \
   orsweb/server/test_database_lock.py environments/test_admin.py test_migrations.py)
 comma := ,
 space := $() $()
@@ -25,7 +26,8 @@ space := $() $()
 # Installs in a third of the time that pip takes. Where there is no wheel of it, or it finds no index, pip installs.
 UV := uv==0.13.9
 
-.PHONY: venv serve runserver migrate test test-sqlite test-postgresql test-trainers lint check lock bench bench-dashboard clean
+.PHONY: venv extras serve runserver migrate test test-sqlite test-postgresql test-trainers lint check audit hostile soak lock bench \
+  bench-dashboard clean
 
 venv: .venv/dev
 
@@ -45,6 +47,13 @@ $(BIN)/python:
 .venv/dev: requirements.lock .venv/serve
 	$(call install,requirements.lock,--compile-bytecode)
 	touch $@
+
+# Parts that not every server needs: make extras EXTRAS="otel sso". pip, which takes no hashes from constraints, installs all.
+EXTRAS ?= otel sso
+
+extras: .venv/serve
+	$(BIN)/python .ci/extras.py $(EXTRAS) > .venv/extras.txt
+	$(BIN)/uv pip install --quiet --python $(BIN)/python --require-hashes --constraint requirements.lock --requirement .venv/extras.txt || $(call install,requirements.lock)
 
 DEVELOPMENT := \# --- development ---
 define install
@@ -107,8 +116,32 @@ lint: venv
 	$(BIN)/mypy
 	$(BIN)/python manage.py check
 	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BANDIT) orsweb environments episodes manage.py --exclude $(subst $(space),$(comma),$(AT_RANDOM)) 2> /dev/null
+	$(BANDIT) $(AT_RANDOM) --skip B311 2> /dev/null
+
+# What makes tasks, inputs and players at random, which nobody has to be unable to guess. Elsewhere bandit asks why.
+AT_RANDOM := environments/builtin environments/checking orsweb/demo
+# It prints findings to stdout. To stderr it complains that other rules agree with lines that have a `nosec`.
+BANDIT := $(BIN)/bandit --quiet --configfile pyproject.toml --recursive
 
 check: lint test
+
+# Compares requirements.lock with the published advisories; needs the network.
+audit: | $(BIN)/python
+	test -x $(BIN)/uv || $(BIN)/python -m pip install --disable-pip-version-check --quiet $(UV)
+	$(BIN)/python .ci/audit.py
+
+# The long forms of what `make test` runs in short: half an hour on a machine that does nothing else.
+HOSTILE := tests/hostile --ignore tests/hostile/test_soak.py tests/conformance/test_kill.py \
+  tests/environments/protocol/test_sse.py tests/environments/runtime/test_secret_forms.py --durations 0
+
+hostile: venv
+	HOSTILE=long HYPOTHESIS_EXAMPLES=500 $(BIN)/python -m pytest $(HOSTILE)
+	HOSTILE=long ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest tests/hostile/test_faults.py tests/conformance/test_kill.py
+
+# 200 agents for 20 minutes, and then environments of 300 MB.
+soak: venv
+	HOSTILE=long $(BIN)/python -m pytest tests/hostile/test_soak.py
 
 bench: venv
 	$(BIN)/python -m benchmarks

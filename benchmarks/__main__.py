@@ -1,7 +1,7 @@
 """`python -m benchmarks [scenario …]`: measures the named scenarios, or all of them, which takes about five minutes.
 
-`python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead and have their own options
-(`dashboard.py`, `task_list.py`).
+`python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead, `python -m benchmarks
+sizing` what a server needs. They have their own options (`dashboard.py`, `task_list.py`, `sizing.py`).
 """
 
 from __future__ import annotations
@@ -9,14 +9,19 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 
-from benchmarks import dashboard, task_list
+from benchmarks import dashboard, sizing, task_list
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
 from benchmarks.servers import Subject, Workshop
 
-_PAGES = {"dashboard": dashboard.main, "task_list": task_list.main}
+_PAGES: Mapping[str, Callable[[list[str]], int]] = {
+    "dashboard": dashboard.main,
+    "task_list": task_list.main,
+    "sizing": sizing.main,
+}
 _NAMES = ", ".join(scenario.name for scenario in SCENARIOS)
 
 

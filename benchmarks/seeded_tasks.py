@@ -112,7 +112,7 @@ def _tags(count: int) -> Iterator[tuple[int, str]]:
 
 
 def _statistics(count: int, environment: int) -> Iterator[tuple[Any, ...]]:
-    from environments.scoring.buckets import Thresholds, bucket_of
+    from environments.scoring.task_buckets import Thresholds, bucket_of
 
     for n in range(count):
         attempts, successes = _attempts(n, count)
@@ -137,7 +137,7 @@ def _attempts(n: int, count: int) -> tuple[int, int]:
 def _split(environment: int, name: str, places: Iterable[tuple[int, int]], count: int) -> None:
     """Create a split; `places` are pairs of a position and the number of a task."""
     from environments.models import Split, SplitEntry
-    from environments.tasks.split_positions import renew
+    from environments.tasks.split_indexes import renew
 
     split = Split.objects.create(environment_id=environment, name=name, type="train", version=1, is_curated=True)
     hides = name not in ("train", "tail")

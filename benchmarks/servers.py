@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -56,6 +56,26 @@ class Workshop:
         try:
             _wait_until_healthy(server, port, log)
             yield port, {"server": server.pid, **processes}
+        finally:
+            _stop(server)
+
+    @contextmanager
+    def serving(self, environments: Sequence[str]) -> Iterator[tuple[int, Path]]:
+        """Serve `environments`, or the bundled ones without any; yields the port and the data directory."""
+        self._starts += 1
+        port, log, directory = free_port(), self._directory / f"{self._starts}.log", self.data_directory()
+        command = [sys.executable, "manage.py", "serve", *environments, "--port", str(port)]
+        with log.open("wb") as output:
+            server = subprocess.Popen(
+                command,
+                cwd=ROOT,
+                env={**_bare_environment(), "ORSWEB_DATA_DIR": str(directory)},
+                stdout=output,
+                stderr=output,
+            )
+        try:
+            _wait_until_healthy(server, port, log)
+            yield port, directory
         finally:
             _stop(server)
 

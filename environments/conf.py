@@ -6,14 +6,16 @@ Faces (protocol, admin) and `environments/service.py` also read some settings di
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Mapping, Sequence
+from ipaddress import ip_address, ip_network
+from pathlib import Path
 from typing import cast
 
 from django.conf import settings
 
 from environments.runtime.limits import Limits, ReturnErrors
-from environments.scoring.buckets import Thresholds
+from environments.runtime.quotas import Quotas
+from environments.scoring.task_buckets import Thresholds
 
 
 def limits() -> Limits:
@@ -25,9 +27,23 @@ def limits() -> Limits:
         setup_wait_seconds=settings.ORSWEB_SETUP_WAIT,
         tool_timeout_seconds=settings.ORSWEB_TOOL_TIMEOUT,
         remote_silence_seconds=settings.ORSWEB_REMOTE_SILENCE,
+        quota_wait_seconds=settings.ORSWEB_QUOTA_WAIT,
+        quota_call_wait_seconds=settings.ORSWEB_QUOTA_CALL_WAIT,
         max_sessions=settings.ORSWEB_MAX_SESSIONS,
         max_result_bytes=settings.ORSWEB_MAX_RESULT_BYTES,
         return_errors=cast(ReturnErrors, settings.ORSWEB_RETURN_ERRORS),  # checked by env_choice
+    )
+
+
+def quotas() -> Quotas:
+    """Return the quotas of every key that has none of its own, and of clients without a key."""
+    return Quotas(
+        requests=settings.ORSWEB_QUOTA_REQUESTS,
+        sessions=settings.ORSWEB_QUOTA_SESSIONS,
+        calls=settings.ORSWEB_QUOTA_CALLS,
+        steps=settings.ORSWEB_QUOTA_STEPS,
+        seconds=settings.ORSWEB_QUOTA_SECONDS,
+        bytes=settings.ORSWEB_QUOTA_BYTES,
     )
 
 
@@ -38,6 +54,16 @@ def thresholds() -> Thresholds:
         saturated=settings.ORSWEB_BUCKET_SATURATED,
         attempts=settings.ORSWEB_BUCKET_ATTEMPTS,
     )
+
+
+def retention_days() -> int | None:
+    """Return the days after which episodes are removed that have no retention period of their own; None: never."""
+    return int(settings.ORSWEB_RETENTION_DAYS) or None
+
+
+def security_log_days() -> int:
+    """Return the days for which entries of the security log are kept; 0: for ever."""
+    return int(settings.ORSWEB_SECURITY_LOG_DAYS)
 
 
 def version() -> str:
@@ -60,9 +86,21 @@ def allowed_hosts() -> list[str]:
     return list(settings.ALLOWED_HOSTS)
 
 
+def process_directory() -> Path:
+    """Return the directory in which the process that serves the database notes what it runs, for its successor."""
+    database = settings.DATABASES["default"]
+    name = "|".join(str(database.get(part, "")) for part in ("HOST", "PORT", "NAME"))
+    return Path(settings.DATA_DIR) / f"process-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
 def specifications() -> list[str]:
     """Return `module:Class` or a URL for every environment; the bundled ones when the operator named none."""
     return list(settings.ORSWEB_ENVIRONMENTS or settings.ORSWEB_BUNDLED_ENVIRONMENTS)
+
+
+def new_environments_are_private() -> bool:
+    """Return whether an environment is private when it is hosted for the first time."""
+    return bool(settings.ORSWEB_NEW_ENVIRONMENTS_PRIVATE)
 
 
 def remote_keys() -> Mapping[str, str]:
@@ -71,18 +109,38 @@ def remote_keys() -> Mapping[str, str]:
 
 
 def has_keys() -> bool:
-    """Return whether API keys are configured. Without any, everyone who reaches this server acts as its operator."""
-    return bool(settings.ORSWEB_API_KEYS)
+    """Return whether requests need an API key and pages a login; else everyone who reaches this server operates it."""
+    return bool(settings.ORSWEB_API_KEYS or settings.ORSWEB_REQUIRE_KEYS)
 
 
-@cache
-def key_labels() -> Mapping[bytes, str]:
-    """Return the label of each API key by the key's SHA-256; empty when no key is needed."""
-    return {hash_key(key): label for label, key in settings.ORSWEB_API_KEYS.items()}
+def settings_keys() -> Mapping[str, str]:
+    """Return the keys of ORSWEB_API_KEYS by label."""
+    return dict(settings.ORSWEB_API_KEYS)
 
 
-def hash_key(key: str) -> bytes:
-    return hashlib.sha256(key.encode("utf-8", "replace")).digest()
+def max_wrong_keys() -> int:
+    """Return how many unknown keys an address may send in a minute."""
+    return int(settings.ORSWEB_KEY_ATTEMPTS)
+
+
+def address_of(client: str, forwarded: str) -> str:
+    """Return the address of the sender of a request that came from `client` with this `X-Forwarded-For`.
+
+    The header counts only if a trusted proxy sent it; of its addresses, the last one that is no trusted proxy's.
+    """
+    proxies = settings.FORWARDED_ALLOW_IPS
+    for address in (part.strip() for part in reversed(forwarded.split(","))):
+        if not (address and _is_among(client, proxies)):
+            break
+        client = address
+    return client
+
+
+def _is_among(address: str, networks: Sequence[str]) -> bool:
+    try:
+        return any(one == "*" or ip_address(address) in ip_network(one) for one in networks)
+    except ValueError:
+        return False
 
 
 OPERATOR = "local operator"

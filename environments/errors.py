@@ -7,6 +7,7 @@ carries the refused value and the allowed ones, never a secret and never a task'
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable
 
 MAX_QUOTED_CHARACTERS = 200
@@ -23,6 +24,24 @@ class Unhostable(OrsError):
 
 class ToolError(OrsError):
     """Raised by an author's tool for a failure the agent may recover from: answered with `"ok": false` and its text."""
+
+
+# --- keys ------------------------------------------------------------------------------------------------------------
+
+
+class KeyRefused(OrsError):
+    """A request has no API key, or one that is not in force.
+
+    `wait_seconds`: when its sender may try another one, after too many unknown keys; else 0.
+    """
+
+    def __init__(self, text: str, wait_seconds: int = 0) -> None:
+        super().__init__(text)
+        self.wait_seconds = wait_seconds
+
+
+class Forbidden(OrsError):
+    """The API key of a request is in force, but may not do this."""
 
 
 # --- discovery -------------------------------------------------------------------------------------------------------
@@ -78,8 +97,11 @@ class InvalidRequest(OrsError):
 
 
 class SessionNotFound(OrsError):
-    def __init__(self) -> None:
-        super().__init__("Active environment not found")
+    """`interruption` says why the server ended the session; empty if it was not interrupted."""
+
+    def __init__(self, interruption: str = "") -> None:
+        why = f": the episode was interrupted. {interruption}" if interruption else ""
+        super().__init__(f"Active environment not found{why}")
 
 
 class SessionExists(OrsError):
@@ -100,6 +122,14 @@ class SessionStarting(OrsError):
 class TooManySessions(OrsError):
     def __init__(self, limit: int) -> None:
         super().__init__(f"{limit} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one or wait")
+
+
+class OverQuota(OrsError):
+    """An API key has used what it may use for now; `retry_seconds` is the time after which it may use more."""
+
+    def __init__(self, text: str, retry_seconds: float) -> None:
+        super().__init__(text)
+        self.retry_seconds = max(1, math.ceil(retry_seconds))
 
 
 class OtherEnvironment(OrsError):
@@ -130,6 +160,10 @@ class EnvironmentFault(OrsError):
     def __init__(self, kind: str, text: str, trace: str = "") -> None:
         super().__init__(f"{kind}: {text}" if text else kind)
         self.kind, self.text, self.trace = kind, text, trace
+
+    def copy(self) -> EnvironmentFault:
+        """Return an equal fault without the frames that this one has passed through, to be stored or raised again."""
+        return EnvironmentFault(self.kind, self.text, self.trace)
 
 
 REMOTE_ERROR = "RemoteError"

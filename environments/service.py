@@ -24,10 +24,14 @@ import structlog
 from django.conf import settings
 from django.utils.module_loading import import_string
 
-from environments import conf
-from environments.authoring.revision import note_revisions
+from environments import conf, security_log
+from environments.authoring.revision import note_revisions, sources_of
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
+from environments.keys.keyring import ring
+from environments.keys.ledger import Ledger
+from environments.runtime.crash_notes import RunningCalls, read_running_calls
+from environments.runtime.incident_reports import read_reports
 from environments.runtime.service import SessionService
 from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
@@ -41,6 +45,9 @@ log = structlog.get_logger(__name__)
 
 FLUSH_SHARE = 0.4
 """Share of the time for closing that is reserved for writing queued rows."""
+
+KEY_GONE = "The API key was revoked, has expired, or may do less now."
+"""Recorded with the end of a session that its key could not open any longer."""
 
 MAX_TRIAL_SECONDS = 30.0
 """Limit for construct, setup and prompt together: the person who edits the task waits for them."""
@@ -63,11 +70,13 @@ class _Parts:
     pool: ThreadPool
     host: EveryHost
     remotes: RemoteSync
+    ledger: Ledger
     loop: asyncio.AbstractEventLoop
 
 
 _parts: _Parts | None = None
 _opening: asyncio.Task[_Parts] | None = None
+_storing: asyncio.Task[None] | None = None  # the reference keeps it alive
 _trial_slots = threading.BoundedSemaphore(MAX_TRIALS)
 
 
@@ -140,7 +149,10 @@ async def close_service(timeout_seconds: float) -> None:
         return
     until = time.monotonic() + timeout_seconds
     parts.remotes.stop()
+    ring.stop()
     await parts.service.drain(timeout_seconds * (1 - FLUSH_SHARE))
+    await parts.ledger.stop()
+    security_log.stop()
     lost = await parts.record.stop(max(0.5, until - time.monotonic()))
     if lost:
         log.error("rows were not written", rows=lost)
@@ -165,14 +177,40 @@ async def _open(recovers: bool) -> _Parts:
     await revising
     record = import_string(settings.ORSWEB_RECORD)()
     await record.start()
-    if recovers and (closed := await record.recover()):
-        log.warning("closed episodes that an earlier server left open", episodes=closed)
+    directory = conf.process_directory() if recovers else None
+    if directory is not None:
+        left = read_reports(directory, tuple(read_running_calls(directory)))
+        if closed := await record.recover(left):
+            log.warning("closed episodes that an earlier server left open", episodes=closed, death=left.death or None)
     catalogue = Catalogue(registry, host)
-    opened = SessionService(registry, catalogue, record, host, limits)
+    opened = SessionService(registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry)))
     opened.open()
+    if conf.has_keys():
+        await _follow_keys(opened)
+    security_log.start(opened.recent_secrets.log_line)
+    ledger = Ledger()
+    await ledger.start()
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
-    return _Parts(opened, catalogue, record, pool, host, remotes, asyncio.get_running_loop())
+    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, asyncio.get_running_loop())
+
+
+async def _follow_keys(service: SessionService) -> None:
+    """Read the API keys and keep up with changes; sessions of a key that may do less now end at once."""
+    loop = asyncio.get_running_loop()
+
+    def end_sessions(owners: set[str]) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            asyncio.run_coroutine_threadsafe(service.close_owned(owners, KEY_GONE), loop)
+
+    await asyncio.wrap_future(ring.start(end_sessions))
+
+
+def store_reports() -> None:
+    """Store what the supervisor has reported, in the background. Called on the service's loop."""
+    global _storing
+    if _parts is not None:
+        _storing = _parts.loop.create_task(_parts.record.note_incidents(read_reports(conf.process_directory())))
 
 
 def close_sessions_of_run(run: str, owner: str | None) -> None:

@@ -1,4 +1,10 @@
-"""Which episodes and tasks are hidden from a user who plays blind. Used by all pages of single episodes and tasks.
+"""What exists for a person, what is hidden while they play blind, and what people and API keys may not read of tasks.
+
+The first two are used by all pages of single episodes and tasks, the third by pages, exports and the API.
+
+Nothing of a private environment exists for people who are not its members (`environments/access/privacy.py`). The
+functions about that make a query only if an environment is hidden from the person; otherwise they say yes without
+looking.
 
 A person who plays an episode blind sees its rewards and its answer when it has ended. Until then no page shows them
 that episode or its task; other accounts may watch. Three things stay visible: a task's line in lists, which does not
@@ -8,11 +14,38 @@ episodes of other players at the same task.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+from functools import cached_property
+from typing import Any, Protocol
 
 from django.db.models import QuerySet
 
-from episodes.models import Play
+from environments.access.permissions import SEE_HIDDEN
+from environments.access.privacy import hidden_from, visible
+from environments.keys.agent_key import ADMIN, CURATE, EVERYBODY, SCOPES, AgentKey
+from environments.keys.task_view import public_hash, visible_spec
+from environments.models import Split, SplitEntry, Task
+from environments.service import hidden_fields
+from episodes.models import Episode, Play, Run
+from episodes.models.privacy import visible_runs
+
+
+def sees_episode(user: Any, pk: int) -> bool:
+    """Return whether the episode exists for the person."""
+    hidden = hidden_from(user)
+    return not hidden or Episode.objects.filter(visible(hidden), pk=pk).exists()
+
+
+def sees_task(user: Any, pk: int) -> bool:
+    """Return whether the task exists for the person."""
+    hidden = hidden_from(user)
+    return not hidden or Task.objects.filter(visible(hidden), pk=pk).exists()
+
+
+def sees_run(user: Any, pk: int) -> bool:
+    """Return whether the run exists for the person."""
+    hidden = hidden_from(user)
+    return not hidden or Run.objects.filter(visible_runs(hidden), pk=pk).exists()
 
 
 def blind_to(user: Any) -> QuerySet[Play, int]:
@@ -45,3 +78,76 @@ def sentence(episode: int) -> str:
 def task_sentence(episode: int) -> str:
     """Return the sentence about why a page does not show the task of that episode."""
     return f"You're playing this task blind in episode {episode}. You can see it once the episode has ended."
+
+
+READER = AgentKey("", frozenset(SCOPES) - {CURATE, ADMIN})
+"""What a person may do by the API who does not see hidden fields."""
+
+
+def key_of_person(user: Any) -> AgentKey:
+    """Return the key that stands for what a person may do."""
+    return EVERYBODY if user.has_perm(SEE_HIDDEN) else READER
+
+
+def content_of(fields: Sequence[Labelled], environment: str, guard: TaskGuard) -> dict[str, Any]:
+    """Return the parts of a task as template variables: `spec`, and those hidden from agents as `hidden`.
+
+    All are hidden without a class (`is_hosted` is then false). `withheld` is the number of those that the reader may
+    not see either.
+    """
+    names = hidden_fields(environment)
+    apart = [one for one in fields if names is None or one.label in names]
+    return {
+        "spec": [one for one in fields if one not in apart],
+        "hidden": apart if guard.reads_all else [],
+        "withheld": 0 if guard.reads_all else len(apart),
+        "is_hosted": names is not None,
+    }
+
+
+class Labelled(Protocol):
+    """A part of a task."""
+
+    @property
+    def label(self) -> str: ...
+
+
+class TaskGuard:
+    """What may be read of tasks without the scope `curate`: no hidden fields, and for keys no tasks of sealed splits.
+
+    People read the tasks of sealed splits, whose prompts they see in replays.
+    """
+
+    def __init__(self, key: AgentKey, *, keeps_seals: bool = True) -> None:
+        self._reads_all, self._keeps_seals = key.may(CURATE), keeps_seals
+
+    @classmethod
+    def of_person(cls, user: Any) -> TaskGuard:
+        return cls(key_of_person(user), keeps_seals=False)
+
+    @property
+    def reads_all(self) -> bool:
+        """Whether the reader may read hidden fields."""
+        return self._reads_all
+
+    def hash(self, content_hash: str) -> str:
+        """Return the hash that identifies a task for the reader."""
+        return content_hash if self._reads_all else public_hash(content_hash)
+
+    def spec(self, task: int, environment: str, spec: str) -> str:
+        """Return what the reader may read of a task, as JSON; empty if that is nothing."""
+        if self._reads_all:
+            return spec
+        hidden = hidden_fields(environment)
+        return visible_spec(spec, hidden, is_sealed=hidden is not None and self.is_sealed(task))
+
+    def is_sealed(self, task: int) -> bool:
+        """Return whether the reader may not read the task because it is in a sealed split or was played from one."""
+        if self._reads_all or not self._keeps_seals or not self._sealed:
+            return False
+        places = SplitEntry.objects.filter(task=task, until=None, split__in=self._sealed)
+        return places.exists() or Episode.objects.filter(task=task, split__in=self._sealed).exists()
+
+    @cached_property
+    def _sealed(self) -> list[int]:
+        return list(Split.objects.filter(is_sealed=True).values_list("pk", flat=True))

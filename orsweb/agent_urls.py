@@ -1,9 +1,14 @@
-"""The URLs of agents: of MCP, of the platform's data API and of the Open Reward Standard. Pages have their own."""
+"""The URLs of agents: of MCP, of the platform's data API and of the Open Reward Standard, and those of probes.
+
+Pages have their own.
+"""
 
 from __future__ import annotations
 
 from environments.mcp_protocol.urls import urlpatterns as mcp
 from environments.protocol.urls import urlpatterns as ors
 from episodes.platform_api.urls import urlpatterns as platform
+from orsweb.operations.urls import urlpatterns as operations
 
-urlpatterns = [*mcp, *platform, *ors]  # the last ones would take the others' paths for names of environments
+# The protocol's are the last, because they would take the others' paths for names of environments.
+urlpatterns = [*operations, *mcp, *platform, *ors]

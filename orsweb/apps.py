@@ -32,13 +32,21 @@ class OrswebConfig(AppConfig):
     default = True
 
     def ready(self) -> None:
+        from orsweb.accounts import security_signals  # needs the models, which are loaded by now
+
+        security_signals.connect()
         if connection.vendor == "sqlite":
             with absent("psycopg", "psycopg2"):  # rest_framework would load it for fields of PostgreSQL, in 0.15 s
                 import rest_framework.compat  # noqa: F401
 
 
 class LateAdminConfig(SimpleAdminConfig):
-    """`orsweb/urls.py` discovers the admin's models, as do the checks, which look at nothing that is not registered."""
+    """The admin is that of `orsweb/accounts/admin_site.py`.
+
+    `orsweb/urls.py` discovers its models, as do the checks, which look at nothing that is not registered.
+    """
+
+    default_site = "orsweb.accounts.admin_site.AdminSite"
 
     def ready(self) -> None:
         checks.register(check_dependencies, checks.Tags.admin)

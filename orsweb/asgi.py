@@ -14,33 +14,38 @@ from collections.abc import Awaitable
 from functools import cache
 from typing import Any
 
+import django
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
-from django.core.asgi import get_asgi_application
 from django.urls import re_path
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
 
-django: Any = get_asgi_application()
+django.setup(set_prefix=False)
 
-# These imports need the applications that get_asgi_application() sets up.
+# These imports need the applications that setup() loads.
 from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
+from django.utils.module_loading import import_string  # noqa: E402
 
 from environments.agent_http.handler import ProtocolHandler, Receive, Send  # noqa: E402
+from environments.agent_http.request import HttpRequest  # noqa: E402
 from environments.service import open_service, service_or_none  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
+from orsweb.operations.readiness import READINESS  # noqa: E402
+from orsweb.pages.hanging_database import HangingDatabase  # noqa: E402
 from orsweb.pages.page_threads import PageThreads  # noqa: E402
-from orsweb.pages.upload_limits import BoundedUploads  # noqa: E402
+from orsweb.pages.upload_limits import BoundedUploads, PageHandler  # noqa: E402
 from orsweb.server.exchange import Agents  # noqa: E402
+from orsweb.server.exposure import Unproxied  # noqa: E402
 from orsweb.server.lifespan import lifespan  # noqa: E402
 
 SERVED_PAGES = frozenset(
     (
-        "accounts", "admin", "api", "compare", "environments", "episodes", "events", "play", "rollout", "rollouts",
-        "runs", "static", "tasks",
+        "accounts", "admin", "api", "compare", "environments", "episodes", "events", "operations", "play", "rollout",
+        "rollouts", "runs", "static", "tasks",
     )
 )  # fmt: skip
 """Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in JSON.
@@ -51,16 +56,30 @@ the urls.
 IMPORT_PATH = "/admin/environments/task/import/"
 """The page that takes large uploads."""
 
+# By its path: the packages that send traces are optional.
+watch_requests = import_string("orsweb.operations.tracing.watch_requests") if settings.ORSWEB_TRACES else None
+protocol = ProtocolHandler("orsweb.agent_urls", watch_requests)
+
+
+def has_key(scope: Any) -> bool:
+    """Return whether a request for the API carries a valid key."""
+    return protocol.may_send(HttpRequest(scope, no_body))
+
+
+async def no_body() -> dict[str, Any]:
+    raise AssertionError("only the headers of this request are read")
+
+
 # Only pages use the scheme and the client's address, so a proxy's headers are read for pages only.
 trusted_proxies: list[str] = settings.FORWARDED_ALLOW_IPS
 bounded: Any = BoundedUploads(
-    PageThreads(django),
+    HangingDatabase(PageThreads(PageHandler()), READINESS.database_answers),
     small_bytes=settings.ORSWEB_MAX_BODY_BYTES,
     large_bytes=settings.ORSWEB_MAX_UPLOAD_BYTES,
     large_path=IMPORT_PATH,
+    has_key=has_key,
 )
 pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
-protocol = ProtocolHandler("orsweb.agent_urls")
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
@@ -91,7 +110,7 @@ def is_agents(method: str, path: str) -> bool:
     return not is_page(method, path)
 
 
-agents = Agents(is_agents, protocol.respond, protocol.refuse_host, settings.ORSWEB_MAX_BODY_BYTES)
+agents = Agents(is_agents, protocol.respond, protocol.may_send, settings.ORSWEB_MAX_BODY_BYTES)
 """The direct route to the protocol, for a server that can bypass ASGI (see `exchange.py`)."""
 
 
@@ -110,7 +129,7 @@ async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(sockets), trusted_proxies))
 
-application = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})
+application = Unproxied(ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan}))
 
 
 def load_pages() -> None:

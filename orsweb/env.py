@@ -9,8 +9,10 @@ from __future__ import annotations
 import ipaddress
 import os
 from collections.abc import Sequence
+from importlib.util import find_spec
 from pathlib import Path
 from typing import overload
+from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
@@ -101,6 +103,19 @@ def env_addresses(name: str, default: str) -> list[str]:
     return entries
 
 
+def env_url(name: str) -> str:
+    """Return the address of a server without a slash at its end: https, or http on this machine; empty when unset."""
+    text = env_str(name).rstrip("/")
+    try:
+        parts = urlsplit(text)
+        is_local = parts.hostname in ("localhost", "127.0.0.1", "::1")
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}={text!r} is not an address.") from error
+    if text and not (parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_local))):
+        raise ImproperlyConfigured(f"{name}={text!r} has to begin with https:// (http:// only on this machine).")
+    return text
+
+
 def env_secret(name: str, default: str = "") -> str:
     """Return the variable's text, or the content of the file whose path is in `<name>_FILE`."""
     path = env_str(f"{name}_FILE")
@@ -135,3 +150,21 @@ def env_keys(name: str) -> dict[str, str]:
             raise ImproperlyConfigured(f"{name}: entry {number} repeats a label or a key.")
         keys[label] = key
     return keys
+
+
+def env_traces() -> bool:
+    """Return whether OpenTelemetry's own variables name a collector to which traces are sent.
+
+    Raises: ImproperlyConfigured if its packages are missing.
+    """
+    names = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+    chosen = next(filter(env_str, names), "")
+    is_off = env_str("OTEL_TRACES_EXPORTER") == "none" or env_bool("OTEL_SDK_DISABLED")
+    if not chosen or is_off:
+        return False
+    if find_spec("opentelemetry") is None or find_spec("opentelemetry.exporter.otlp.proto.http") is None:
+        raise ImproperlyConfigured(
+            f"{chosen} is set, but the packages that send traces are not installed: run make extras EXTRAS=otel, or "
+            "unset it."
+        )
+    return True

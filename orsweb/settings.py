@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import secrets
 import tomllib
-from functools import partial
+from datetime import timedelta
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
-from django.templatetags.static import static
-from django.urls import reverse_lazy
 
 from orsweb.env import (
     env_addresses,
@@ -27,7 +24,11 @@ from orsweb.env import (
     env_secrets,
     env_share,
     env_str,
+    env_traces,
+    env_url,
 )
+from orsweb.pages.admin_look import UNFOLD  # noqa: F401 - read by the admin
+from orsweb.private_files import data_directory, make_private, private_directory, private_file
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 
@@ -35,55 +36,21 @@ BASE_DIR = Path(__file__).resolve().parent.parent
 # --- where data lives ------------------------------------------------------------------------------------------------
 
 
-def _data_dir() -> Path:
-    path = Path(env_str("ORSWEB_DATA_DIR", str(BASE_DIR / "var"))).resolve()
-    try:
-        path.mkdir(mode=0o700, parents=True, exist_ok=True)
-    except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR={str(path)!r} cannot be created: {error.strerror}.") from error
-    return path
-
-
-def _private(path: Path, text: str = "") -> Path:
-    """Create the file `path` with `text` if it does not exist, readable by its owner only. Return the path.
-
-    Raises: ImproperlyConfigured.
-    """
-    try:
-        with contextlib.suppress(FileExistsError), open(path, "x", opener=partial(os.open, mode=0o600)) as file:
-            file.write(text)
-        with path.open("rb"):
-            return path
-    except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be used: {error.strerror}.") from error
-
-
 def _secret_key() -> str:
     """Return the key from the environment, or one that is generated once and stored in the data directory."""
     if key := env_secret("ORSWEB_SECRET_KEY"):
         return key
-    return _private(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
+    return private_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
-def _private_dir(path: Path) -> Path:
-    """Create the directory `path` if it does not exist, for its owner only. Return the path.
-
-    Raises: ImproperlyConfigured.
-    """
-    try:
-        path.mkdir(mode=0o700, exist_ok=True)
-    except OSError as error:
-        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be created: {error.strerror}.") from error
-    return path
-
-
-DATA_DIR = _data_dir()
-FILE_UPLOAD_TEMP_DIR = _private_dir(DATA_DIR / "uploads")  # on the disk of the data, not in /tmp, which may be memory
+DATA_DIR = data_directory(env_str("ORSWEB_DATA_DIR", str(BASE_DIR / "var")))
+FILE_UPLOAD_TEMP_DIR = private_directory(DATA_DIR / "uploads")  # on the data's disk: /tmp may be memory
 SECRET_KEY = _secret_key()
 
 # --- who may reach it ------------------------------------------------------------------------------------------------
 
 ORSWEB_API_KEYS = env_keys("ORSWEB_API_KEYS")
+ORSWEB_REQUIRE_KEYS = env_bool("ORSWEB_REQUIRE_KEYS")
 ORSWEB_ALLOWED_HOSTS = env_list("ORSWEB_ALLOWED_HOSTS")
 LOCAL_HOSTS = ["localhost", "127.0.0.1", "[::1]"]
 ALLOWED_HOSTS = LOCAL_HOSTS + ORSWEB_ALLOWED_HOSTS
@@ -92,8 +59,30 @@ ORSWEB_HOST = env_str("ORSWEB_HOST", "127.0.0.1")
 ORSWEB_PORT = env_int("ORSWEB_PORT", 8080, maximum=65_535)
 FORWARDED_ALLOW_IPS = env_addresses("FORWARDED_ALLOW_IPS", "127.0.0.1")
 
+ORSWEB_CLIENT_TIMEOUT = env_seconds("ORSWEB_CLIENT_TIMEOUT", 30.0)
+ORSWEB_MAX_CONNECTIONS_PER_ADDRESS = env_int("ORSWEB_MAX_CONNECTIONS_PER_ADDRESS", 20_000, minimum=1)
+
+# --- single sign-on --------------------------------------------------------------------------------------------------
+
+ORSWEB_OIDC_ISSUER = env_url("ORSWEB_OIDC_ISSUER")
+ORSWEB_OIDC_CLIENT_ID = env_str("ORSWEB_OIDC_CLIENT_ID")
+ORSWEB_OIDC_CLIENT_SECRET = env_secret("ORSWEB_OIDC_CLIENT_SECRET")
+ORSWEB_OIDC_SCOPES = env_str("ORSWEB_OIDC_SCOPES", "openid email profile")
+ORSWEB_OIDC_GROUPS_CLAIM = env_str("ORSWEB_OIDC_GROUPS_CLAIM", "groups")
+ORSWEB_OIDC_NAME = env_str("ORSWEB_OIDC_NAME", "single sign-on")
+if ORSWEB_OIDC_ISSUER and not (ORSWEB_OIDC_CLIENT_ID and ORSWEB_OIDC_CLIENT_SECRET):
+    raise ImproperlyConfigured("ORSWEB_OIDC_ISSUER needs ORSWEB_OIDC_CLIENT_ID and ORSWEB_OIDC_CLIENT_SECRET too.")
+if ORSWEB_OIDC_ISSUER and find_spec("mozilla_django_oidc") is None:
+    raise ImproperlyConfigured("ORSWEB_OIDC_ISSUER needs the optional dependencies: pip install 'orsweb[sso]'.")
+AUTHENTICATION_BACKENDS = [
+    "axes.backends.AxesStandaloneBackend",  # refuses before a password is checked
+    "django.contrib.auth.backends.ModelBackend",
+    *(["orsweb.accounts.single_sign_on.SignOnBackend"] if ORSWEB_OIDC_ISSUER else []),
+]
+
 # --- live play -------------------------------------------------------------------------------------------------------
 
+MAX_QUOTA = 10**15
 ORSWEB_ENVIRONMENTS = env_list("ORSWEB_ENVIRONMENTS")
 ORSWEB_BUNDLED_ENVIRONMENTS = [
     "environments.builtin.math:Math",
@@ -104,6 +93,7 @@ ORSWEB_BUNDLED_ENVIRONMENTS = [
     "environments.builtin.chart:Chart",
     "environments.builtin.maze:Maze",
 ]
+ORSWEB_NEW_ENVIRONMENTS_PRIVATE = env_bool("ORSWEB_NEW_ENVIRONMENTS_PRIVATE")
 ORSWEB_KEEPALIVE = env_seconds("ORSWEB_KEEPALIVE", 10.0)
 ORSWEB_SESSION_TIMEOUT = env_seconds("ORSWEB_SESSION_TIMEOUT", 900.0)
 ORSWEB_RESULT_LINGER = env_seconds("ORSWEB_RESULT_LINGER", 60.0)
@@ -111,9 +101,19 @@ ORSWEB_SETUP_WAIT = env_seconds("ORSWEB_SETUP_WAIT", 300.0)
 ORSWEB_PLAY_GRACE = env_seconds("ORSWEB_PLAY_GRACE", 120.0)  # time to come back for a person who closed the page
 ORSWEB_TOOL_TIMEOUT = env_seconds("ORSWEB_TOOL_TIMEOUT", None)
 ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
+ORSWEB_STARTING_SILENCE = env_seconds("ORSWEB_STARTING_SILENCE", 20.0)  # clients give up after 30 s without an answer
 ORSWEB_REMOTE_SILENCE = env_seconds("ORSWEB_REMOTE_SILENCE", 30.0)
 ORSWEB_REMOTE_KEYS = env_secrets("ORSWEB_REMOTE_KEY_")
 ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
+# quotas of every key that has none of its own; 0: no limit
+ORSWEB_QUOTA_REQUESTS = env_int("ORSWEB_QUOTA_REQUESTS", 0, maximum=MAX_QUOTA)  # a minute
+ORSWEB_QUOTA_SESSIONS = env_int("ORSWEB_QUOTA_SESSIONS", 0, maximum=MAX_QUOTA)
+ORSWEB_QUOTA_CALLS = env_int("ORSWEB_QUOTA_CALLS", 0, maximum=MAX_QUOTA)  # at the same time
+ORSWEB_QUOTA_STEPS = env_int("ORSWEB_QUOTA_STEPS", 0, maximum=MAX_QUOTA)  # of an episode
+ORSWEB_QUOTA_SECONDS = env_int("ORSWEB_QUOTA_SECONDS", 0, maximum=MAX_QUOTA)  # of an episode
+ORSWEB_QUOTA_BYTES = env_int("ORSWEB_QUOTA_BYTES", 0, maximum=MAX_QUOTA)  # recorded on a day
+ORSWEB_QUOTA_WAIT = env_seconds("ORSWEB_QUOTA_WAIT", 20.0)  # clients give up after 30 s without an answer
+ORSWEB_QUOTA_CALL_WAIT = env_seconds("ORSWEB_QUOTA_CALL_WAIT", 300.0)
 ORSWEB_MAX_BODY_BYTES = env_int("ORSWEB_MAX_BODY_BYTES", 32 * 1024 * 1024, minimum=1024)
 ORSWEB_MAX_HEADER_BYTES = env_int("ORSWEB_MAX_HEADER_BYTES", 64 * 1024, minimum=1024)
 ORSWEB_MAX_RESULT_BYTES = env_int("ORSWEB_MAX_RESULT_BYTES", 64 * 1024 * 1024, minimum=1024)
@@ -122,7 +122,8 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
     ORSWEB_MAX_BODY_BYTES  # `upload_limits` refuses more with a page; Django's default is a bare 400 at 2.5 MB
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
-ORSWEB_RECORD = "episodes.recording.recorder.Recorder"
+ORSWEB_TRACES = env_traces()
+ORSWEB_RECORD = "orsweb.operations.tracing.TracedRecorder" if ORSWEB_TRACES else "episodes.recording.recorder.Recorder"
 ORSWEB_VERSION = tomllib.loads((BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
@@ -136,6 +137,17 @@ if ORSWEB_BUCKET_HOPELESS >= ORSWEB_BUCKET_SATURATED:
         f"ORSWEB_BUCKET_HOPELESS={ORSWEB_BUCKET_HOPELESS} must be less than "
         f"ORSWEB_BUCKET_SATURATED={ORSWEB_BUCKET_SATURATED}."
     )
+
+# --- retention -------------------------------------------------------------------------------------------------------
+
+ORSWEB_RETENTION_DAYS = env_int("ORSWEB_RETENTION_DAYS", 0, maximum=100_000)  # 0 keeps everything
+
+# --- operations ------------------------------------------------------------------------------------------------------
+
+ORSWEB_READY_MAX_QUEUE = env_int("ORSWEB_READY_MAX_QUEUE", 10_000, minimum=1)
+ORSWEB_READY_MAX_COMMIT_LAG = env_seconds("ORSWEB_READY_MAX_COMMIT_LAG", 30.0)
+ORSWEB_READY_MAX_FOLLOWER_LAG = env_seconds("ORSWEB_READY_MAX_FOLLOWER_LAG", 600.0)
+ORSWEB_READY_MIN_FREE_BYTES = env_int("ORSWEB_READY_MIN_FREE_BYTES", 256 * 1024 * 1024)
 
 # --- database --------------------------------------------------------------------------------------------------------
 
@@ -162,9 +174,10 @@ def _database() -> dict[str, Any]:
     if url := env_secret("DATABASE_URL"):
         config = _parsed(url)
     else:
-        file = _private(DATA_DIR / "orsweb.sqlite3")
+        file = private_file(DATA_DIR / "orsweb.sqlite3")
         config = {"ENGINE": "django.db.backends.sqlite3", "NAME": file, "CONN_MAX_AGE": None}
     if config["ENGINE"].endswith("sqlite3"):
+        make_private(str(config["NAME"]))
         config["OPTIONS"] = {
             "transaction_mode": "IMMEDIATE",
             "timeout": 20,
@@ -180,7 +193,7 @@ DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 INSTALLED_APPS = [
     "orsweb",  # before staticfiles, because its runserver extends daphne's
-    "unfold",
+    "unfold.apps.BasicAppConfig",  # without its own admin site, which `LateAdminConfig` replaces
     "orsweb.apps.LateAdminConfig",
     "django.contrib.auth",
     "django.contrib.contenttypes",
@@ -194,6 +207,7 @@ INSTALLED_APPS = [
     "django_eventstream",
     "channels",
     "django_svelte_jsoneditor",  # its assets
+    "axes",
     "environments",
     "episodes",
 ]
@@ -210,7 +224,10 @@ MIDDLEWARE = [
     "django_htmx.middleware.HtmxMiddleware",
     # last, because they are not async: the middleware before them then runs in their thread, without further switches
     "orsweb.accounts.access.LocalOperatorMiddleware",
+    "orsweb.accounts.access.ActorMiddleware",
     "orsweb.accounts.access.PagesNeedLoginMiddleware",
+    "orsweb.pages.login_limits.BusyHashingMiddleware",
+    "axes.middleware.AxesMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"
@@ -244,6 +261,23 @@ SPECTACULAR_SETTINGS = {
     "PATH_CONVERTER_OVERRIDES": {"id": int},
     "POSTPROCESSING_HOOKS": ["episodes.api.openapi.without_marks"],  # without drf-spectacular's own, which names enums
 }
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}Validator"}
+    for name in ("UserAttributeSimilarity", "MinimumLength", "CommonPassword", "NumericPassword")
+]
+ORSWEB_KEY_ATTEMPTS = env_int("ORSWEB_KEY_ATTEMPTS", 60, minimum=1)
+AXES_FAILURE_LIMIT = env_int("ORSWEB_LOGIN_ATTEMPTS", 10, minimum=1)
+AXES_COOLOFF_TIME = timedelta(seconds=env_seconds("ORSWEB_LOGIN_LOCKOUT", 900.0))
+AXES_LOCKOUT_PARAMETERS = ["username", "ip_address"]
+AXES_LOCKOUT_CALLABLE = "orsweb.pages.login_limits.locked_out"
+AXES_CLIENT_IP_CALLABLE = "orsweb.pages.login_limits.address_of"
+AXES_RESET_ON_SUCCESS = True
+AXES_RESET_COOL_OFF_ON_FAILURE_DURING_LOCKOUT = False  # the page says how long it lasts
+AXES_DISABLE_ACCESS_LOG = True  # the security log has the logins
+AXES_ENABLE_ADMIN = AXES_VERBOSE = False
+PASSWORD_HASHERS = [
+    "orsweb.accounts.password_hashing.QueuedHasher",
+]
 LANGUAGE_CODE = "en-us"
 USE_I18N = False  # the pages are in English, and choosing a language takes a lock that all threads share
 TIME_ZONE = "UTC"
@@ -251,12 +285,16 @@ USE_TZ = True
 APPEND_SLASH = True
 LOGIN_URL = LOGOUT_REDIRECT_URL = "login"
 LOGIN_REDIRECT_URL = "overview"
+SESSION_ENGINE = "orsweb.accounts.hashed_sessions"
 
+SILENCED_SYSTEM_CHECKS = [
+    "security.W001",  # our own subclass of Django's SecurityMiddleware is in use
+    "security.W012",  # cookies are made `Secure` with each answer that goes through TLS: a server on loopback has none
+    "security.W016",
+]
 CSRF_FAILURE_VIEW = "orsweb.pages.error_pages.csrf_failure"
-# Code that a transcript smuggles into a page cannot run or fetch anything. The admin is excluded because its Alpine.js
-# needs eval and inline styles.
+# Code that a transcript smuggles into a page cannot run or fetch anything.
 CONTENT_SECURITY_POLICY = {
-    "EXCLUDE_URL_PREFIXES": ["/admin/"],
     "DIRECTIVES": {
         "default-src": ["'none'"],
         "script-src": ["'self'"],
@@ -269,68 +307,10 @@ CONTENT_SECURITY_POLICY = {
         "frame-ancestors": ["'none'"],
     },
 }
+# Further sources in the admin, whose Alpine.js evaluates attributes of its templates and sets styles. Scripts within a
+# page are refused there too.
+ADMIN_CONTENT_SECURITY_POLICY = {"script-src": ["'unsafe-eval'"], "style-src": ["'unsafe-inline'"]}
 EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.recording.live.Channels"
-
-# --- pages -----------------------------------------------------------------------------------------------------------
-
-
-def _page(title: str, icon: str, name: str) -> dict[str, Any]:
-    return {"title": title, "icon": icon, "link": reverse_lazy(name)}
-
-
-def _hue(hue: float, chroma: float) -> dict[str, str]:
-    """Return the colour of each shade, evenly spaced in lightness."""
-    light = (98, 96, 91, 84, 74, 66, 48, 41, 31, 22, 16)
-    shades = (50, 100, 200, 300, 400, 500, 600, 700, 800, 900, 950)
-    return {
-        str(shade): f"oklch({share}% {chroma * min(1, (100 - share) / 40):.3f} {hue})"
-        for shade, share in zip(shades, light, strict=True)
-    }
-
-
-UNFOLD = {
-    "SITE_TITLE": "orsweb",
-    "SITE_HEADER": "orsweb",
-    "SITE_SYMBOL": "labs",
-    "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
-    "DASHBOARD_CALLBACK": "environments.admin.index.index",
-    "SHOW_HISTORY": False,
-    "SHOW_VIEW_ON_SITE": False,
-    "BORDER_RADIUS": "4px",
-    "COLORS": {"base": _hue(255, 0.012), "primary": _hue(258, 0.15)},
-    "STYLES": [
-        lambda request: static("orsweb/tokens.css"),
-        lambda request: static("orsweb/record.css"),
-        lambda request: static("orsweb/admin.css"),
-    ],
-    "SIDEBAR": {
-        "navigation": [
-            {"items": [_page("Overview", "home", "overview") | {"active": lambda request: False}]},
-            {
-                "title": "Episodes and runs",
-                "items": [
-                    _page("Episodes", "timeline", "admin:episodes_episode_changelist"),
-                    _page("Runs", "stacks", "admin:episodes_run_changelist"),
-                ],
-            },
-            {
-                "title": "Environments and tasks",
-                "items": [
-                    _page("Environments", "deployed_code", "admin:environments_environment_changelist"),
-                    _page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
-                    _page("Tasks", "checklist", "admin:environments_task_changelist"),
-                ],
-            },
-            {
-                "title": "Users and groups",
-                "items": [
-                    _page("Users", "person", "admin:auth_user_changelist"),
-                    _page("Groups", "group", "admin:auth_group_changelist"),
-                ],
-            },
-        ],
-    },
-}
 
 # --- static files ----------------------------------------------------------------------------------------------------
 
@@ -343,5 +323,7 @@ SERVESTATIC_ALLOW_ALL_ORIGINS = False
 
 ORSWEB_LOG_LEVEL = env_choice("ORSWEB_LOG_LEVEL", "INFO", ["DEBUG", "INFO", "WARNING", "ERROR"])
 ORSWEB_LOG_FORMAT = env_choice("ORSWEB_LOG_FORMAT", "console", ["console", "json"])
+ORSWEB_SECURITY_LOG_FILE = env_str("ORSWEB_SECURITY_LOG_FILE")
+ORSWEB_SECURITY_LOG_DAYS = env_int("ORSWEB_SECURITY_LOG_DAYS", 90, maximum=100_000)  # 0 keeps everything
 LOGGING_CONFIG = "orsweb.logs.configure"
-LOGGING = {"level": ORSWEB_LOG_LEVEL, "format": ORSWEB_LOG_FORMAT}
+LOGGING = {"level": ORSWEB_LOG_LEVEL, "format": ORSWEB_LOG_FORMAT, "security_file": ORSWEB_SECURITY_LOG_FILE}

@@ -6,6 +6,7 @@ from django.contrib import admin
 from django.urls import include, path
 
 from orsweb.accounts import admin as accounts
+from orsweb.operations.page import operations
 
 admin.autodiscover()
 accounts.register(admin.site)
@@ -14,6 +15,7 @@ urlpatterns = [
     path("", include("episodes.dashboard.urls")),
     path("play/", include("episodes.playtest.urls")),
     path("accounts/", include("orsweb.accounts.login")),
+    path("operations/", operations, name="operations"),
     path("api/", include("episodes.api.urls")),
     path("admin/", admin.site.urls),
 ]

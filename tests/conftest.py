@@ -15,7 +15,7 @@ import os
 import shutil
 import tempfile
 import uuid
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -24,7 +24,7 @@ import pytest
 from django.conf import settings
 from pytest_django import DjangoDbBlocker
 
-from tests import server
+from tests import provider_types, server  # noqa: F401 - the first, before openreward
 
 
 def _temporary_directory(purpose: str) -> Path:
@@ -55,6 +55,7 @@ def _prepare_environment() -> None:
     for name in [name for name in os.environ if name.startswith("ORSWEB_") and name != "ORSWEB_TEST_DATABASE"]:
         del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(_temporary_directory("hypothesis"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of the servers that tests start compiles every module
     if kind == "sqlite":
@@ -83,11 +84,25 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
+@pytest.fixture
+def tried(record_property: Callable[[str, object], None]) -> Callable[[str], None]:
+    """Return a function that takes a sentence about what a hostile test has tried; the end of the run prints it."""
+    return lambda sentence: record_property("tried", sentence)
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Print what tests have tried. They say it as a property, which the reports of workers have too."""
+    for report in (*terminalreporter.getreports("passed"), *terminalreporter.getreports("failed")):
+        for name, sentence in report.user_properties:
+            if name == "tried":
+                terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {sentence}")
+
+
 SLOW = ("tests/browser/", "tests/conformance/", "tests/environments/checking/", "tests/orsweb/server/")
 
 
 def empty_database() -> None:
-    """Delete every row but those that migrations leave: content types and permissions. Sequences go on.
+    """Delete every row but those that migrations leave: content types, permissions and groups. Sequences go on.
 
     Django's `flush` would delete those too and write them again, which takes 50 times as long.
     """
@@ -102,7 +117,7 @@ def empty_database() -> None:
             cursor.execute(f"DELETE FROM {quote(name)}")
 
 
-OF_MIGRATIONS = {"django_content_type", "auth_permission"}
+OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -114,6 +129,14 @@ def cheap_tests() -> None:
 
     TransactionTestCase._fixture_teardown = lambda case: empty_database()
     write_turns.TURN_SECONDS = 0
+
+
+@pytest.fixture(autouse=True)
+def keys_may_be_tried() -> None:
+    """Forget the unknown keys of earlier tests, which all come from one address."""
+    from environments.keys.keyring import ring
+
+    ring.wrong.forget()
 
 
 @pytest.fixture(scope="session", autouse=True)

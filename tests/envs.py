@@ -9,9 +9,11 @@ those that fail in `envs_faulty.py`.
 from __future__ import annotations
 
 import base64
+import logging
 import threading
 from collections.abc import Sequence
 from typing import ClassVar
+from urllib.parse import quote
 
 from environments import (
     Blocks,
@@ -282,6 +284,16 @@ class Secretive(Small):
         """Return the secret, in text and metadata."""
         token = self.secrets.get("token", "missing")
         return said(f"token {token}", 0.1, token=token)
+
+    @tool
+    async def disguise(self) -> ToolOutput:
+        """Return the secret encoded, and in two parts; write it into the log."""
+        token = self.secrets["token"]
+        basic = base64.b64encode(f"user:{token}".encode()).decode()
+        encoded = f"Basic {basic} {token.encode().hex()} {quote(token, safe='')}"
+        logging.getLogger("author").warning("opened %s with %s", token, encoded)
+        middle = len(token) // 2
+        return ToolOutput(blocks=[TextBlock(text=part) for part in (token[:middle], token[middle:], encoded)])
 
     @tool
     async def names(self) -> ToolOutput:

@@ -21,7 +21,7 @@ from environments import (
     ToolOutput,
     tool,
 )
-from environments.runtime.outcome import MAX_ERROR_CHARACTERS
+from environments.runtime.call_outcome import MAX_ERROR_CHARACTERS
 from tests.envs_base import Size, Small, Text, said
 
 

@@ -7,6 +7,9 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from tests import provider_types  # noqa: F401 - before openreward
+
+# isort: split
 from openreward.environments import (
     Environment,
     GroupCandidate,

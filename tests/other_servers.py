@@ -20,18 +20,23 @@ from tests.server import ROOT, free_port
 GO_SERVER = ROOT / "tests" / "clients" / "go_server"
 REFERENCES = {"ors": "from ors import Server", "openreward": "from openreward.environments import Server"}
 START_SECONDS = 60
+GO_VARIABLES = {
+    "GOCACHE": str(ROOT / ".pytest_cache" / "go"),  # else each build compiles the standard library
+    "CGO_ENABLED": "0",
+    "GOTOOLCHAIN": "local",
+    "GOFLAGS": "",
+}
 
 
 def build_go_server(directory: Path) -> Path:
     """Compile the Go server and return its program. Skips the test where there is no compiler."""
     if shutil.which("go") is None:
         pytest.skip("needs go, which the Debian package golang-go has")
-    own = {"GOCACHE": str(directory / "cache"), "GOPATH": str(directory / "path"), "CGO_ENABLED": "0"}
     program = directory / "server"
     subprocess.run(
         ["go", "build", "-o", str(program), "."],
         cwd=GO_SERVER,
-        env={**os.environ, **own, "GOTOOLCHAIN": "local", "GOFLAGS": ""},
+        env={**os.environ, **GO_VARIABLES, "GOPATH": str(directory / "path")},
         check=True,
         timeout=300,
     )

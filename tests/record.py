@@ -42,13 +42,18 @@ class ListRecord:
         for committed in waiting:
             committed()
 
-    async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
+    async def recall(
+        self, session_id: str, owner: str, task_id: str, hidden: frozenset[int] = frozenset()
+    ) -> RecalledCall | None:
         starts = self.of(EpisodeStarted)
         episodes = {row.episode for row in starts if (row.session_id, row.key_label) == (session_id, owner)}
         for row in reversed(self.steps):
             if row.episode in episodes and row.task_id == task_id:
                 return RecalledCall(row.status, row.output_json, row.error, row.reason)
         return None
+
+    async def interruption(self, session_id: str, owner: str) -> str:
+        return ""
 
     def of(self, kind: type[R]) -> list[R]:
         return [row for row in self.rows if isinstance(row, kind)]
@@ -74,6 +79,12 @@ class AskedTasks:
 
     async def splits(self, environment: str) -> Sequence[Split]:
         return self._registry.get(environment).splits
+
+    async def is_sealed(self, environment: str, split: str) -> bool:
+        return False
+
+    async def has_sealed_split(self, environment: str) -> bool:
+        return False
 
     async def count(self, environment: str, split: str) -> int:
         return len(await self._texts(environment, split))

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import random
 import shutil
 import signal
 import socket
@@ -30,6 +31,7 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
+import psutil
 import psycopg
 from psycopg import sql
 
@@ -78,7 +80,7 @@ class LiveServer:
     ) -> None:
         self.discard()
 
-    def start(self, timeout_seconds: float = 60) -> Self:
+    def start(self, timeout_seconds: float = 120) -> Self:
         """Start the process and wait until /health answers. Raises: AssertionError with its log when it does not."""
         self.launch()
         deadline = time.monotonic() + timeout_seconds
@@ -101,9 +103,11 @@ class LiveServer:
         return self.process.wait(timeout_seconds)
 
     def kill(self) -> None:
-        """Send SIGKILL, which ends it like a crash."""
+        """Send SIGKILL to the supervisor, which ends it and its server as if the machine had been switched off."""
+        server = psutil.Process(self.pid)
         self.process.kill()
         self.process.wait()
+        psutil.wait_procs([server], timeout=10)
 
     def discard(self) -> None:
         """End the process and delete its files and database."""
@@ -128,7 +132,9 @@ class LiveServer:
 
     @property
     def pid(self) -> int:
-        return self.process.pid
+        """Process id of the server itself, which the supervisor has started; of the process if it has none."""
+        family = psutil.Process(self.process.pid).children()
+        return family[0].pid if family else self.process.pid
 
     @property
     def log(self) -> str:
@@ -142,9 +148,11 @@ class LiveServer:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """Return a port that nothing uses, below those that the system hands out: another connection cannot take it."""
+    while True:
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", random.SystemRandom().randrange(12_000, 32_000)))
+            return int(probe.getsockname()[1])
 
 
 # --- databases -------------------------------------------------------------------------------------------------------
@@ -199,8 +207,10 @@ def _own_template() -> str:
 
 @cache
 def template_file() -> Path:
-    """Return a migrated database of SQLite, made again when a migration or an installed package has changed."""
+    """Return a migrated database of SQLite, made again when migrations, applications or installed packages change."""
     digest = hashlib.sha256((ROOT / "requirements.lock").read_bytes())
+    applications = (ROOT / "orsweb/settings.py").read_text(encoding="utf-8").partition("INSTALLED_APPS = [")[2]
+    digest.update(applications.partition("]")[0].encode())
     for path in sorted(ROOT.glob("*/migrations/*.py")):
         digest.update(path.read_bytes())
     file = ROOT / f".pytest_cache/migrated-{digest.hexdigest()[:16]}.sqlite3"

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
-from environments.scoring.buckets import Thresholds, bucket_of
+from environments.scoring.task_buckets import Thresholds, bucket_of
 from episodes.models import Blob, Episode, Run, Step
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)

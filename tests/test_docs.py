@@ -91,3 +91,17 @@ def test_every_command_that_is_quoted_exists(document: Path) -> None:
 
 def test_the_readme_stays_short() -> None:
     assert len((ROOT / "README.md").read_text(encoding="utf-8").splitlines()) <= MAX_README_LINES
+
+
+def test_every_test_that_a_promise_names_exists() -> None:
+    promised = re.findall(r"`(tests/[\w./]+)(?:::(\w+))?`", (ROOT / "docs/security.md").read_text(encoding="utf-8"))
+    assert len(promised) > 30
+    missing = [f"{path}::{name}" for path, name in promised if not _has_test(ROOT / path, name)]
+    assert not missing
+
+
+def _has_test(path: Path, name: str) -> bool:
+    if path.is_dir():
+        return any(path.glob("test_*.py"))
+    text = path.read_text(encoding="utf-8") if path.is_file() else ""
+    return bool(re.search(rf"^(async )?def {name or 'test_'}", text, re.M))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import importlib.util
+import re
 import subprocess
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -49,6 +51,27 @@ def test_an_interpreter_of_another_version_is_replaced_with_its_packages(checkou
 def test_an_interpreter_with_its_packages_stays(checkout: Path) -> None:
     interpreter(checkout, 0)
     assert "venv --clear" not in (plan := plan_of(checkout, "serve")) and "touch" not in plan
+
+
+def test_extras_are_installed_with_the_hashes_of_the_lock_file(checkout: Path) -> None:
+    interpreter(checkout, 0)
+    plan = plan_of(checkout, "extras")
+    assert ".ci/extras.py otel sso > .venv/extras.txt" in plan
+    assert "--require-hashes --constraint requirements.lock --requirement .venv/extras.txt" in plan
+
+
+def test_the_lock_file_has_what_every_extra_asks_for() -> None:
+    command = [sys.executable, str(ROOT / ".ci/extras.py"), "otel", "sso"]
+    found = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    assert re.findall(r"(?m)^([\w-]+)==[\w.]+ \\\n    --hash=sha256:", found) == [
+        "mozilla-django-oidc", "opentelemetry-exporter-otlp-proto-http", "opentelemetry-sdk",
+    ]  # fmt: skip
+
+
+def test_an_extra_that_there_is_not_is_named_with_those_that_there_are() -> None:
+    command = [sys.executable, str(ROOT / ".ci/extras.py"), "hotel"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert (done.returncode, "no extra 'hotel'" in done.stderr, "otel" in done.stderr) == (1, True, True)
 
 
 @pytest.fixture

@@ -1,15 +1,19 @@
 """Admin of what can be played: environments, splits and tasks."""
 
+from environments.admin.api_key import ApiKeyAdmin
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
 from environments.admin.environment import EnvironmentAdmin, hosted_tools, summary_of
+from environments.admin.security_log import SecurityEventAdmin
 from environments.admin.split import SplitAdmin
 from environments.admin.task import TaskAdmin
 
 __all__ = [
+    "ApiKeyAdmin",
     "ChipFilter",
     "EnvironmentAdmin",
     "EnvironmentFilter",
     "ReadOnlyAdmin",
+    "SecurityEventAdmin",
     "SplitAdmin",
     "TaskAdmin",
     "hosted_tools",

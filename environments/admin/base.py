@@ -14,17 +14,18 @@ from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from environments.access.privacy import hidden_from, visible
 from environments.conf import OPERATOR
 from environments.database.storable import id_in
 from environments.models import Environment
 
-SUMMARY_CHARACTERS = 140
+MAX_SUMMARY_CHARACTERS = 140
 
 
 class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that people can look at and not edit. Lists never count their table, which may hold millions of rows.
 
-    `page_template` shows one row, as `original` in a context to which `page` adds.
+    `page_template` shows one row, as `original` in a context to which `page` adds; without it, rows have no page.
     """
 
     page_template = ""
@@ -40,6 +41,18 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Message of an empty list, about the rows that it would show."""
     empty_command = ""
     """Command that fills the list; empty: none does."""
+    to_environment = ""
+    """Path from a row to its environment: rows of those that are hidden from the person do not exist for them."""
+    is_about_all = False
+    """Whether rows may name any environment, so that only people see them from whom none is hidden."""
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        rows: QuerySet[Any] = super().get_queryset(request)
+        return rows.filter(visible(hidden_from(request.user), self.to_environment)) if self.to_environment else rows
+
+    def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        may_view = bool(super().has_view_permission(request, obj))
+        return may_view and not (self.is_about_all and hidden_from(request.user))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -53,7 +66,7 @@ class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     def change_view(
         self, request: HttpRequest, object_id: str, form_url: str = "", extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
-        row = self.get_object(request, object_id)
+        row = self.get_object(request, object_id) if self.page_template else None
         if not self.has_view_permission(request, row):
             raise PermissionDenied
         if row is None:
@@ -91,7 +104,8 @@ class EnvironmentFilter(ChipFilter):
     parameter_name = "environment"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        return [(str(pk), name) for pk, name in Environment.objects.values_list("pk", "name")]
+        rows = Environment.objects.filter(visible(hidden_from(request.user), "pk"))
+        return [(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return self.with_id(queryset, "environment")

@@ -19,11 +19,12 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
+from environments.access.privacy import hidden_from, visible
 from environments.admin import forms as action_forms
 from environments.admin.base import author_of
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
-from environments.curation.filters import InvalidFilter
+from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
@@ -139,10 +140,10 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
     if (
         request.method == "POST"
         and not _is_confirmed(values)
-        and len(asked := _address(values)) <= MAX_QUERY_CHARACTERS
+        and len(asked := _address(request, values)) <= MAX_QUERY_CHARACTERS
     ):
         return HttpResponseRedirect(f"{request.path}?{asked}")
-    chosen = chosen_tasks(values, values.getlist("task"))
+    chosen = chosen_tasks(request, values)
     form = _form(bulk, chosen, values if "ask" in values else None)  # without it the form was not shown before
     plan, trouble = None, _trouble(bulk, chosen)
     if not trouble and (not form.is_bound or form.is_valid()):
@@ -160,29 +161,30 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
     return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)
 
 
-def _address(values: QueryDict) -> str:
+def _address(request: HttpRequest, values: QueryDict) -> str:
     """Return the chosen tasks and the form's values as a query string; the checked tasks are one value."""
     sent = {name: value for name, value in values.items() if name not in _POST_ONLY}
-    ids = chosen_tasks(values, values.getlist("task")).values().get("ids")
+    ids = chosen_tasks(request, values).values().get("ids")
     return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
-def selection_of(values: Mapping[str, str]) -> Selection:
+def selection_of(request: HttpRequest, values: Mapping[str, str]) -> Selection:
     """Return the selection in the parameters of an address or a form. Raises: BadRequest."""
     try:
-        return Selection.parse(values)
+        return Selection.parse(values, hidden_from(request.user))
     except InvalidFilter as error:
         raise BadRequest(str(error)) from error
 
 
-def chosen_tasks(values: Mapping[str, str], checked: list[str]) -> Selection:
+def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
     """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match."""
-    selection = selection_of(values)
+    selection = selection_of(request, values)
     if selection.ids or values.get("scope") == "all":
         return selection
-    ids = tuple(pk for text in checked if (pk := id_in(text)) is not None)
+    ids = tuple(pk for text in values.getlist("task") if (pk := id_in(text)) is not None)
     # no task has the id 0, so nothing is chosen
-    return Selection(environment=selection.environment, split=selection.split, ids=ids or (0,))
+    places = selection.environment, selection.split
+    return Selection(*places, ids=ids or (0,), hidden=selection.hidden)
 
 
 def _trouble(bulk: Bulk, chosen: Selection) -> str:
@@ -201,9 +203,11 @@ def _environment(chosen: Selection) -> int | None:
     if chosen.environment is not None:
         return chosen.environment
     if chosen.split is not None:
-        return Split.objects.filter(pk=chosen.split).values_list("environment", flat=True).first()
-    all_rows = Task.objects.filter(pk__in=chosen.ids) if chosen.ids else Environment.objects.all()
+        splits = Split.objects.filter(visible(chosen.hidden), pk=chosen.split)
+        return splits.values_list("environment", flat=True).first()
     column = "environment" if chosen.ids else "pk"
+    all_rows = Task.objects.filter(pk__in=chosen.ids) if chosen.ids else Environment.objects.all()
+    all_rows = all_rows.filter(visible(chosen.hidden, column))
     found = list(all_rows.order_by().values_list(column, flat=True).distinct()[:2])
     return found[0] if len(found) == 1 else None
 
@@ -212,7 +216,7 @@ def _form(bulk: Bulk, chosen: Selection, values: Mapping[str, str] | None) -> fo
     if not issubclass(bulk.form, action_forms.SplitForm):
         return bulk.form(values)
     initial = {"out_of": chosen.split} if bulk.form is action_forms.MoveForm else {}
-    return bulk.form(values, environment=_environment(chosen), initial=initial)
+    return bulk.form(values, environment=_environment(chosen), hidden=chosen.hidden, initial=initial)
 
 
 def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:

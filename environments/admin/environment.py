@@ -13,21 +13,26 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from django.utils.text import Truncator
 
-from environments.admin.base import SUMMARY_CHARACTERS, ReadOnlyAdmin
-from environments.admin.environment_facts import overview_of
+from environments.access.permissions import CHANGE_KEYS
+from environments.access.privacy import who_sees
+from environments.access.private_tag import private_tag
+from environments.admin.base import MAX_SUMMARY_CHARACTERS, ReadOnlyAdmin
+from environments.admin.environment_counts import overview_of
+from environments.admin.privacy import PrivacyForm
 from environments.admin.success_rule import act, scoring_form
+from environments.curation.environment_settings import is_overridden
 from environments.curation.splits import existing_splits
-from environments.curation.success_rule import is_overridden
 from environments.display.card import rendered
 from environments.display.parts import ToolPart, indented, read_json, tools
 from environments.display.schema_fields import fields_of
+from environments.keys.making import keys_naming
 from environments.models import Environment
 from environments.service import service_or_none
 
 
 def summary_of(environment: Environment) -> str:
     """Return the first line of the environment's description, shortened."""
-    return Truncator(environment.description.strip().partition("\n")[0]).chars(SUMMARY_CHARACTERS)
+    return Truncator(environment.description.strip().partition("\n")[0]).chars(MAX_SUMMARY_CHARACTERS)
 
 
 def hosted_tools(name: str) -> list[ToolPart] | None:
@@ -50,10 +55,16 @@ def marks_of(environment: Environment) -> list[str]:
 @admin.register(Environment)
 class EnvironmentAdmin(ReadOnlyAdmin):
     page_template = "environments/environment.html"
-    list_display = ("name", "summary", "state", "class_path")
+    to_environment = "pk"
+    list_display = ("marked_name", "summary", "state", "class_path")
     ordering = ("position", "name")
     empty = "No environments yet. Host one:"
     empty_command = "serve module:Class"
+
+    @admin.display(description="name")
+    def marked_name(self, environment: Environment) -> str:
+        tag = private_tag(environment)
+        return format_html('<span class="nowrap">{} {}</span>', environment.name, tag) if tag else environment.name
 
     @admin.display(description="description")
     def summary(self, environment: Environment) -> str:
@@ -75,6 +86,9 @@ class EnvironmentAdmin(ReadOnlyAdmin):
             "task_schema": indented(schema) if schema is not None else "",
             "marks": marks_of(row),
             "form": scoring_form(row),
+            "privacy": PrivacyForm(row),
+            "naming_keys": keys_naming(row.name) if row.is_private and request.user.has_perm(CHANGE_KEYS) else [],
+            "who_sees": who_sees(row) if row.is_private else "",
             "is_overridden": is_overridden(row),
             "may_change": request.user.has_perm("environments.change_environment"),
         }
@@ -85,14 +99,14 @@ class EnvironmentAdmin(ReadOnlyAdmin):
 
     def do(self, request: HttpRequest, pk: int) -> HttpResponse:
         """Do what a form of the page asks for; answers with the page if the form has errors."""
-        row = Environment.objects.filter(pk=pk).first()
+        row = self.get_queryset(request).filter(pk=pk).first()
         if not request.user.has_perm("environments.change_environment"):
             raise PermissionDenied
         if row is None:
             raise Http404(f"There is no environment {pk}.")
-        form = act(request, row) if request.method == "POST" else None
-        if form is None:
+        wrong = act(request, row) if request.method == "POST" else {}
+        if not wrong:
             return HttpResponseRedirect(reverse("admin:environments_environment_change", args=[pk]))
         frame = {**self.admin_site.each_context(request), "opts": self.opts, "title": str(row), "original": row}
-        context = {**frame, "is_fullwidth": "1", **self.page(request, row), "form": form}
+        context = {**frame, "is_fullwidth": "1", **self.page(request, row), **wrong}
         return TemplateResponse(request, self.page_template, context, status=400)

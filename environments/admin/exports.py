@@ -12,6 +12,8 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 
+from environments import security_log
+from environments.access.privacy import visible
 from environments.admin.bulk import chosen_tasks, selection_of
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
@@ -34,7 +36,7 @@ ABOUT = {
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
     """Return the page that asks for a format, or the file if the address names one."""
-    selection = selection_of(request.GET.dict())
+    selection = selection_of(request, request.GET.dict())
     format = request.GET.get("format", "")
     if format not in FORMATS:
         return _page(request, selection, context)
@@ -44,6 +46,7 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
     except OrsError as error:
         messages.error(request, str(error))
         return _page(request, selection, context)
+    security_log.note("exported", f"tasks as {format}: {urlencode(selection.values()) or 'all'}")
     answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
     header = content_disposition_header(as_attachment=True, filename=f"{_name(selection)}.{format}")
     answer["Content-Disposition"] = header or "attachment"
@@ -52,7 +55,7 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
 
 def export_redirect(request: HttpRequest) -> HttpResponse:
     """Redirect from the list to the export of the tasks that were chosen there."""
-    chosen = chosen_tasks(request.POST, request.POST.getlist("task"))
+    chosen = chosen_tasks(request, request.POST)
     return HttpResponseRedirect(f"{reverse('admin:environments_task_export')}?{urlencode(chosen.values())}")
 
 
@@ -64,7 +67,8 @@ def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -
 
 def _name(selection: Selection) -> str:
     """Return the file's name without its ending, made of the filters."""
-    split = existing_splits().filter(pk=selection.split).first() if selection.split else None
-    environment = Environment.objects.filter(pk=selection.environment).first() if selection.environment else None
+    splits, environments = existing_splits(), Environment.objects.filter(visible(selection.hidden, "pk"))
+    split = splits.filter(visible(selection.hidden), pk=selection.split).first() if selection.split else None
+    environment = environments.filter(pk=selection.environment).first() if selection.environment else None
     words = [str(split or environment or "tasks"), selection.tag, selection.state, selection.source, selection.bucket]
     return slugify(" ".join(word.replace("/", "-") for word in words if word)) or "tasks"

@@ -9,6 +9,7 @@ from typing import Any
 
 from django import forms
 
+from environments.access.privacy import visible
 from environments.curation.splits import splits_to_fill
 from environments.models import Split
 
@@ -52,15 +53,17 @@ class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no gener
 class SplitForm(ReasonForm):
     """Choice of a split. Frozen and generated splits are not offered.
 
-    `environment`: only its splits are offered; without it those of every environment.
+    `environment`: only its splits are offered; without it those of every environment that is not in `hidden`.
     """
 
     into = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
     field_order = ("out_of", "into", "reason")
 
-    def __init__(self, *args: Any, environment: int | None = None, **kwargs: Any) -> None:
+    def __init__(
+        self, *args: Any, environment: int | None = None, hidden: frozenset[int] = frozenset(), **kwargs: Any
+    ) -> None:
         super().__init__(*args, **kwargs)
-        splits = splits_to_fill()
+        splits = splits_to_fill().filter(visible(hidden))
         offered = splits.filter(environment=environment) if environment else splits
         for field in self.fields.values():
             if isinstance(field, SplitChoice):

@@ -14,10 +14,12 @@ from django import forms
 from django.conf import settings
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from environments.access.privacy import hidden_from, visible
 from environments.admin import uploads
 from environments.admin.base import author_of, note
 from environments.admin.jobs import job_url
@@ -45,13 +47,17 @@ class ImportForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.parquet", "data-file": ""}),
         help_text="JSON Lines, JSON, CSV or Parquet. Each line or row is a task.",
     )
-    environment = forms.ModelChoiceField(Environment.objects.all(), empty_label=None)
+    environment = forms.ModelChoiceField(Environment.objects.none(), empty_label=None)
     split = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),
         help_text="An existing split, or the name of a new one.",
     )
     type = forms.ChoiceField(choices=Split.TYPES, help_text="For a new split. Clients see what the split is for.")
+
+    def __init__(self, *args: Any, environments: QuerySet[Environment], **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["environment"].queryset = environments  # type: ignore[attr-defined]  # it is a ModelChoiceField
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,12 +75,14 @@ class Imported:
 def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     """Return the form, with its errors if there are any; redirects to the preview once a file has been sent."""
     _check_permission(request)
-    form = ImportForm(request.POST or None, request.FILES or None, initial=_initial(request))
+    form = ImportForm(
+        request.POST or None, request.FILES or None, environments=_environments(request), initial=_initial(request)
+    )
     if form.is_valid() and (redirect := _start_preview(request, form)):
         return redirect
     shown = {
         **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
-        "splits": splits_to_fill()[:MAX_SPLITS_OFFERED],
+        "splits": splits_to_fill().filter(visible(hidden_from(request.user)))[:MAX_SPLITS_OFFERED],
     }
     return TemplateResponse(request, "environments/import.html", {**context, **shown})
 
@@ -100,7 +108,8 @@ def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | Non
 def _initial(request: HttpRequest) -> dict[str, Any]:
     """Return the initial values from the address: a split by its id, or one that may not exist by `name` and `type`."""
     given = request.GET
-    split = existing_splits().filter(pk=_number(given.get("split", ""))).first()
+    splits = existing_splits().filter(visible(hidden_from(request.user)))
+    split = splits.filter(pk=_number(given.get("split", ""))).first()
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}
     environment = _number(given.get("environment", ""))
@@ -114,7 +123,7 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
     """Return the preview's progress, then its result. A POST starts the import, or with `stop` stops the preview."""
     _check_permission(request)
     upload = uploads.find(token, request.user.pk or 0)
-    environment = Environment.objects.filter(pk=_number(request.GET.get("environment", ""))).first()
+    environment = _environments(request).filter(pk=_number(request.GET.get("environment", ""))).first()
     if upload is None or environment is None:
         messages.error(
             request,
@@ -208,6 +217,11 @@ def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
     """Return the target of an import; `kind` matters only for a new split. Raises: TransferError, FrozenSplit."""
     is_there = existing_splits().filter(environment=environment, name=name).exists() if "\0" not in name else False
     return ImportTarget.of(environment, name, None if is_there else kind)
+
+
+def _environments(request: HttpRequest) -> QuerySet[Environment]:
+    """Return the environments that exist for the person."""
+    return Environment.objects.filter(visible(hidden_from(request.user), "pk"))
 
 
 def _check_permission(request: HttpRequest) -> None:

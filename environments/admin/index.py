@@ -7,8 +7,9 @@ from typing import Any
 from django.db.models import Prefetch
 from django.http import HttpRequest
 
+from environments.access.privacy import hidden_from, visible
 from environments.admin.environment import marks_of, summary_of
-from environments.admin.environment_facts import attention
+from environments.admin.environment_counts import attention
 from environments.curation.splits import existing_splits
 from environments.models import Environment
 
@@ -17,9 +18,12 @@ def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """Return `context` with `environments` (row, summary, marks) and `attention`, if the person may see them."""
     if not request.user.has_perm("environments.view_environment"):
         return context
-    rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=existing_splits()))
+    hidden = hidden_from(request.user)
+    rows = Environment.objects.filter(visible(hidden, "pk")).prefetch_related(
+        Prefetch("splits", queryset=existing_splits())
+    )
     return {
         **context,
         "environments": [(row, summary_of(row), marks_of(row)) for row in rows],
-        "attention": attention() if request.user.has_perm("environments.view_task") else [],
+        "attention": attention(hidden) if request.user.has_perm("environments.view_task") else [],
     }

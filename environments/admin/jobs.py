@@ -10,6 +10,8 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
+from environments.access.privacy import hidden_from
+from environments.admin.base import author_of
 from environments.database import jobs
 
 
@@ -19,9 +21,18 @@ def job_url(job: str, back: str = "") -> str:
     return f"{path}?{urlencode({'back': back})}" if back else path
 
 
+def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
+    """Return the jobs that the person may see, newest first: only their own if an environment is hidden from them.
+
+    Titles and results of others may be about that environment.
+    """
+    found = jobs.jobs()
+    return [job for job in found if job.owner == author_of(request)] if hidden_from(request.user) else found
+
+
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
     """Return the page of a job; with ?state only its numbers, for the page's script. A POST asks the job to stop."""
-    job = jobs.get(job_id)
+    job = next((job for job in jobs_shown_to(request) if job.id == job_id), None)
     if job is None:
         raise Http404(f"There is no job {job_id!r}: jobs are forgotten after an hour and when the server restarts.")
     if request.method == "POST":

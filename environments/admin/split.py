@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from django.contrib import admin, messages
@@ -15,26 +16,36 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from environments.access.privacy import hidden_from, visible
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
-from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, existing_splits
+from environments.curation.splits import (
+    DeleteSplit,
+    FreezeSplit,
+    SealSplit,
+    UnfreezeSplit,
+    UnsealSplit,
+    existing_splits,
+)
 from environments.database import jobs
 from environments.database.jobs import Progress, silent
-from environments.display.task_line import READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.errors import OrsError
 from environments.models import Split
 from environments.service import hidden_fields
-from environments.tasks.split_positions import served_indexes
+from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_places import places_of
 
 MAX_TASKS_AT_ONCE = 20_000
 """Larger splits are frozen and deleted by a job, and compared with the class's list only on demand."""
 MAX_DIFFERENCES_SHOWN = 50
 
-ACTIONS: dict[str, tuple[str, type[FreezeSplit | UnfreezeSplit | DeleteSplit]]] = {
+ACTIONS: dict[str, tuple[str, Callable[[int], Action]]] = {
     "freeze": ("Freeze", FreezeSplit),
     "unfreeze": ("Unfreeze", UnfreezeSplit),
+    "seal": ("Seal", SealSplit),
+    "unseal": ("Unseal", UnsealSplit),
     "delete": ("Delete", DeleteSplit),
 }
 """Name in the address -> (label, action)."""
@@ -49,7 +60,7 @@ class SplitAdmin(ReadOnlyAdmin):
     empty = "No splits yet. Classes declare them, and you can create one by saving selected tasks or importing a file."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
-        return existing_splits()
+        return existing_splits().filter(visible(hidden_from(request.user)))
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
         is_compared = row.source_hash and (row.size <= MAX_TASKS_AT_ONCE or "compare" in request.GET)
@@ -68,7 +79,7 @@ class SplitAdmin(ReadOnlyAdmin):
 
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
         """Preview freezing, unfreezing or deleting a split; a POST does it."""
-        split = get_object_or_404(existing_splits(), pk=pk)
+        split = get_object_or_404(self.get_queryset(request), pk=pk)
         needed = "delete" if name == "delete" else "change"
         if not request.user.has_perm(f"environments.{needed}_split"):
             raise PermissionDenied
@@ -92,8 +103,8 @@ class SplitAdmin(ReadOnlyAdmin):
 
     @admin.display(description="created by")
     def maker(self, split: Split) -> str:
-        """Return who created the split, and whether it is frozen or not served."""
-        marks = {"frozen ❄": split.frozen, "not served": not split.is_served}
+        """Return who created the split, and whether it is frozen, sealed or not served."""
+        marks = {"frozen ❄": split.frozen, "sealed": split.is_sealed, "not served": not split.is_served}
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 
 
@@ -104,7 +115,7 @@ def differences(split: Split) -> dict[str, Any]:
     indexes = served_indexes(split, [entry.position for entry in shown[:MAX_DIFFERENCES_SHOWN]])
     field, hidden = summary_field(split.environment.task_schema), hidden_fields(split.environment.name)
     rows = [
-        (entry, indexes.get(entry.position), summary(entry.head[:READ_CHARACTERS], field, hidden))
+        (entry, indexes.get(entry.position), summary(entry.head[:MAX_READ_CHARACTERS], field, hidden))
         for entry in shown[:MAX_DIFFERENCES_SHOWN]
     ]
     return {"rows": rows, "is_more": len(shown) > MAX_DIFFERENCES_SHOWN, "removed": split.removals.count()}

@@ -1,4 +1,4 @@
-"""The forms of an environment's page: how returns are computed, whether agents may play, what players see."""
+"""The forms of an environment's page: how returns are computed, whether agents may play, what people see."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from django.contrib import messages
 from django.http import HttpRequest
 
 from environments.admin.base import author_of, note
+from environments.admin.privacy import PrivacyForm, set_privacy
 from environments.curation.action import Action
-from environments.curation.success_rule import SetBlind, SetEnabled, SetScoring
+from environments.curation.environment_settings import SetBlind, SetEnabled, SetScoring
 from environments.errors import OrsError
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
@@ -51,13 +52,16 @@ def scoring_form(environment: Environment, data: Any = None) -> ScoringForm:
     return ScoringForm(environment, data)
 
 
-def act(request: HttpRequest, environment: Environment) -> ScoringForm | None:
-    """Do what the form that was sent asks for. Returns the form if it has errors and has to be shown again."""
+def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]:
+    """Do what the form that was sent asks for.
+
+    Returns the form, by the name of its template variable, if it has errors and has to be shown again.
+    """
     match request.POST.get("action"):
         case "score":
             form = ScoringForm(environment, request.POST)
             if not form.is_valid():
-                return form
+                return {"form": form}
             _apply(request, environment, SetScoring(environment.pk, **form.cleaned_data))
         case "declared":
             _apply(request, environment, SetScoring(environment.pk))
@@ -65,11 +69,16 @@ def act(request: HttpRequest, environment: Environment) -> ScoringForm | None:
             _apply(request, environment, SetEnabled(environment.pk, asked == "enable"))
         case "blind" | "seeing" as asked:
             _apply(request, environment, SetBlind(environment.pk, asked == "blind"))
+        case "private" | "public" as asked:
+            members = PrivacyForm(environment, request.POST)
+            if not members.is_valid():
+                return {"privacy": members}
+            _apply(request, environment, set_privacy(request, environment, members, is_private=asked == "private"))
         case _:
             messages.error(
                 request, "Nothing was changed, because the form named no action. Reload the page and try again."
             )
-    return None
+    return {}
 
 
 def _apply(request: HttpRequest, environment: Environment, action: Action) -> None:

@@ -10,15 +10,15 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
+from environments.access.privacy import visible
 from environments.admin.bulk import BULKS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
-from environments.admin.jobs import job_view
+from environments.admin.jobs import job_view, jobs_shown_to
 from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
-from environments.database import jobs
 from environments.models import Environment, Split, Task
 
 MAX_SPLITS_OFFERED = 200
@@ -29,7 +29,7 @@ class TaskAdmin(TaskPage):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        selection = selection_of(request.GET.dict())
+        selection = selection_of(request, request.GET.dict())
         environments, splits = _offered_places(selection)
         split = next((split for split in splits if split.pk == selection.split), None)
         context = {
@@ -44,7 +44,7 @@ class TaskAdmin(TaskPage):
             "bulks": offered(request, selection),
             "back": query(selection),
             "may_import": request.user.has_perm("environments.add_task"),
-            "running": [job for job in jobs.jobs() if job.state == "running"],
+            "running": [job for job in jobs_shown_to(request) if job.state == "running"],
         }
         return TemplateResponse(request, "environments/tasks.html", context)
 
@@ -98,8 +98,9 @@ class TaskAdmin(TaskPage):
 
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
     """Return the environments and splits to choose from; with a chosen environment only its splits."""
-    environments = list(Environment.objects.only("pk", "name", "position"))
-    splits = existing_splits().order_by("environment__position", "position", "name")
+    rows = Environment.objects.filter(visible(selection.hidden, "pk"))
+    environments = list(rows.only("pk", "name", "position"))
+    splits = existing_splits().filter(visible(selection.hidden)).order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))
     return environments, list(splits[:MAX_SPLITS_OFFERED])

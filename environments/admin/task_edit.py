@@ -17,8 +17,8 @@ from django.urls import reverse
 
 from environments.admin.base import author_of
 from environments.curation.action import ActionProblem, InvalidSpec, Plan, Replaced
-from environments.curation.checked_text import checked_spec
 from environments.curation.edit import Edit, last_revision
+from environments.curation.edited_spec import checked_spec
 from environments.database.storable import id_in
 from environments.display.json_diff import diff
 from environments.display.parts import Part, indented, prompt, read_json

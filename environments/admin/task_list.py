@@ -18,13 +18,13 @@ from environments import conf
 from environments.curation.index_walk import Order
 from environments.curation.selection import Selection, SelectionBatch
 from environments.curation.tags import tag_names
-from environments.display.task_line import READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag, seen_at
-from environments.scoring.buckets import Bucket, bucket_of
 from environments.scoring.convention import Convention, Coverage
+from environments.scoring.task_buckets import Bucket, bucket_of
 from environments.scoring.task_statistics import coverage_of_row
 from environments.service import hidden_fields
-from environments.tasks.split_positions import served_indexes
+from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_places import places_of
 
 PAGE_TASKS = 50
@@ -168,7 +168,9 @@ def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskL
 
 def _tasks(ids: Iterable[int]) -> Iterable[Task]:
     """Return the tasks with `head`, the beginning of the spec, because a whole spec may be megabytes."""
-    rows = Task.objects.filter(pk__in=ids).select_related("environment").annotate(head=Left("spec", READ_CHARACTERS))
+    rows = (
+        Task.objects.filter(pk__in=ids).select_related("environment").annotate(head=Left("spec", MAX_READ_CHARACTERS))
+    )
     return rows.defer("spec", "environment__description", "environment__card")
 
 
@@ -225,7 +227,7 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
     """Return a chip for each filter. `splits`: those to choose from, of one environment if one is chosen."""
     names = [(str(row.pk), row.name) for row in environments]
     listed = [(str(row.pk), row.name if selection.environment else str(row)) for row in splits]
-    words = {word: word for word in (*tag_names(), selection.tag) if word}
+    words = {word: word for word in (*tag_names(hidden=selection.hidden), selection.tag) if word}
     sources = [(source, source) for source, _ in Task.SOURCES]
     return [
         _chip(selection, "environment", names, also="split"),  # a split belongs to one environment

@@ -13,7 +13,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from environments.admin import task_change, task_edit
+from environments.admin import task_actions, task_edit
 from environments.admin.base import ReadOnlyAdmin
 from environments.admin.task_edit import tried
 from environments.curation.flags import flags_of
@@ -29,10 +29,11 @@ class TaskPage(ReadOnlyAdmin):
     """The page of one task, and the addresses below it."""
 
     page_template = "environments/task.html"
+    to_environment = "environment"
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
         pk = id_in(object_id)
-        return None if pk is None else Task.objects.select_related("environment").filter(pk=pk).first()
+        return None if pk is None else self.get_queryset(request).select_related("environment").filter(pk=pk).first()
 
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
         history = history_of(row, id_in(request.GET.get("before", "")))
@@ -55,11 +56,11 @@ class TaskPage(ReadOnlyAdmin):
             path(f"{one}/spec.json", admin_view(self.spec_view), name="environments_task_spec"),
             path(f"{one}/prompt/", admin_view(self.prompt_view), name="environments_task_prompt"),
             path(f"{one}/edit/", self._changing(task_edit.edit_view), name="environments_task_edit"),
-            path(f"{one}/do/", self._changing(task_change.change_view), name="environments_task_do"),
-            path(f"{one}/settle/", self._changing(task_change.settle_view), name="environments_task_settle"),
+            path(f"{one}/do/", self._changing(task_actions.change_view), name="environments_task_do"),
+            path(f"{one}/settle/", self._changing(task_actions.settle_view), name="environments_task_settle"),
             path(
                 f"{one}/restore/<id:revision>/",
-                self._changing(task_change.restore_view),
+                self._changing(task_actions.restore_view),
                 name="environments_task_restore",
             ),
             *super().get_urls(),

@@ -35,6 +35,7 @@ STATUS: Mapping[type[errors.OrsError], int] = {
     errors.TooManySessions: 429,
     errors.OtherEnvironment: 409,
     errors.Unsupported: 404,
+    errors.Forbidden: 403,
     errors.Draining: 503,
     errors.EnvironmentFault: 500,
 }
@@ -117,6 +118,8 @@ def reply_to(error: Exception, allowed: list[str], auth_header: str = "") -> Err
         return ErrorReply(422, error.problems)
     if isinstance(error, errors.EnvironmentFault):
         return ErrorReply(500, _fault_text(error))
+    if isinstance(error, errors.OverQuota):
+        return ErrorReply(429, str(error), {"Retry-After": str(error.retry_seconds)})
     if isinstance(error, errors.OrsError):
         return ErrorReply(STATUS[type(error)], str(error), HEADERS.get(type(error)))
     if isinstance(error, exceptions.MethodNotAllowed):
@@ -124,7 +127,8 @@ def reply_to(error: Exception, allowed: list[str], auth_header: str = "") -> Err
     if isinstance(error, exceptions.AuthenticationFailed):
         return ErrorReply(401, str(error.detail), {"WWW-Authenticate": auth_header})
     if isinstance(error, exceptions.APIException):
-        return ErrorReply(error.status_code, str(error.detail))
+        wait = getattr(error, "wait", None)
+        return ErrorReply(error.status_code, str(error.detail), {"Retry-After": str(wait)} if wait else None)
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database_away", error=type(error).__name__, reason=str(error).partition("\n")[0])
         return ErrorReply(503, "The database cannot be reached; try again.", RETRY_HEADERS)

@@ -1,13 +1,13 @@
 """The ASGI application that serves agents' requests, with little work per request.
 
 Django's own handler starts a thread for every request and runs the middleware of the pages; agents need neither. This
-handler checks the Host, reads the body (up to the limit), finds the view by its path and sends the response. The views
-are DRF views of the faces for agents (`protocol` and `mcp_protocol`). Unknown paths are answered with JSON, never with
-an HTML page.
+handler checks the Host and the key, reads the body (up to the limit), finds the view by its path and sends the
+response. The views are DRF views of the faces for agents (`protocol` and `mcp_protocol`). Unknown paths are answered
+with JSON, never with an HTML page.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes count as one; the size of a
 body is limited; a `Host` that is not allowed is refused, because a foreign web page could otherwise reach a local
-server by DNS rebinding.
+server by DNS rebinding; a server without keys refuses requests that came through a proxy.
 """
 
 from __future__ import annotations
@@ -21,14 +21,18 @@ import structlog
 from django.http.request import validate_host
 from django.urls import Resolver404, URLResolver
 from django.urls.resolvers import RegexPattern
+from rest_framework.exceptions import APIException
 
-from environments import conf
-from environments.agent_http.request import HttpRequest
+from environments import conf, security_log
+from environments.agent_http.proxy_signs import refusal_of_proxied
+from environments.agent_http.request import HttpRequest, ProtocolRequest
 from environments.agent_http.response import Response, refusal
 from environments.agent_http.view import ProtocolView
 
 Receive = Callable[[], Awaitable[dict[str, Any]]]
 Send = Callable[[dict[str, Any]], Awaitable[None]]
+
+Answer = Callable[[HttpRequest], Awaitable[Response]]
 
 log = structlog.get_logger(__name__)
 
@@ -37,38 +41,66 @@ MAX_CACHED_HOSTS = 100
 
 
 class ProtocolHandler:
-    """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its `urlpatterns`."""
+    """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its `urlpatterns`.
 
-    def __init__(self, urls: str) -> None:
+    `watch`: returns what is called to answer a request instead of the function that it is given; None: nothing is.
+    """
+
+    def __init__(self, urls: str, watch: Callable[[Answer], Answer] | None = None) -> None:
         self._resolver = URLResolver(RegexPattern(r"^/"), urls)
         self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
         self._max_body_bytes = conf.max_body_bytes()
+        if watch is not None:
+            self._answer = watch(self._answer)  # type: ignore[method-assign, assignment]
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
-        response = self.refuse_host(request) or await self._read_body(request, receive) or await self._answer(request)
+        response = self.refuse_sender(request) or await self._read_body(request, receive) or await self._answer(request)
         if response is not GONE:
             await _send(request, response, send)
 
     async def respond(self, request: HttpRequest) -> Response:
         """Return the response to a request whose body has been read."""
-        return self.refuse_host(request) or await self._answer(request)
+        return self.refuse_sender(request) or await self._answer(request)
 
-    def refuse_host(self, request: HttpRequest) -> Response | None:
-        """Return the response to a request with a `Host` that is not allowed; None if it is allowed."""
+    def may_send(self, request: HttpRequest) -> bool:
+        """Return whether the body of a request is worth reading: it is not refused, and its key is valid if one is
+        needed. Otherwise the response without the body says what is wrong.
+        """
+        if self.refuse_sender(request) is not None:
+            return False
+        try:
+            ProtocolRequest(request, ProtocolView.authenticators).authenticate()
+        except APIException:
+            return False
+        return True
+
+    def refuse_sender(self, request: HttpRequest) -> Response | None:
+        """Return the response to a request with a `Host` that is not allowed, or through a proxy that is not; else
+        None.
+        """
+        if not conf.has_keys() and (sentence := refusal_of_proxied(tuple(request.META))):
+            security_log.note("proxy_refused", who="", address=request.client[0], detail=sentence)
+            return refusal(403, sentence)
         if request.META.get("HTTP_HOST") in self._allowed_hosts:
             return None
         host = request.META.get("HTTP_HOST", "")
         domain = re.sub(r":\d+$", "", host).lower().rstrip(".")
         if not domain or not validate_host(domain, conf.allowed_hosts()):
+            security_log.note("host_refused", host[:200], who="", address=conf.address_of(*request.client))
             return refusal(400, f"Host {host[:200]!r} is not allowed here; add it to ORSWEB_ALLOWED_HOSTS")
         if len(self._allowed_hosts) < MAX_CACHED_HOSTS:
             self._allowed_hosts.add(host)
         return None
 
     async def _read_body(self, request: HttpRequest, receive: Receive) -> Response | None:
-        """Read the body into `request.content`. Returns a response if that fails, GONE if the client left."""
+        """Read the body into `request.content`. Returns a response if that fails, GONE if the client left.
+
+        The body of a request without a valid key is not read, because its response does not depend on it.
+        """
+        if not self.may_send(request):
+            return None
         limit = self._max_body_bytes
         length = request.META.get("CONTENT_LENGTH", "0")
         if length.isdecimal() and int(length) > limit:

@@ -10,6 +10,9 @@ from django import http
 from django.utils.datastructures import MultiValueDict
 from rest_framework.request import Empty, Request
 
+from environments.agent_http.proxy_signs import meta_name
+from environments.keys.agent_key import EVERYBODY, AgentKey
+
 CONNECTION = "orsweb.server.connection"
 """Name of the ASGI extension of our server that shows whether a connection is closed: `{"is_closed": callable}`."""
 MAX_CACHED_NAMES = 500
@@ -18,9 +21,7 @@ _names: dict[bytes, str] = {}
 
 def _name_of(header: bytes) -> str:
     """Return the key of a header in META."""
-    name = header.decode("latin-1").upper().replace("-", "_")
-    if name not in ("CONTENT_TYPE", "CONTENT_LENGTH"):
-        name = f"HTTP_{name}"
+    name = meta_name(header)
     if len(_names) < MAX_CACHED_NAMES and len(header) < 100:
         _names[header] = name
     return name
@@ -44,6 +45,12 @@ class HttpRequest(http.HttpRequest):
         self.META = {_names.get(name) or _name_of(name): value.decode("latin-1") for name, value in scope["headers"]}
         self.resolver_match = None
         self._scope, self._receive_event = scope, receive
+
+    @property
+    def client(self) -> tuple[str, str]:
+        """The address that the connection comes from, and the header X-Forwarded-For."""
+        host, _ = self._scope.get("client") or ("", 0)
+        return host, self.META.get("HTTP_X_FORWARDED_FOR", "")
 
     @property
     def query_string(self) -> str:
@@ -99,9 +106,9 @@ class ProtocolRequest(Request):
         self._data = self._files = self._full_data = self._content_type = Empty
         self.META = request.META
 
-    def authenticate(self) -> str:
-        """Return the label of the request's key, or empty, from DRF's authenticators. Raises: AuthenticationFailed."""
+    def authenticate(self) -> AgentKey:
+        """Return the key of the request, or EVERYBODY, from DRF's authenticators. Raises: AuthenticationFailed."""
         for authenticator in self.authenticators or ():
             if (found := authenticator.authenticate(self)) is not None:
-                return str(found[1])
-        return ""
+                return found[1]  # type: ignore[return-value]
+        return EVERYBODY

@@ -11,6 +11,7 @@ import binascii
 import json
 
 from environments.errors import InvalidRequest
+from environments.keys.agent_key import AgentKey
 from environments.runtime.records import RunInfo
 from environments.wire import value_json
 
@@ -18,6 +19,7 @@ RUN_PREFIX = "orsweb_"
 """First part of the names of secrets that describe the run."""
 MAX_NAME_CHARACTERS = 200
 """Longest name of a run or a model: the width of their database columns."""
+MAX_STEP = 2**62
 
 
 def secrets_in(header: str) -> dict[str, str]:
@@ -44,13 +46,16 @@ def take_run_fields(secrets: dict[str, str]) -> dict[str, str]:
     return {name.removeprefix(RUN_PREFIX): secrets.pop(name) for name in names}
 
 
-def run_info(fields: dict[str, str], default_run: str) -> RunInfo:
+def run_info(fields: dict[str, str], default_run: str, key: AgentKey) -> RunInfo:
     """Return the run that `fields` describe: `run`, `step`, `model`, and labels under other names.
 
-    `default_run` is the name of the run if `fields` has none. Raises: InvalidRequest.
+    `default_run` is the name of the run if `fields` has none; without either it is that of the key, if it has one.
+
+    Raises: InvalidRequest; Forbidden if the key belongs to another run.
     """
     values = dict(fields)
-    name = values.pop("run", "").strip() or default_run.strip()
+    name = values.pop("run", "").strip() or default_run.strip() or key.run
+    key.check_run(name)
     step, model = values.pop("step", "").strip(), values.pop("model", "").strip()
     for field, text in (("run", name), ("model", model)):
         if len(text) > MAX_NAME_CHARACTERS:
@@ -66,7 +71,7 @@ def _whole_number(text: str) -> int | None:
     try:
         number = int(text)
     except ValueError:
-        number = 2**62
-    if abs(number) >= 2**62:
-        raise InvalidRequest(f"orsweb_step is {text[:40]!r}; it must be a whole number")
+        number = -1
+    if not 0 <= number <= MAX_STEP:
+        raise InvalidRequest(f"orsweb_step is {text[:40]!r}; it must be a whole number from 0 to {MAX_STEP}")
     return number

@@ -3,7 +3,7 @@
 PAGES = frozenset(
     (
         "admin", "api", "static", "media", "events", "ws", "accounts", "environments", "episodes", "runs", "compare",
-        "play", "tasks", "rollout", "rollouts", "leaderboard", "docs", "ready", "metrics",
+        "play", "tasks", "rollout", "rollouts", "leaderboard", "docs", "operations",
     )
 )  # fmt: skip
 """First path segments of the pages. All other paths belong to the protocol, and so does POST /tasks."""
@@ -19,4 +19,7 @@ PROTOCOL_WORDS = frozenset(
 OTHER_PROTOCOLS = frozenset(("mcp", "v1"))
 """First path segments of the other protocols for agents: MCP, and the data API of the commercial platform."""
 
-RESERVED_NAMES = PAGES | PROTOCOL_WORDS | OTHER_PROTOCOLS
+FOR_OPERATORS = frozenset(("ready", "metrics"))
+"""What probes and Prometheus read; see `orsweb/operations/endpoints.py`."""
+
+RESERVED_NAMES = PAGES | PROTOCOL_WORDS | OTHER_PROTOCOLS | FOR_OPERATORS

@@ -68,6 +68,17 @@ def revision_of(hosted: HostedClass, own_version: str, repositories: dict[Path, 
     return ClassRevision(source_hash, git_commit, is_dirty, versions, code, whole)
 
 
+def sources_of(registry: Iterable[HostedEnvironment]) -> dict[str, list[str]]:
+    """Return the files in which the classes of this process and their bases are written, by environment."""
+    return {hosted.name: _files_of(hosted) for hosted in registry if isinstance(hosted, HostedClass)}
+
+
+def _files_of(hosted: HostedClass) -> list[str]:
+    bases = {base.__module__ for cls in (hosted.cls, *hosted.toolsets) for base in cls.__mro__}
+    files = {str(file) for name in bases if (file := _file_of(name)) and _is_authors(name, file)}
+    return sorted(files or {str(_file_of(hosted.cls.__module__))})
+
+
 # --- source files ----------------------------------------------------------------------------------------------------
 
 
@@ -161,7 +172,7 @@ def _git(directory: Path, *arguments: str) -> str:
     """Return the output of git; empty if it fails, for example outside of a repository or without git."""
     environment = {**os.environ, "GIT_OPTIONAL_LOCKS": "0"}  # do not write the index of the author's repository
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # nosec B603, B607 # a fixed command
             ["git", "-C", str(directory), *arguments],
             capture_output=True,
             timeout=MAX_GIT_SECONDS,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Coroutine
 from itertools import pairwise
 from typing import Any
 
-NOTICE_SECONDS = 0.1
+MIN_NOTICED_SECONDS = 0.1
 """Delays shorter than this are not detected."""
 SAMPLE_SECONDS = 0.05
 PAUSE_SECONDS = 0.02
@@ -85,7 +85,7 @@ class LoopWatch:
             self._loop.call_soon_threadsafe(turned.set)
         except RuntimeError:  # the loop was closed in the meantime
             return
-        if turned.wait(NOTICE_SECONDS):
+        if turned.wait(MIN_NOTICED_SECONDS):
             return
         places = [self._place()]
         while not (turned.wait(SAMPLE_SECONDS) or self._done.is_set()):

@@ -8,7 +8,7 @@ from django.db import transaction
 from django.db.models import Max, Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, Replaced, claimed, staged
-from environments.curation.checked_text import checked_spec
+from environments.curation.edited_spec import checked_spec
 from environments.curation.revisions import Revisions
 from environments.curation.split_counts import in_splits, shares_of, still_served
 from environments.database.jobs import Progress, silent
@@ -108,7 +108,7 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
         Task.objects.select_for_update().get(pk=old.pk)  # the second of two editors waits here, and then sees the first
         if seen is not None:
             refuse_replaced(old, seen)
-        new = _with_content(old, spec)
+        new = with_content(old, spec)
         is_merge = SplitEntry.objects.filter(task=new, until=None, split__frozen=None).exists()
         for change in changes:
             change.replace(old.pk, new.pk)
@@ -117,7 +117,7 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
     return new
 
 
-def _with_content(old: Task, spec: str) -> Task:
+def with_content(old: Task, spec: str) -> Task:
     """Return the task with the content; a new one takes over the state, reason and tags of `old`."""
     values = {"spec": spec, "source": "edit", "state": old.state, "reason": old.reason}
     new, is_new = Task.objects.get_or_create(

@@ -8,14 +8,16 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare, carry_out, change_of
-from environments.curation.conditions import is_in_split
+from environments.curation.edit import with_content
+from environments.curation.filter_conditions import is_in_split
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_order_of, some_of, tasks
 from environments.curation.splits import find_split, free_name, making
 from environments.database.jobs import Progress, silent
 from environments.models import Environment, Split, Task
-from environments.tasks.split_change import FrozenSplit, SplitChange
+from environments.tasks.split_change import BATCH, FrozenSplit, SplitChange
+from environments.tasks.task_hash import is_sent_task
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,7 @@ class CopyToSplit:
         revisions = Revisions("splits", author, self.reason)
         with change_of(split) as target:
             work = MembershipWork(revisions, adds=[target])
-            changed = carry_out(work, self.selection.all_ids(), [target], progress)
+            changed = carry_out(work, _listable(self.selection), [target], progress)
         return ActionOutcome(f"Copied {tasks(changed)} to split {split.name!r}.", changed, revisions.change, split.pk)
 
 
@@ -124,8 +126,8 @@ class SaveAsSplit:
         return Plan(f"Save {tasks(selected)} as split {name!r}", selected, selected, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        chosen = self.selection.all_ids()
         some_of(self.selection)
+        chosen = _listable(self.selection)
         revisions = Revisions("splits", author, self.reason)
         with making(self._environment(), self.name, self.type) as change:
             changed = carry_out(MembershipWork(revisions, adds=[change]), chosen, [change], progress)
@@ -169,6 +171,18 @@ class MembershipWork:
     def _before(self, task: int, names: set[str]) -> set[str]:
         added = {name for name, tasks in self._added.items() if task in tasks}
         return (names - added) | {change.split.name for change in self._removes}
+
+
+def _listable(selection: Selection) -> Sequence[int]:
+    """Return the ids of the selected tasks, with the task of the same content in place of each that is marked as sent.
+
+    The others could not have results: sessions of a place in a split are recorded by the content of its task.
+    """
+    ids, instead = selection.all_ids(), dict[int, int]()
+    for start in range(0, len(ids), BATCH):
+        played = Task.objects.filter(pk__in=ids[start : start + BATCH], source="played").select_related("environment")
+        instead |= {task.pk: with_content(task, task.spec).pk for task in played if is_sent_task(task)}
+    return list(dict.fromkeys(instead.get(pk, pk) for pk in ids)) if instead else ids
 
 
 def _unfrozen(split: int) -> Split:

@@ -11,7 +11,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from environments.database.bulk import execute
+from environments.database.json_rows import execute
 from environments.models import TaskRevision
 from environments.tasks.task_places import places_of_tasks
 

@@ -16,8 +16,8 @@ from typing import Any, Literal
 
 from django.db.models import Q, QuerySet
 
-from environments.curation.conditions import is_at_a_place_of
-from environments.curation.filters import Filters
+from environments.curation.filter_conditions import is_at_a_place_of
+from environments.curation.filter_parameters import Filters
 from environments.curation.index_walk import Candidates, Order, Walk, WalkCursor, deadline
 from environments.database.storable import is_storable
 from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag

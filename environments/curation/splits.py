@@ -19,6 +19,7 @@ from django.db.models import F, Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
+from environments import security_log
 from environments.curation.action import MAX_WAIT_SECONDS, ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.split_counts import tasks
 from environments.database.jobs import Progress, silent
@@ -186,6 +187,54 @@ class UnfreezeSplit:
 
 
 @dataclass(frozen=True, slots=True)
+class SealSplit:
+    """Keep keys without the scope `curate` from reading the tasks of a split; they go on playing them."""
+
+    split: int
+
+    def plan(self) -> Plan:
+        split = find_split(self.split)
+        if split.is_sealed:
+            raise ActionRefused(f"Split {split.name!r} is already sealed.")
+        sentences = (
+            "API keys without the scope curate open its tasks by split and index, and list only indexes and hashes.",
+            "Of their episodes they read the prompt and their own calls.",
+            "A task that is also in another split can be read there, unless that one is sealed, too.",
+        )
+        return Plan(f"Seal split {split.name!r}", split.size, 0, sentences=sentences)
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        self.plan()
+        return ActionOutcome(f"Sealed split {_set_sealed(self.split, True).name!r}.", 0, split=self.split)
+
+
+@dataclass(frozen=True, slots=True)
+class UnsealSplit:
+    """Let every key read the tasks of a split again, except for their hidden fields."""
+
+    split: int
+
+    def plan(self) -> Plan:
+        split = find_split(self.split)
+        if not split.is_sealed:
+            raise ActionRefused(f"Split {split.name!r} is not sealed.")
+        sentence = "Every API key that may play the split can then read its tasks, except for their hidden fields."
+        return Plan(f"Unseal split {split.name!r}", split.size, 0, sentences=(sentence,))
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        self.plan()
+        return ActionOutcome(f"Unsealed split {_set_sealed(self.split, False).name!r}.", 0, split=self.split)
+
+
+def _set_sealed(pk: int, is_sealed: bool) -> Split:
+    """Save the row, for the security log, and return it. Raises: ActionRefused."""
+    split = find_split(pk)
+    split.is_sealed = is_sealed
+    split.save(update_fields=["is_sealed"])
+    return split
+
+
+@dataclass(frozen=True, slots=True)
 class DeleteSplit:
     """Delete a curated split. Its tasks stay, and running sessions continue."""
 
@@ -206,6 +255,7 @@ class DeleteSplit:
         with SplitChange(split, wait_seconds=MAX_WAIT_SECONDS):
             Split.objects.filter(pk=split.pk).update(is_served=False, size=0, version=F("version") + 1)
             clear(split)
+        security_log.note("deleted", f"split {split.name} of {split.environment.name}", detail=self.reason)
         return ActionOutcome(f"Deleted split {split.name!r}.", 0)
 
     def _deletable(self) -> Split:

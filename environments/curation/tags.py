@@ -8,13 +8,14 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
+from environments.access.privacy import visible
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out
-from environments.curation.conditions import is_tagged
+from environments.curation.filter_conditions import is_tagged
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, some_of, tasks
-from environments.database.bulk import distinct_values
 from environments.database.jobs import Progress, silent
+from environments.database.json_rows import distinct_values
 from environments.models import Task, TaskTag
 
 MAX_CHARACTERS = 60
@@ -127,6 +128,10 @@ def _listed(tags: Sequence[str]) -> str:
 MAX_TAGS_OFFERED = 60
 
 
-def tag_names(limit: int = MAX_TAGS_OFFERED) -> list[str]:
-    """Return the first tags in use, in the database's order."""
-    return distinct_values(TaskTag, "name", limit)
+def tag_names(limit: int = MAX_TAGS_OFFERED, hidden: frozenset[int] = frozenset()) -> list[str]:
+    """Return the first tags in use, in the database's order, without those that only `hidden` environments use."""
+    names = distinct_values(TaskTag, "name", limit)
+    if not hidden:
+        return names
+    shown = TaskTag.objects.filter(visible(hidden, "task__environment"))
+    return [name for name in names if shown.filter(name=name).exists()]

@@ -10,6 +10,7 @@ import secrets
 import threading
 import time
 from collections.abc import Callable
+from contextvars import copy_context
 from typing import Any, Literal
 
 import structlog
@@ -106,7 +107,9 @@ def start(title: str, work: Callable[[Progress], Any], owner: str, subject: str 
     with _lock:
         _remove_old()
         _jobs[job.id] = job
-    threading.Thread(target=job.run, args=[work], name=f"job-{job.id}", daemon=True).start()
+    # in the context of the page, so that the security log knows who acts
+    run = copy_context().run
+    threading.Thread(target=run, args=[job.run, work], name=f"job-{job.id}", daemon=True).start()
     return job
 
 

@@ -16,7 +16,7 @@ from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
-from environments.scoring.buckets import interval
+from environments.scoring.task_buckets import interval
 
 NOTHING = "\N{EN DASH}"
 """Text in the place of a value that does not exist."""

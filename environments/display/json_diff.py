@@ -16,7 +16,7 @@ MAX_LINES = 400
 """Maximum number of lines of a diff that are returned."""
 MAX_COMPARED = 1_000
 """Lines between the first and the last difference up to which they are compared, in quadratic time."""
-_LINE_CHARACTERS = 2_000
+_MAX_LINE_CHARACTERS = 2_000
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
 
 
@@ -43,7 +43,7 @@ def _lines(text: str) -> list[str]:
     """Return the lines of indented JSON, in which texts of several lines stay on several lines."""
     value = read_json(text)
     whole = _BREAK.sub(r"\1\n    ", value if isinstance(value, str) and value == text else indented(value))
-    return [line[:_LINE_CHARACTERS] for line in whole.split("\n")]
+    return [line[:_MAX_LINE_CHARACTERS] for line in whole.split("\n")]
 
 
 def _compared(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:

@@ -1,7 +1,7 @@
 """What environments and agents said (prompts, blocks, tools), as labelled values that templates show.
 
-The input may be hostile, huge or malformed: texts are cut to `SHOWN_CHARACTERS`, and what has no known form is shown as
-text.
+The input may be hostile, huge or malformed: texts are cut to `MAX_SHOWN_CHARACTERS`, and what has no known form is
+shown as text.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any, Literal
 from environments.display.schema_fields import SchemaField, fields_of
 from environments.errors import shorten
 
-SHOWN_CHARACTERS = 20_000
+MAX_SHOWN_CHARACTERS = 20_000
 """Characters of one text that a page shows, with a link to the whole text."""
 
-SHORT_CHARACTERS = 100
+MAX_SHORT_CHARACTERS = 100
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
 """Types that browsers receive as an image. SVG is not one of them, because it is a document with scripts."""
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
@@ -37,7 +37,7 @@ class Part:
     @property
     def is_short(self) -> bool:
         """Return whether the text fits on one line with its label."""
-        return self.kind != "image" and len(self.text) <= SHORT_CHARACTERS and "\n" not in self.text
+        return self.kind != "image" and len(self.text) <= MAX_SHORT_CHARACTERS and "\n" not in self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class ToolPart:
         return fields_of(read_json(self.schema))
 
 
-def fields(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
+def fields(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
     """Return the members of a JSON object, strings as text and other values as JSON; any other text as one part.
 
     Each text is cut to `limit` characters.
@@ -66,12 +66,12 @@ def fields(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
     return [_value(str(name), member, limit) for name, member in value.items()]
 
 
-def blocks(value: Any, limit: int = SHOWN_CHARACTERS) -> list[Part]:
+def blocks(value: Any, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
     """Return text and image blocks as parts, and blocks of other types as JSON."""
     return [_block(block, limit) for block in value] if isinstance(value, list) else [_value("", value, limit)]
 
 
-def prompt(text: str, limit: int = SHOWN_CHARACTERS) -> list[Part]:
+def prompt(text: str, limit: int = MAX_SHOWN_CHARACTERS) -> list[Part]:
     """Return a prompt, which is a list of blocks or of messages; parts of messages are labelled with the role."""
     value = read_json(text)
     if not isinstance(value, list):
@@ -117,7 +117,7 @@ def _image(block: dict[str, Any]) -> str:
 def _not_shown(block: dict[str, Any]) -> str:
     """Return a description of an image that is not sent to browsers."""
     media, data = block.get("mimeType"), block.get("data")
-    kind = shorten(media, SHORT_CHARACTERS) if isinstance(media, str) else "no media type"
+    kind = shorten(media, MAX_SHORT_CHARACTERS) if isinstance(media, str) else "no media type"
     size = f"{len(data):,} characters" if isinstance(data, str) else "no data"
     return f"{kind}, {size}, not shown as an image"
 

@@ -12,8 +12,8 @@ import re
 from collections.abc import Collection
 from typing import Any
 
-SUMMARY_CHARACTERS = 200
-READ_CHARACTERS = 8_000
+MAX_SUMMARY_CHARACTERS = 200
+MAX_READ_CHARACTERS = 8_000
 """Characters of a spec that are read; callers may pass no more than these."""
 
 _DESCRIPTIVE = (
@@ -31,7 +31,7 @@ def summary(spec: str, field: str = "", hidden: Collection[str] | None = None) -
     A spec without content is 'empty', or 'no visible fields' if some may be hidden.
     """
     try:
-        line = _line(_description(_read(spec[:READ_CHARACTERS], hidden or ()), field))
+        line = _line(_description(_read(spec[:MAX_READ_CHARACTERS], hidden or ()), field))
         return line or ("no visible fields" if hidden else "empty")
     except RecursionError:
         return "nested too deeply to be summarized"
@@ -104,5 +104,5 @@ def _short(value: Any) -> str:
 
 def _line(text: str) -> str:
     """Return `text` cut, on one line, and without lone surrogates, which JSON can contain and UTF-8 cannot."""
-    line = _ODD.sub(" ", text[: 4 * SUMMARY_CHARACTERS]).strip().encode("utf-8", "backslashreplace").decode("utf-8")
-    return line if len(line) <= SUMMARY_CHARACTERS else f"{line[: SUMMARY_CHARACTERS - 1].rstrip()}…"
+    line = _ODD.sub(" ", text[: 4 * MAX_SUMMARY_CHARACTERS]).strip().encode("utf-8", "backslashreplace").decode("utf-8")
+    return line if len(line) <= MAX_SUMMARY_CHARACTERS else f"{line[: MAX_SUMMARY_CHARACTERS - 1].rstrip()}…"

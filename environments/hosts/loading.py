@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Iterable, Mapping
 
@@ -88,7 +89,13 @@ class RemoteHost:
 
     async def describe(self) -> Description:
         """Ask the environment about itself. Raises: RemoteFault."""
+        self._server.is_unreachable.clear()
         return await describe(self._server)
+
+    async def until_unreachable(self, seconds: float) -> None:
+        """Wait until the server seems to be down, at most `seconds`; what came before `describe` doesn't count."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._server.is_unreachable.wait(), seconds)
 
     async def keep_alive(self) -> None:
         """Ping the sessions that have sent no request for PING_SECONDS, until cancelled."""

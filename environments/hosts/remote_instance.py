@@ -29,7 +29,7 @@ from environments.hosts.remote_server import (
     encoded,
     parsed,
 )
-from environments.runtime.outcome import CallOutcome, failed, faulted, refused, refused_after_end
+from environments.runtime.call_outcome import UNSTATED, CallOutcome, failed, faulted, refused, refused_after_end
 from environments.runtime.usercode import text_of
 
 PING_SECONDS = 20.0
@@ -264,7 +264,7 @@ class RemoteInstance:
             raise self._invalid(tool, "it is a refusal without a text")
         if reason not in _REASONS:  # ors-sdk 0.1.0 sends none
             reason = next((name for start, name in _PREFIXES.items() if error.startswith(start)), None)
-            reason = reason or ("not_found" if f"{tool!r} is not a valid tool" in error else "tool_error")
+            reason = reason or ("not_found" if f"{tool!r} is not a valid tool" in error else UNSTATED)
         if reason == "not_found" and tool in self._listed():
             raise RemoteFault(f"{self._server.url} lists the tool {tool!r}, but refused its call: {error}")
         return refused(error or reason, reason)

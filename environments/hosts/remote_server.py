@@ -59,6 +59,8 @@ class RemoteServer:
 
     def __init__(self, url: RemoteUrl, limits: Limits) -> None:
         self.url, self.limits = url, limits
+        self.is_unreachable = asyncio.Event()
+        """Set when the server could not be reached, or closed a connection before it had answered."""
         self._pool = ConnectionPool(url.host, url.port, is_secure=url.is_secure)
         fixed = {"Host": url.host_header, "User-Agent": "orsweb", **url.headers}
         self._fixed = "".join(f"{name}: {value}\r\n" for name, value in fixed.items())
@@ -219,6 +221,8 @@ class RemoteServer:
     def _lost(self, error: HttpError, method: str, path: str) -> RemoteFault:
         """Return the fault for a request that got no complete response."""
         silent = " (ORSWEB_REMOTE_SILENCE)" if isinstance(error, Silence) else ""
+        if isinstance(error, NotConnected | ConnectionLost):
+            self.is_unreachable.set()
         if isinstance(error, NotConnected):
             return Unsent(f"{self.url.server} {error}")
         return RemoteFault(f"{self.url.server} {error} in answer to {method} {path}{silent}")

@@ -30,7 +30,8 @@ from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import JSON_HEADERS, Response
 from environments.agent_http.view import utf8
 from environments.database.storable import id_in
-from environments.errors import SessionNotFound, shorten
+from environments.errors import SessionNotFound, UnknownEnvironment, shorten
+from environments.keys.agent_key import AgentKey
 from environments.mcp_protocol.parameters import MAX_USER_AGENT_CHARACTERS, new_session, read_parameters
 from environments.mcp_protocol.refusals import McpRefusal
 from environments.mcp_protocol.sessions import Answer, HasLeft, McpSession, PendingRequest, sessions_of
@@ -58,8 +59,8 @@ PING = b": ping\n\n"
 class Endpoint:
     """Answers one HTTP request. `message_id` is the id of its JSON-RPC request, once that is known."""
 
-    def __init__(self, service: SessionService, owner: str, environment: str, http_request: HttpRequest) -> None:
-        self._service, self._owner, self._environment = service, owner, environment
+    def __init__(self, service: SessionService, key: AgentKey, environment: str, http_request: HttpRequest) -> None:
+        self._service, self._key, self._owner, self._environment = service, key, key.label, environment
         self._http_request, self._meta = http_request, http_request.META
         self.message_id: str | int | None = None
 
@@ -97,6 +98,8 @@ class Endpoint:
     # --- opening ------------------------------------------------------------------------------------------------------
 
     async def _initialize(self, message: JSONRPCRequest) -> Response:
+        if self._environment in self._key.hidden:  # the request came as one of a session that is still live
+            raise UnknownEnvironment(self._environment, self._key.among(self._service.registry.names))
         try:
             client = InitializeRequestParams.model_validate(message.params or {}, by_name=False)
         except ValidationError as error:
@@ -105,7 +108,7 @@ class Endpoint:
         shows_rewards = parameters.shows_rewards
         sid = new_session_id()
         request = await new_session(
-            parameters, self._environment, self._meta, self._service.tasks, sid=sid, owner=self._owner
+            parameters, self._environment, self._meta, self._service.tasks, sid=sid, key=self._key
         )
         await self._service.create(replace(request, user_agent=_user_agent(client, request.user_agent)))
         session = sessions_of(self._service).open(sid, self._owner, self._environment, shows_rewards=shows_rewards)

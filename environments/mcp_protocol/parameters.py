@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 from environments.agent_http.secrets_and_run import run_info, secrets_in, take_run_fields
 from environments.agent_http.view import utf8
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
+from environments.keys.agent_key import CURATE, AgentKey, sent_key
 from environments.runtime.live_episode import NewSession
 from environments.runtime.records import TaskSource
 
@@ -68,11 +69,11 @@ def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
     return Parameters(values)
 
 
-async def choose_split(parameters: Parameters, environment: str, tasks: TaskSource) -> str:
+async def choose_split(parameters: Parameters, environment: str, tasks: TaskSource, key: AgentKey) -> str:
     """Return the split to play. A name that does not exist is refused when the session is opened."""
     if named := parameters.values.get("split"):
         return named
-    names = [split.name for split in await tasks.splits(environment)]
+    names = [split.name for split in await tasks.splits(environment) if key.has_split(split.name)]
     return DEFAULT_SPLIT if DEFAULT_SPLIT in names or not names else names[0]
 
 
@@ -86,7 +87,7 @@ async def choose_index(parameters: Parameters, environment: str, split: str, tas
         count = await tasks.count(environment, split)
         if not count:
             raise InvalidIndex(0, split, 0)
-        return random.randrange(count)
+        return random.randrange(count)  # nosec B311 # spreads tasks, and hides nothing
     try:
         return int(text or "0")
     except ValueError:
@@ -95,25 +96,28 @@ async def choose_index(parameters: Parameters, environment: str, split: str, tas
 
 
 async def new_session(
-    parameters: Parameters, environment: str, meta: Mapping[str, str], tasks: TaskSource, *, sid: str, owner: str
+    parameters: Parameters, environment: str, meta: Mapping[str, str], tasks: TaskSource, *, sid: str, key: AgentKey
 ) -> NewSession:
     """Return the request to open the session that `parameters` and headers describe.
 
-    Raises: InvalidRequest, InvalidSplit, InvalidIndex.
+    Raises: InvalidRequest, InvalidSplit, InvalidIndex, Forbidden.
     """
     values = parameters.values
     secrets = secrets_in(meta.get("HTTP_X_SECRETS", ""))
     fields = take_run_fields(secrets) | {name: values[name] for name in ("run", "step", "model") if name in values}
-    split = await choose_split(parameters, environment, tasks)
+    split = await choose_split(parameters, environment, tasks, key)
+    key.check_split(split)
     return NewSession(
         sid=sid,
-        owner=owner,
+        owner=key.label,
+        usage=key.usage,
+        reads_tasks=key.may(CURATE),
         environment=environment,
         split=split,
         index=await choose_index(parameters, environment, split, tasks),
         secrets=secrets,
-        masked=(*secrets.values(), meta.get("HTTP_X_API_KEY", "")),
+        masked=(*secrets.values(), sent_key(meta)),
         toolset=values.get("toolset") or None,
         user_agent=meta.get("HTTP_USER_AGENT", "")[:MAX_USER_AGENT_CHARACTERS],
-        run=run_info(fields, ""),
+        run=run_info(fields, "", key),
     )

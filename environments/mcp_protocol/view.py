@@ -31,6 +31,9 @@ class McpView(ProtocolView):
     """Answers the three methods of streamable HTTP."""
 
     http_method_names = ["get", "post", "delete"]
+    session_meta = "HTTP_MCP_SESSION_ID"
+    over_quota = "wait"
+    is_of_session = True
     endpoint: Endpoint | None = None
 
     async def post(self) -> Response:
@@ -53,11 +56,11 @@ class McpView(ProtocolView):
         """Return the handler of this request. Raises: McpRefusal."""
         check_origin(self.http_request.META)
         if self.path_environment is None:
-            addresses = ", ".join(f"/mcp/{name}" for name in self.service.registry.names[:20])
-            raise McpRefusal(404, f"The address names no environment; this server has {addresses}")
+            addresses = ", ".join(f"/mcp/{name}" for name in self.key.among(self.service.registry.names)[:20])
+            raise McpRefusal(404, f"The address names no environment; this server has {addresses or 'none'}")
         endpoint_class = await _load()
         environment = self.service.registry.get(self.path_environment).name
-        self.endpoint = endpoint_class(self.service, self.owner, environment, self.http_request)
+        self.endpoint = endpoint_class(self.service, self.key, environment, self.http_request)
         return self.endpoint
 
 

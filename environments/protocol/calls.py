@@ -27,7 +27,10 @@ MAX_WHOLE_CHARACTERS = 65_536
 
 
 class WatchedCall(ProtocolView):
-    """Base of the endpoints that answer with the result of a call."""
+    """Base of the endpoints that answer with the result of a call. Calls wait for their turn in their open stream."""
+
+    over_quota = "answer"
+    is_of_session = True
 
     async def watch(self, sid: str, call: Call) -> Response:
         """Return the response to a request that reads `call`: one body if it is fast and short, else a stream."""
@@ -51,7 +54,8 @@ class CallTool(WatchedCall):
         if isinstance(message, Unprocessable):
             self.service.check(sid, self.owner)
             raise message
-        return await self.watch(sid, await self.service.call(sid, self.owner, self.path_environment, message))
+        hidden = self.key.hidden_ids
+        return await self.watch(sid, await self.service.call(sid, self.owner, self.path_environment, message, hidden))
 
 
 class ScoreGroupView(WatchedCall):

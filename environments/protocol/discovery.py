@@ -11,31 +11,56 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 
 from environments import conf, wire
+from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Response, json_response, text_response
 from environments.agent_http.view import ANYBODY, ProtocolView
+from environments.keys.agent_key import CURATE, PLAY
+from environments.protocol.tasks_for_key import ListedTasksOfKey
 from environments.wire import value_json
 
 
 class Health(ProtocolView):
-    """GET /health; needs no key, so that load balancers can use it."""
+    """GET /health: the process answers. Needs no key, no database and no open service; `/ready` says more."""
 
     authenticators = ANYBODY
+    over_quota = "answer"
+
+    async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]
+        if http_request.method == "GET":
+            return await self.get()
+        return await super().dispatch(http_request, **kwargs)
 
     async def get(self) -> Response:
         return text_response('{"status":"ok"}')
 
 
 class Version(ProtocolView):
+    scopes = ()
+
     async def get(self) -> Response:
         return json_response({"version": conf.version(), "build_sha": conf.build_sha()})
 
 
 class ListEnvironments(ProtocolView):
+    """GET /list_environments: the names that the key may use."""
+
+    scopes = ()
+
     async def get(self) -> Response:
-        return json_response(self.service.registry.names)
+        return json_response(self.key.among(self.service.registry.names))
 
 
-class Tools(ProtocolView):
+class DiscoveryView(ProtocolView):
+    """Base of the endpoints that describe one environment."""
+
+    scopes = (PLAY, CURATE)
+
+    async def listed(self, split: str) -> ListedTasksOfKey:
+        """Return the tasks of the split as the key may read them. Raises: Forbidden."""
+        return await ListedTasksOfKey.of(self.service.tasks, self.key, self.hosted, split)
+
+
+class Tools(DiscoveryView):
     async def get(self) -> Response:
         hosted = self.hosted
         if not hosted.is_described:
@@ -43,39 +68,41 @@ class Tools(ProtocolView):
         return text_response(hosted.tools_json)
 
 
-class Splits(ProtocolView):
+class Splits(DiscoveryView):
     async def get(self) -> Response:
-        return json_response([split.model_dump() for split in await self.service.tasks.splits(self.hosted.name)])
+        splits = await self.service.tasks.splits(self.hosted.name)
+        return json_response([split.model_dump() for split in splits if self.key.has_split(split.name)])
 
 
-class Tasks(ProtocolView):
+class Tasks(DiscoveryView):
     """POST …/tasks `{split}`: all tasks of a split, in order."""
 
     async def post(self) -> Response:
-        split = self.body(wire.ListTasks).split
-        return await _task_list_response(self.service.tasks.tasks(self.hosted.name, split), self.env_name)
+        listed = await self.listed(self.body(wire.ListTasks).split)
+        return await _task_list_response(listed.all(), self.env_name)
 
 
-class NumTasksView(ProtocolView):
+class NumTasksView(DiscoveryView):
     async def post(self) -> Response:
         split = self.body(wire.NumTasks).split
+        self.key.check_split(split)
         return json_response({"num_tasks": await self.service.tasks.count(self.hosted.name, split)})
 
 
-class GetTaskView(ProtocolView):
+class GetTaskView(DiscoveryView):
     async def post(self) -> Response:
         request = self.body(wire.GetTask)
-        task = await self.service.tasks.get(self.hosted.name, request.split, request.index)
+        task = await (await self.listed(request.split)).one(request.index)
         return text_response(f'{{"task":{task},"env_name":{value_json(self.env_name)}}}')
 
 
-class TaskRange(ProtocolView):
+class TaskRange(DiscoveryView):
     """POST …/task_range `{split, start?, stop?}`: a slice of a split. A procedural class may have 10**12 tasks."""
 
     async def post(self) -> Response:
         request = self.body(wire.GetTaskRange)
-        chunks = self.service.tasks.range(self.hosted.name, request.split, request.start, request.stop)
-        return await _task_list_response(chunks, self.env_name)
+        listed = await self.listed(request.split)
+        return await _task_list_response(listed.range(request.start, request.stop), self.env_name)
 
 
 async def _task_list_response(chunks: AsyncIterator[Sequence[str]], env_name: str) -> Response:

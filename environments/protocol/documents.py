@@ -14,6 +14,7 @@ from environments.agent_http.view import ANYBODY, ProtocolView
 
 class OpenApiDocument(ProtocolView):
     authenticators = ANYBODY
+    over_quota = "answer"
 
     async def get(self) -> Response:
         return text_response(await asyncio.to_thread(_document, "openapi"))
@@ -21,6 +22,7 @@ class OpenApiDocument(ProtocolView):
 
 class JsonSchemaDocument(ProtocolView):
     authenticators = ANYBODY
+    over_quota = "answer"
 
     async def get(self) -> Response:
         return text_response(await asyncio.to_thread(_document, "json_schema"))

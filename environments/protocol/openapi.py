@@ -53,14 +53,19 @@ HEADERS: dict[str, Schema] = {
 
 REFUSALS: dict[int, tuple[str, str, tuple[str, ...]]] = {
     400: ("BadRequest", "A header, a split, an index or a combination of them is invalid.", ()),
-    401: ("Unauthorized", "X-API-Key is missing, or is not one of this server's keys.", ("WWW-Authenticate",)),
+    401: ("Unauthorized", "The API key is missing, or is not one of this server's keys.", ("WWW-Authenticate",)),
+    403: ("Forbidden", "The API key may not do this: its scopes, environments, splits or run don't allow it.", ()),
     404: ("NotFound", "The environment, the session or the feature does not exist.", ()),
     405: ("MethodNotAllowed", "The path has another method.", ("Allow",)),
     409: ("Conflict", "The path names another environment than the one that the session plays.", ()),
     410: ("Gone", "The session was deleted while the request waited.", ()),
     413: ("TooLarge", "The body has more bytes than ORSWEB_MAX_BODY_BYTES allows.", ()),
     422: ("Unprocessable", "The body is not JSON, or its fields are not those of its type.", ()),
-    429: ("TooManySessions", "ORSWEB_MAX_SESSIONS are live. Delete one or wait.", ("Retry-After",)),
+    429: (
+        "OverQuota",
+        "The API key has used its quota, ORSWEB_MAX_SESSIONS are live, or this address sent too many wrong keys.",
+        ("Retry-After",),
+    ),
     431: ("HeadersTooLarge", "The URL and the headers have more bytes than ORSWEB_MAX_HEADER_BYTES allows.", ()),
     500: ("EnvironmentFailed", "The environment raised an exception, or the server failed.", ()),
     503: (
@@ -111,7 +116,7 @@ def openapi() -> Schema:
                     "type": "apiKey",
                     "in": "header",
                     "name": "X-API-Key",
-                    "description": "Needed if the server has ORSWEB_API_KEYS.",
+                    "description": "Needed if the server has keys. `Authorization: Bearer` with the key will do, too.",
                 }
             },
         },
@@ -183,7 +188,7 @@ def _parameters(path: str, operation: ProtocolOperation) -> Iterator[Schema]:
 def _responses(path: str, operation: ProtocolOperation, answer: Schema) -> Schema:
     statuses = {*EVERYWHERE, *operation.statuses}
     if path != "/health":
-        statuses |= {401, 503}
+        statuses |= {401, 403, 429, 503}
     if path.startswith("/{env_name}"):
         statuses.add(404)
     if operation.method == "post":

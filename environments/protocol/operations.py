@@ -126,7 +126,7 @@ ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
         "Sessions",
         "Start an episode",
         SessionName,
-        (400, 404, 410, 422, 429, 500, 503),
+        (400, 404, 410, 422, 500, 503),
         wire.CreateSession,
         (*SESSION, "X-Secrets", "X-Run"),
         "Answers when the environment's object exists, without waiting for its setup. Give `env_name`: without it, and "

@@ -18,8 +18,8 @@ from functools import cache
 from django_eventstream.utils import add_default_headers, sse_encode_event
 
 from environments.agent_http.response import Headers, Response
+from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
-from environments.runtime.outcome import CallResult
 
 MAX_PIECE_CHARACTERS = 4096
 """Longest part of a result in one event."""

@@ -11,12 +11,15 @@ never starts another call.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 
-from environments.runtime.outcome import CallResult
+from environments.errors import InvalidRequest
+from environments.runtime.call_outcome import CallResult
 from environments.wire import JSONObject, value_json
 
+MAX_TASK_ID_CHARACTERS = 255
 LOSS_TURNS = 2
 """Iterations of the event loop after which a connection reset that preceded a request has been noticed."""
 
@@ -28,7 +31,9 @@ class Call:
         "_has_left",
         "_waiters",
         "arguments",
+        "arrived_at",
         "finished_at",
+        "input_json",
         "is_delivered",
         "readers",
         "result",
@@ -39,6 +44,8 @@ class Call:
 
     def __init__(self, task_id: str, tool: str, arguments: JSONObject) -> None:
         self.task_id, self.tool, self.arguments = task_id, tool, arguments
+        self.input_json = ""  # as it is recorded, while the call runs
+        self.arrived_at = time.monotonic()
         self.result: CallResult | None = None
         self.readers = 0
         self.is_delivered = False
@@ -71,7 +78,7 @@ class Call:
 
     def finish(self, result: CallResult) -> None:
         """Set the result and wake everyone who waits for it."""
-        self.result, self.task = result, None
+        self.result, self.task, self.input_json = result, None, ""
         for waiter in self._waiters or ():
             _wake(waiter)
         self._waiters = None
@@ -200,3 +207,17 @@ class LingeringCalls:
 
 def _size(call: Call) -> int:
     return len(call.result.data) if call.result else 0
+
+
+def checked_task_id(task_id: str | None) -> str:
+    """Return the client's task_id; empty if it sent none. Raises: InvalidRequest."""
+    if task_id and len(task_id) > MAX_TASK_ID_CHARACTERS:
+        raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {MAX_TASK_ID_CHARACTERS} are allowed")
+    return task_id or ""
+
+
+def unknown_task_id() -> Call:
+    """Return a finished call whose stream consists of the error only, without a task_id event."""
+    call = Call("", "", {})
+    call.finish(CallResult("error", "unknown task_id"))
+    return call

@@ -25,8 +25,8 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.messages import as_blocks, as_messages
 from environments.authoring.tools import Tool, ToolTable, build_toolset, find_tools
 from environments.errors import EnvironmentFault, OrsError, ToolError
+from environments.runtime.call_outcome import CallOutcome, failed, faulted, refused, refused_after_end
 from environments.runtime.limits import Limits
-from environments.runtime.outcome import CallOutcome, failed, faulted, refused, refused_after_end
 from environments.runtime.tool_turns import ToolTurns
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 
@@ -316,7 +316,10 @@ async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
         task.cancel()
     if not task.done():
         raise TimeoutError
-    return await task
+    try:
+        return task.result()
+    finally:
+        del task  # or its exception and this frame would refer to each other
 
 
 def consume_exception(task: asyncio.Task[Any]) -> None:

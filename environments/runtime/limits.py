@@ -26,6 +26,11 @@ class Limits:
     """Time after which a running tool call is stopped; None: no limit."""
     remote_silence_seconds: float = 30.0
     """Time for which the server of a remote environment may send nothing while its answer is awaited."""
+    quota_wait_seconds: float = 20.0
+    """Time for which requests over the quota of their key wait for their turn; clients see nothing meanwhile, and give
+    up after 30 s of silence."""
+    quota_call_wait_seconds: float = 300.0
+    """Time for which tool calls over the quota of their key wait for their turn, while their stream is open."""
     max_sessions: int = 10_000
     max_result_bytes: int = 64 * 1024 * 1024
     max_linger_bytes: int = 256 * 1024 * 1024

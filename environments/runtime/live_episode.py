@@ -11,17 +11,19 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from environments.authoring.hosted_environment import HostedEnvironment
-from environments.errors import REMOTE_ERROR, EnvironmentFault, SessionDeleted
+from environments.errors import REMOTE_ERROR, EnvironmentFault, OtherEnvironment, SessionDeleted
+from environments.runtime.call_outcome import CallOutcome, cut_short, failed, refused_after_limit, truncate_error
 from environments.runtime.calls import Call, Calls
 from environments.runtime.host import PlayedInstance
-from environments.runtime.outcome import CallOutcome, truncate_error
+from environments.runtime.play_counts import EnvironmentCounts
+from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import Cause, EpisodeEnded, EpisodeNoted, EpisodeStarted, Player, RunInfo, StepTaken
-from environments.runtime.secrets_mask import Mask
+from environments.runtime.secrets_mask import mask_of
 from environments.wire import JSONObject, value_json
 
 State = Literal["unbound", "constructing", "setting_up", "ready", "failed", "closing"]
 
-_OURS = frozenset({"deleted", "interrupted"})
+_OURS = frozenset({"deleted", "interrupted", "limit"})
 """Reasons of failed calls for which this server is responsible, not the environment."""
 
 _EXPLAINED = frozenset({REMOTE_ERROR, "timeout"})
@@ -40,6 +42,8 @@ class NewSession:
     owner: str
     """Label of the API key; empty when the server has no keys."""
     environment: str | None
+    allowed: frozenset[str] | None = None
+    """Names of the environments that a path may bind it to; None: all."""
     spec: Any = None
     split: str | None = None
     index: int | None = None
@@ -51,6 +55,13 @@ class NewSession:
     user_agent: str = ""
     run: RunInfo = field(default_factory=RunInfo)
     player: Player = "agent"
+    usage: KeyUsage = field(default_factory=KeyUsage)
+    """What the key uses; by default there are no quotas."""
+    is_sent: bool = False
+    """Whether `spec` comes from somebody who may not read all tasks of the environment; see `EpisodeStarted`."""
+    reads_tasks: bool = True
+    """Whether the player may read all tasks. Otherwise the record of a task of a split must not show whether the task
+    holds a secret of the session."""
 
 
 class LiveEpisode:
@@ -83,12 +94,15 @@ class LiveEpisode:
         "calls",
         "cause",
         "closing_cause",
+        "closing_detail",
+        "counts",
         "detail",
         "ended",
         "environment",
         "fault",
         "instance",
         "last_used",
+        "limit",
         "number",
         "on_step",
         "owner",
@@ -97,6 +111,8 @@ class LiveEpisode:
         "run",
         "sid",
         "state",
+        "timer",
+        "usage",
         "work",
     )
 
@@ -104,6 +120,7 @@ class LiveEpisode:
         self.sid, self.owner = request.sid, request.owner
         self.request: NewSession | None = request  # None once bound, because it holds the secrets
         self.environment = ""
+        self.counts: EnvironmentCounts | None = None  # of the environment, once it is known
         self.instance: PlayedInstance | None = None  # from the start of construction until it is closed
         self.number = 0
         self.state: State = "unbound" if request.environment is None else "constructing"
@@ -115,9 +132,12 @@ class LiveEpisode:
         self.ended: float | None = None
         self.cause: Cause | None = None
         self.closing_cause: Cause | None = None  # while the session is being ended
-        self.detail = ""
+        self.detail = self.closing_detail = ""
+        self.usage = request.usage
+        self.limit = ""  # why the server has ended the episode although its session is open; completes a sentence
+        self.timer: asyncio.TimerHandle | None = None  # ends the episode when the time of its key's quota is over
         self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
-        self._mask = Mask(request.masked)
+        self._mask = mask_of(request.masked)
         self.run = self._mask.text(request.run.name) if request.run.name else ""
         self._waiters: list[asyncio.Future[None]] | None = None
         self._next_index = self._steps = self._failed = self._refused = self._rewards = 0
@@ -170,7 +190,7 @@ class LiveEpisode:
             environment=self.environment,
             split=request.split,
             index=request.index,
-            spec_json=mask.json(spec_json),
+            spec_json=spec_json if request.spec is None and not request.reads_tasks else mask.json(spec_json),
             tools_json=hosted.tools_json,
             session_id=mask.text(self.sid),
             user_agent=mask.text(request.user_agent),
@@ -179,6 +199,7 @@ class LiveEpisode:
             run=run,
             created=now,
             revision=hosted.revision,
+            is_sent=request.is_sent,
         )
 
     def noted_row(self, *, prompt_json: str | None = None, tools_json: str | None = None) -> EpisodeNoted | None:
@@ -206,22 +227,38 @@ class LiveEpisode:
         self._next_index += 1
         self._count(outcome, started, now)
         queued_ms = outcome.waited_ms
+        input_json = self.recorded_input(call)
+        output_json = None if outcome.output_json is None else mask.json(outcome.output_json)
+        self.usage.record(len(input_json) + len(output_json or outcome.error), now)
         return StepTaken(
             episode=self.number,
             index=index,
             tool=mask.text(call.tool),
-            input_json=mask.json(_input_json(call.arguments)),
-            output_json=None if outcome.output_json is None else mask.json(outcome.output_json),
+            input_json=input_json,
+            output_json=output_json,
             reward=outcome.reward,
             finished=outcome.finished,
             status=outcome.status,
             error=self.mask_text(outcome.error),
-            reason=outcome.reason,
+            reason=mask.text(outcome.reason),
             task_id=mask.text(call.task_id),
             started=started,
             duration_ms=max(0.0, (now - started) * 1000 - queued_ms),
             waited_ms=max(0.0, (started - arrived) * 1000) + queued_ms,
         )
+
+    def recorded_input(self, call: Call) -> str:
+        """Return the JSON text of a call's arguments as it is recorded, without secrets; made once."""
+        if not call.input_json:
+            call.input_json = self._mask.json(_input_json(call.arguments))
+        return call.input_json
+
+    def reach_limit(self) -> str:
+        """Return why the episode ends with the step that was just made, and set `limit`; empty if it may go on."""
+        if self.limit:  # its time is over, and its end is about to be recorded
+            return ""
+        self.limit = self.usage.limit_of_steps(self._next_index)
+        return self.limit
 
     def _count(self, outcome: CallOutcome, started: float, now: float) -> None:
         self._last_acted = now
@@ -268,6 +305,8 @@ class LiveEpisode:
         """Set the ending unless there already is one, and return its row."""
         if self.cause is None:
             self.cause, self.ended, self.detail = cause, now, self.mask_text(detail)
+            if self.counts is not None:
+                self.counts.count_ending(cause)
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
@@ -294,6 +333,22 @@ class LiveEpisode:
         )
 
     @property
+    def limit_sentence(self) -> str:
+        return f"It was ended, because {self.limit}."
+
+    def refusal(self, tool: str) -> CallOutcome:
+        """Return the outcome of a call that came after `limit` was reached."""
+        return refused_after_limit(tool, self.limit)
+
+    def cut_short(self) -> CallOutcome:
+        """Return the outcome of a call that the end of its session, a limit or the tool itself has stopped."""
+        if self.state == "closing":
+            return cut_short(self.closing_cause, self.closing_detail)
+        if self.limit:
+            return failed(self.limit_sentence, "limit")
+        return failed("CancelledError", "CancelledError")
+
+    @property
     def masked_sid(self) -> str:
         """Return the session id without secrets, for the log."""
         return self._mask.text(self.sid)
@@ -318,3 +373,22 @@ def _input_json(arguments: JSONObject) -> str:
         return value_json(arguments)
     except TypeError as error:  # nested too deeply; the call must be answered nevertheless
         return value_json({"not recorded": str(error)})
+
+
+def check_alive(episode: LiveEpisode) -> None:
+    """Raise SessionDeleted if the session is ending, or EnvironmentFault if its construction or setup has failed."""
+    if episode.state == "closing":
+        raise SessionDeleted
+    if episode.fault is not None:
+        raise episode.fault.copy()
+
+
+def is_closing(episode: LiveEpisode) -> bool:
+    """Return whether the session is ending. Check it after every await: another request may have deleted it."""
+    return episode.state == "closing"
+
+
+def check_path(episode: LiveEpisode, path_environment: str | None) -> None:
+    """Raise OtherEnvironment if the path names another environment than the session's, which is a client's mistake."""
+    if path_environment and episode.environment and path_environment.lower() != episode.environment:
+        raise OtherEnvironment(path_environment, episode.environment)

@@ -51,6 +51,9 @@ class EpisodeStarted:
     created: float
     revision: ClassRevision | None = None
     """The code of the environment; None if it is unknown."""
+    is_sent: bool = False
+    """Whether the task was sent by its content by somebody who may not read all of the environment's tasks. It is then
+    another task than one of a split with the same content (`environments/tasks/task_hash.py`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +84,8 @@ class StepTaken:
     error: str
     """Text of the refusal or failure as it was sent to the agent; empty when ok."""
     reason: str
-    """Of a refusal: not_found, name_collision, input_validation, episode_finished or tool_error. Of a failure: the
-    exception's type name, timeout, deleted, interrupted or result_size."""
+    """Of a refusal: not_found, name_collision, input_validation, episode_finished, tool_error, quota or unstated. Of a
+    failure: the exception's type name, timeout, deleted, interrupted, limit or result_size."""
     task_id: str
     started: float
     duration_ms: float
@@ -131,6 +134,10 @@ class RecalledCall:
     reason: str
 
 
+Hidden = frozenset[int]
+"""Ids of the private environments that do not exist for a key."""
+
+
 class Record(Protocol):
     """Stores rows. `record` never blocks, and never raises because of a row's content."""
 
@@ -140,8 +147,16 @@ class Record(Protocol):
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
         """Queue the rows in order; `committed` is called on the event loop once all of them are durable."""
 
-    async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
-        """Return the owner's latest recorded call with these ids, or None; other owners may have used the same ids."""
+    async def recall(
+        self, session_id: str, owner: str, task_id: str, hidden: Hidden = frozenset()
+    ) -> RecalledCall | None:
+        """Return the owner's latest recorded call with these ids, or None; other owners may have used the same ids.
+
+        `hidden`: ids of the environments whose calls do not exist for the owner.
+        """
+
+    async def interruption(self, session_id: str, owner: str) -> str:
+        """Return why a server interrupted the latest episode of the owner's session; empty if none did."""
 
 
 class TaskSource(Protocol):
@@ -152,6 +167,12 @@ class TaskSource(Protocol):
 
     async def splits(self, environment: str) -> Sequence[Split]:
         """Return the splits that are currently served, in order."""
+
+    async def is_sealed(self, environment: str, split: str) -> bool:
+        """Return whether only keys that curate may read the tasks of the split. Unknown splits are not sealed."""
+
+    async def has_sealed_split(self, environment: str) -> bool:
+        """Return whether any split of the environment is sealed."""
 
     async def count(self, environment: str, split: str) -> int:
         """Return the number of tasks in the split. Raises: InvalidSplit."""

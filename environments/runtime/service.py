@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -19,22 +19,33 @@ import structlog
 
 from environments import wire
 from environments.authoring.registry import Registry
-from environments.errors import EnvironmentFault, InvalidRequest, OrsError, SessionDeleted, SessionNotFound, Unsupported
-from environments.runtime.calls import Call, LingeringCalls
+from environments.errors import (
+    Draining,
+    EnvironmentFault,
+    InvalidRequest,
+    OrsError,
+    OverQuota,
+    SessionDeleted,
+    SessionNotFound,
+    Unsupported,
+)
+from environments.runtime.call_outcome import QUOTA, CallOutcome, CallResult, failed, faulted, refused, result_of
+from environments.runtime.calls import Call, LingeringCalls, checked_task_id, unknown_task_id
+from environments.runtime.crash_notes import RunningCalls
+from environments.runtime.ending_sessions import REAP_SECONDS
 from environments.runtime.fault_log import log_failure, log_fault
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
-from environments.runtime.live_episode import LiveEpisode, NewSession
-from environments.runtime.outcome import CallOutcome, CallResult, cut_short, failed, faulted, result_of
-from environments.runtime.records import Record, Row, StepTaken, TaskSource
-from environments.runtime.secrets_mask import RecentSecrets
-from environments.runtime.sessions import REAP_SECONDS, Sessions, check_alive, check_path, is_closing
+from environments.runtime.live_episode import LiveEpisode, NewSession, check_alive, check_path, is_closing
+from environments.runtime.play_load import PlayLoad, load_of
+from environments.runtime.records import Hidden, Record, Row, StepTaken, TaskSource
+from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, RecentSecrets
+from environments.runtime.sessions import Sessions
 from environments.runtime.task_trial import Trial, try_out
+from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
-
-MAX_TASK_ID_CHARACTERS = 255
 
 
 class SessionService:
@@ -44,11 +55,20 @@ class SessionService:
     key opened. `path_environment` is the environment that the path of the request names, or None.
     """
 
-    def __init__(self, registry: Registry, tasks: TaskSource, record: Record, host: Host, limits: Limits) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        tasks: TaskSource,
+        record: Record,
+        host: Host,
+        limits: Limits,
+        running: RunningCalls | None = None,
+    ) -> None:
         self.registry, self.tasks, self.limits = registry, tasks, limits
+        self._running = running or RunningCalls()
         self.recent_secrets = RecentSecrets()
         self._record, self._host = record, host
-        self._sessions = Sessions(registry, tasks, record, host, limits)
+        self._sessions = Sessions(registry, tasks, record, host, limits, self._running)
         self._lingering = LingeringCalls(limits.result_linger_seconds, limits.max_linger_bytes)
 
     def open(self) -> None:
@@ -57,6 +77,10 @@ class SessionService:
         self._sessions.run_in_background(self._sweep())
         self._sessions.run_in_background(self._host.keep_alive())
 
+    async def settle(self, seconds: float) -> None:
+        """Refuse new sessions and calls from now on, and wait for the running ones, at most `seconds`."""
+        await self._sessions.settle(seconds)
+
     async def drain(self, seconds: float) -> None:
         """Wait for running calls, then end every session as interrupted, within `seconds` in total."""
         await self._sessions.drain(seconds)
@@ -64,6 +88,10 @@ class SessionService:
     @property
     def live_sessions(self) -> int:
         return len(self._sessions.live)
+
+    def load(self) -> PlayLoad:
+        """Return what is played now, and what was since the start. Called on the event loop."""
+        return load_of(self._sessions)
 
     async def try_out(self, environment: str, spec: Any, seconds: float) -> Trial:
         """Play the beginning of the task `spec`, as `task_trial.try_out` does, until the server drains.
@@ -77,9 +105,21 @@ class SessionService:
     # --- sessions -----------------------------------------------------------------------------------------------------
 
     async def create(self, request: NewSession) -> None:
-        """Open a session, as `Sessions.create` does."""
+        """Open a session, as `Sessions.create` does.
+
+        Raises: InvalidRequest, also for a secret that is too long to be masked; and what `Sessions.create` raises.
+        """
+        if (longest := max(map(len, request.masked), default=0)) > MAX_SECRET_CHARACTERS:
+            raise InvalidRequest(
+                f"A secret has {longest:,} characters; at most {MAX_SECRET_CHARACTERS:,} are allowed, "
+                "because the server looks for secrets in everything that it records."
+            )
         self.recent_secrets.add(request.owner, request.masked)
         await self._sessions.create(request)
+
+    def environment_of(self, sid: str, owner: str) -> str:
+        """Return the name of the environment that the session plays; empty until it is bound to one."""
+        return self._sessions.find(sid, owner).environment
 
     def ping(self, sid: str, owner: str) -> None:
         """Keep the session from expiring. Raises: SessionNotFound, also for a session that is ending."""
@@ -89,9 +129,9 @@ class SessionService:
         episode.last_used = time.monotonic()
 
     async def delete(self, sid: str, owner: str) -> None:
-        """End the session as abandoned, unless its episode has already ended. Unknown ids are ignored."""
-        if sid in self._sessions.live:
-            await self._sessions.close(self._sessions.find(sid, owner), "abandoned")
+        """End the session as abandoned, unless its episode has ended. Ids of other keys are ignored as unknown ones."""
+        if (episode := self._sessions.live.get(sid)) is not None and episode.owner == owner:
+            await self._sessions.close(episode, "abandoned")
 
     async def close_run(self, run: str, owner: str | None) -> int:
         """End the live sessions of the run named `run`, and return their number once all of them have ended.
@@ -100,6 +140,10 @@ class SessionService:
         deleted: as abandoned, unless they have ended already or the environment has just failed.
         """
         return await self._sessions.close_run(run, owner)
+
+    async def close_owned(self, owners: Collection[str], detail: str) -> None:
+        """End the live sessions that the keys with the labels `owners` opened, as interrupted because of `detail`."""
+        await self._sessions.close_owned(owners, detail)
 
     async def _enter(self, sid: str, owner: str, path_environment: str | None) -> LiveEpisode:
         """Return the live session, bound to an environment and marked as used."""
@@ -128,6 +172,10 @@ class SessionService:
         """
         self._sessions.find(sid, owner).on_step = on_step
 
+    async def absence(self, sid: str, owner: str) -> SessionNotFound:
+        """Return the error about a session that is not live; it says so if a server interrupted its episode."""
+        return SessionNotFound(await self._record.interruption(sid, owner))
+
     def check(self, sid: str, owner: str) -> None:
         """Raise what a use of the session would raise now; its errors come before those about a request's body."""
         check_alive(self._sessions.find(sid, owner))
@@ -138,7 +186,7 @@ class SessionService:
         """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
         episode = await self._enter(sid, owner, path_environment)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
-        prompt = await _read(episode, "prompt", episode.get_instance().prompt_json())
+        prompt = await self._read(episode, "prompt", episode.get_instance().prompt_json())
         self._note(episode, prompt_json=prompt)
         return prompt
 
@@ -146,65 +194,82 @@ class SessionService:
         """Return the prompt as a JSON array of messages. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
         episode = await self._enter(sid, owner, path_environment)
         await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
-        messages = await _read(episode, "prompt", episode.get_instance().messages_json())
+        messages = await self._read(episode, "prompt", episode.get_instance().messages_json())
         self._note(episode, prompt_json=messages)
         return messages
 
     async def task_tools_json(self, sid: str, owner: str, path_environment: str | None) -> str:
         """Return the session's tools as JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
         episode = await self._enter(sid, owner, path_environment)
-        tools = await _read(episode, "task tools", episode.get_instance().task_tools_json())
+        tools = await self._read(episode, "task tools", episode.get_instance().task_tools_json())
         self._note(episode, tools_json=tools)
         return tools
 
     def _note(self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None) -> None:
         """Record what was sent to the agent, without waiting: the row is durable before the episode's next step."""
-        note = episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)
-        if note is not None:
+        if (note := episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)) is not None:
             self._record.record(note)
+
+    async def _read(self, episode: LiveEpisode, what: str, answer: Awaitable[str]) -> str:
+        """Return what the environment answers. A fault is logged, and stored as the cause of an end right after it.
+
+        Raises: EnvironmentFault without the session's secrets.
+        """
+        try:
+            with self._running.note(episode.number, episode.environment, what):
+                text = await answer
+        except EnvironmentFault as fault:
+            log_fault(f"{what} failed", episode, fault)
+            episode.note_reading(what, fault)
+            raise episode.masked(fault) from None
+        episode.note_reading(what, None)
+        return text
 
     # --- calls --------------------------------------------------------------------------------------------------------
 
-    async def call(self, sid: str, owner: str, path_environment: str | None, request: wire.ToolCall) -> Call:
-        """Start a tool call, rejoin one by its task_id, or return a recorded one. Never runs a call twice.
+    async def call(
+        self, sid: str, owner: str, path_environment: str | None, request: wire.ToolCall, hidden: Hidden = frozenset()
+    ) -> Call:
+        """Start a tool call, rejoin one by its task_id, or return one recorded outside of `hidden`; never run it twice.
 
-        Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has failed), InvalidRequest.
+        Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has failed), InvalidRequest,
+        Draining, OverQuota.
         """
-        task_id = _checked(request.task_id)
+        task_id = checked_task_id(request.task_id)
         try:
             episode = self._sessions.find(sid, owner)
         except SessionNotFound:
-            recalled = await self._recall(sid, owner, task_id) if task_id else None
-            if recalled is None:
-                raise
-            return recalled
+            if task_id and (recalled := await self._recall(sid, owner, task_id, hidden)) is not None:
+                return recalled
+            raise
         check_path(episode, path_environment)
         episode.last_used = time.monotonic()
         calls = episode.calls
         if task_id and calls.is_used(task_id):
-            return calls.find(task_id) or await self._recall(sid, owner, task_id) or _unknown_task_id()
+            return calls.find(task_id) or await self._recall(sid, owner, task_id) or unknown_task_id()
         check_alive(episode)
         call = None if task_id else await calls.adopt(request.name, request.input)
         check_alive(episode)
         if call is None:
+            if self._sessions.is_draining:
+                raise Draining
+            episode.usage.check_queue()
             call = calls.start(task_id or new_task_id(), request.name, request.input)
             call.task = asyncio.get_running_loop().create_task(self._run(episode, call, path_environment))
         return call
 
     def mark_streaming(self, sid: str, call: Call) -> None:
         """Note that a reader of `call` is answered by a stream; call `leave` when the reader is gone."""
-        episode = self._sessions.live.get(sid)
-        if episode is not None:
+        if (episode := self._sessions.live.get(sid)) is not None:
             episode.calls.streaming.add(call)
 
     def leave(self, sid: str, call: Call) -> None:
         """Note that a reader of `call` is gone."""
-        episode = self._sessions.live.get(sid)
-        if episode is not None:
+        if (episode := self._sessions.live.get(sid)) is not None:
             episode.calls.leave(call)
 
-    async def _recall(self, sid: str, owner: str, task_id: str) -> Call | None:
-        recalled = await self._record.recall(sid, owner, task_id)
+    async def _recall(self, sid: str, owner: str, task_id: str, hidden: Hidden = frozenset()) -> Call | None:
+        recalled = await self._record.recall(sid, owner, task_id, hidden)
         if recalled is None:
             return None
         outcome = CallOutcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
@@ -215,6 +280,8 @@ class SessionService:
     async def _run(self, episode: LiveEpisode, call: Call, path_environment: str | None) -> None:
         arrived = time.time()
         started: float | None = None  # None: the call never reached the environment
+        has_place = False
+        KEY.set(episode.owner)
         try:
             if episode.state != "ready":
                 await self._sessions.bind_late(episode, path_environment)
@@ -223,10 +290,19 @@ class SessionService:
                 started = time.time()
             else:
                 started = arrived
-            outcome = await episode.get_instance().run(call.tool, call.arguments)
+            if not episode.usage.may_call():
+                await episode.usage.wait_to_call(self.limits.quota_call_wait_seconds)
+                started = time.time()
+            has_place = True
+            if episode.limit:
+                outcome = episode.refusal(call.tool)
+            else:
+                with self._running.note(episode.number, episode.environment, call.tool, episode.recorded_input(call)):
+                    outcome = await episode.get_instance().run(call.tool, call.arguments)
         except (asyncio.CancelledError, SessionDeleted):  # the session has ended, or a tool cancelled its own task
-            is_over = episode.state == "closing"
-            outcome = cut_short(episode.closing_cause) if is_over else failed("CancelledError", "CancelledError")
+            outcome = episode.cut_short()
+        except OverQuota as error:
+            outcome = refused(str(error), QUOTA)
         except EnvironmentFault as fault:
             outcome = faulted(fault)
         except OrsError as error:  # the session could not be bound, so the environment never got the call
@@ -235,6 +311,9 @@ class SessionService:
         except Exception as error:
             log.exception("a call failed inside the server", session=episode.masked_sid, episode=episode.number)
             outcome = failed(f"Internal error of the server: {type(error).__name__}", "internal")
+        finally:
+            if has_place:
+                episode.usage.calls.leave()
         self._take_step(episode, call, outcome, arrived, started)
 
     def _take_step(
@@ -256,6 +335,9 @@ class SessionService:
             rows.append(episode.end("finished", now))
         elif episode.cause is not None:
             rows.append(episode.ended_row())
+        elif episode.reach_limit():
+            rows.append(episode.end("expired", now, episode.limit_sentence))
+            self._sessions.run_in_background(self._sessions.release(episode, list(episode.calls.running)))
         if outcome.status == "failed":
             about = {"tool": episode.mask_text(call.tool), "reason": outcome.reason}
             log_failure("tool call failed", episode, outcome.error, outcome.trace, **about)
@@ -265,6 +347,8 @@ class SessionService:
     def _answer(self, episode: LiveEpisode, call: Call, result: CallResult, step: StepTaken | None = None) -> None:
         now = time.monotonic()
         episode.last_used = now
+        if step is not None and episode.counts is not None:
+            episode.counts.count_call(step.status, step.reason, now - call.arrived_at)
         episode.calls.running.discard(call)
         call.finish(result)
         self._lingering.add(call, episode.calls, now)
@@ -284,17 +368,19 @@ class SessionService:
 
         Raises: Unsupported, and what `call` raises.
         """
-        task_id = _checked(request.task_id)
+        task_id = checked_task_id(request.task_id)
         episode = await self._enter(sid, owner, path_environment)
         if not self.registry.get(episode.environment).supports_score_group:
             raise Unsupported(f"Environment {episode.environment!r} does not implement score_group")
         calls = episode.calls
         if task_id and calls.is_used(task_id):
-            return calls.find(task_id) or _unknown_task_id()
+            return calls.find(task_id) or unknown_task_id()
         arguments = request.model_dump(include={"candidates"})
         call = None if task_id else await calls.adopt("/score_group", arguments)
         check_alive(episode)
         if call is None:
+            if self._sessions.is_draining:
+                raise Draining
             call = calls.start(task_id or new_task_id(), "/score_group", arguments)
             call.task = asyncio.get_running_loop().create_task(self._score(episode, call, request.candidates))
         return call
@@ -302,41 +388,13 @@ class SessionService:
     async def _score(self, episode: LiveEpisode, call: Call, candidates: list[wire.GroupCandidate]) -> None:
         try:
             await self._sessions.until_ready(episode)
-            result = CallResult("end", await _read(episode, "group score", episode.get_instance().score(candidates)))
+            scores = await self._read(episode, "group score", episode.get_instance().score(candidates))
+            result = CallResult("end", scores)
         except (asyncio.CancelledError, SessionDeleted):
-            result = result_of(cut_short(episode.closing_cause), self.limits.return_errors)
+            result = result_of(episode.cut_short(), self.limits.return_errors)
         except EnvironmentFault as fault:
             result = result_of(faulted(fault), self.limits.return_errors)
         except Exception as error:
             log.exception("a group was not scored", session=episode.masked_sid, episode=episode.number)
             result = CallResult("error", f"Internal error of the server: {type(error).__name__}")
         self._answer(episode, call, result)
-
-
-async def _read(episode: LiveEpisode, what: str, answer: Awaitable[str]) -> str:
-    """Return what the environment answers. A fault is logged, and stored as the cause of an end right after it.
-
-    Raises: EnvironmentFault without the session's secrets.
-    """
-    try:
-        text = await answer
-    except EnvironmentFault as fault:
-        log_fault(f"{what} failed", episode, fault)
-        episode.note_reading(what, fault)
-        raise episode.masked(fault) from None
-    episode.note_reading(what, None)
-    return text
-
-
-def _checked(task_id: str | None) -> str:
-    """Return the client's task_id; empty if it sent none. Raises: InvalidRequest."""
-    if task_id and len(task_id) > MAX_TASK_ID_CHARACTERS:
-        raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {MAX_TASK_ID_CHARACTERS} are allowed")
-    return task_id or ""
-
-
-def _unknown_task_id() -> Call:
-    """Return a finished call whose stream consists of the error only, without a task_id event."""
-    call = Call("", "", {})
-    call.finish(CallResult("error", "unknown task_id"))
-    return call

@@ -1,5 +1,7 @@
 """The threads that run plain (non-async) code of environments. Slow code of one session cannot exhaust them.
 
+When all threads are busy, further work waits in turns by API key (`environments/sandbox/fair_turns.py`).
+
 `ThreadPool` grows slowly and retires idle threads; a `Lease` is one thread reserved for one instance. Both run
 `ThreadJob`s and deliver their results on the event loop, which does all bookkeeping, so no lock is needed. A hung
 thread can be abandoned; since it is a daemon, it does not keep the process from exiting.
@@ -16,6 +18,9 @@ from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from environments.runtime.crash_notes import CURRENT
+from environments.sandbox.fair_turns import KEY, RoundRobin
+
 START_THREADS = 16
 """Threads up to this number start as soon as they are needed; beyond it, only when work has waited for two checks."""
 MAX_THREADS = 2048
@@ -24,9 +29,15 @@ IDLE_SECONDS = 30.0
 
 
 class ThreadJob:
-    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished."""
+    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished.
+
+    The function often belongs to an instance that holds much memory. So a job drops it when it has run, and whatever it
+    returned or raised when that is taken or no longer wanted: a job may live longer than the session, and an exception
+    refers to the frames that it passed through, which refer to the job.
+    """
 
     __slots__ = (
+        "_end",
         "abandoned",
         "args",
         "ended",
@@ -34,7 +45,8 @@ class ThreadJob:
         "fn",
         "future",
         "is_leased",
-        "on_end",
+        "key",
+        "note",
         "started",
         "task",
         "value",
@@ -42,13 +54,15 @@ class ThreadJob:
 
     def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
         self.fn, self.args = fn, args
-        self.future: asyncio.Future[Any] = loop.create_future()
+        self.future: asyncio.Future[None] = loop.create_future()
         self.started = self.ended = False
         self.abandoned = self.is_leased = False
         self.value: Any = None
         self.error: BaseException | None = None
-        self.on_end: Callable[[ThreadJob], None] | None = None
+        self._end: asyncio.Future[None] | None = None
         self.task: asyncio.Task[None] | None = None  # in a Lease
+        self.note = CURRENT.get()
+        self.key = KEY.get()
 
     def work(self) -> bool:
         """Run the function in a thread and store its result or exception.
@@ -58,32 +72,63 @@ class ThreadJob:
         self.started = True
         if self.abandoned:  # while it waited for a thread
             return True
+        if self.note is not None:
+            self.note.enter_thread()
+        KEY.set(self.key)
         try:
             self.value = self.fn(*self.args)
         except BaseException as error:  # the author's code, SystemExit included
             self.error = error
+        self.drop_function()
         return not self.abandoned
 
     async def work_async(self) -> None:
         """Run the function on the loop of a Lease, await its result if necessary, and store it or the exception."""
         self.started = True
-        if self.abandoned or self.future.cancelled():  # while it waited for the thread
-            return
-        try:
-            self.value = self.fn(*self.args)
-            if inspect.isawaitable(self.value):
-                self.value = await self.value
-        except BaseException as error:  # the author's code, or our cancellation; both end here
-            self.error = error
+        if not (self.abandoned or self.future.cancelled()):  # while it waited for the thread
+            if self.note is not None:
+                self.note.enter_thread()
+            KEY.set(self.key)
+            try:
+                self.value = self.fn(*self.args)
+                if inspect.isawaitable(self.value):
+                    self.value = await self.value
+            except BaseException as error:  # the author's code, or our cancellation; both end here
+                self.error = error
+        self.drop_function()
+
+    def drop_function(self) -> None:
+        self.fn, self.args = _nothing, ()
+        if self.abandoned:
+            self.drop_result()
+
+    def drop_result(self) -> None:
+        self.value = self.error = None
 
     def deliver(self) -> None:
-        """Resolve `future`; called on the server's loop."""
+        """Resolve `future`, after which the caller takes `value` or `error`; called on the server's loop."""
         self.ended = True
+        if self.future.done():  # the caller was cancelled
+            self.drop_result()
+        else:
+            self.future.set_result(None)
+        if self._end is not None:
+            self._end.set_result(None)
+
+    def until_ended(self) -> asyncio.Future[None]:
+        """Return a future that is done when the job, which has not ended yet, has ended."""
+        if self._end is None:
+            self._end = self.future.get_loop().create_future()
+        return self._end
+
+    def give_up(self) -> None:
+        """Let the caller go on without a result; `abandoned` tells it why."""
         if not self.future.done():
-            # a Future does not accept StopIteration, so the job itself is the result and `UserCode` raises its error
-            self.future.set_result(self)
-        if self.on_end:
-            self.on_end(self)
+            self.future.set_result(None)
+
+
+def _nothing() -> None:
+    pass
 
 
 class ThreadPool:
@@ -94,7 +139,8 @@ class ThreadPool:
         self._done: deque[ThreadJob | None] = deque()
         self._is_woken = False
         self._loop = asyncio.get_running_loop()
-        self._busy = 0  # jobs submitted and not delivered
+        self._waiting: RoundRobin[ThreadJob] = RoundRobin()  # jobs for which no thread is idle
+        self._busy = 0  # jobs submitted and not delivered, including those that wait
         self._threads = 0
         self._checks = 0
         self._free_leases: list[Lease] = []
@@ -102,14 +148,29 @@ class ThreadPool:
     def submit(self, job: ThreadJob) -> None:
         self._busy += 1
         self._consider_growing()
-        self._work.put(job)
+        if self._busy > self._threads:
+            self._waiting.put(job.key, job)
+            self._hand_on()
+        else:
+            self._work.put(job)
+
+    def _hand_on(self) -> None:
+        """Give the jobs whose turn it is to idle threads."""
+        while self._waiting and self._busy - len(self._waiting) < self._threads:
+            self._work.put(self._waiting.take())
 
     def abandon(self, job: ThreadJob) -> None:
         """Give up on `job` and its thread; the thread ends by itself if the function ever returns."""
         if not (job.ended or job.abandoned):
             job.abandoned = True
+            if job.started:
+                job.drop_result()  # a thread that ends from now on sees that the job was abandoned, and drops it itself
+            else:
+                job.drop_function()  # a thread that starts from now on sees that, and does not call it
+            self._waiting.discard(job.key, job)
             self._busy -= 1
             self._threads -= job.started or job.is_leased
+            self._hand_on()
 
     def lease(self) -> Lease:
         """Return a thread for one instance, to be returned with `release`."""
@@ -126,10 +187,7 @@ class ThreadPool:
         """Count a job and its leased thread together, so that they do not change the need for pool threads."""
         self._busy += 1
         self._threads += 1
-        job.is_leased, job.on_end = True, self._uncount_leased
-
-    def _uncount_leased(self, _: ThreadJob) -> None:
-        self._threads -= 1
+        job.is_leased = True
 
     def close(self) -> None:
         """Stop idle threads; busy ones are daemons and end with the process."""
@@ -151,6 +209,7 @@ class ThreadPool:
     def _start_thread(self) -> None:
         self._threads += 1
         threading.Thread(target=self._serve, name="environment", daemon=True).start()
+        self._hand_on()
 
     def _check_growth(self) -> None:
         """Grow by a quarter if work still waits at the second check.
@@ -204,7 +263,10 @@ class ThreadPool:
                 self._consider_growing()  # work may have arrived since the thread decided to retire
             elif not job.abandoned:
                 self._busy -= 1
+                self._threads -= job.is_leased
                 job.deliver()
+        if self._waiting:
+            self._hand_on()
 
 
 class Lease:
@@ -279,7 +341,7 @@ class Lease:
             self._loop.stop()
 
     def _cancel(self, job: ThreadJob) -> None:
-        if job.task is not None:
+        if job.task is not None and job.started:  # one that has not started sees itself that its caller was cancelled
             job.task.cancel()
 
     def _cancel_all(self) -> None:

@@ -65,7 +65,10 @@ class UserCode:
             if passing and isinstance(error, passing):
                 raise
             fault = fault_of(error)
-        raise fault  # outside the handlers, so that it does not refer to the frames of the original exception
+        try:
+            raise fault  # outside the handlers, so that it does not refer to the frames of the original exception
+        finally:
+            del fault  # or it and this frame would refer to each other, and keep the instance
 
     async def _call_in_thread(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Run `fn(*args)` on a thread of the pool, or of the instance. Raises: what `fn` raises."""
@@ -96,11 +99,7 @@ class UserCode:
         finally:
             if job.ended:
                 self._jobs.discard(job)
-        if isinstance(job.error, StopIteration):
-            raise fault_of(job.error)  # a coroutine cannot raise StopIteration
-        if job.error is not None:
-            raise job.error
-        return job.value
+        return _taken(job)
 
     async def settle(self, seconds: float) -> bool:
         """Wait until no thread runs this instance's code; abandon those that still do after `seconds`.
@@ -117,16 +116,10 @@ class UserCode:
         waiting = [job for job in jobs if not (job.ended or job.abandoned)]
         if not waiting:
             return True
-        ended = asyncio.get_running_loop().create_future()
+        _, running = await asyncio.wait([job.until_ended() for job in waiting], timeout=seconds)
         for job in waiting:
-            job.on_end = _chain(job.on_end, waiting, ended)
-        try:
-            await asyncio.wait_for(ended, seconds)
-        except TimeoutError:
-            for job in waiting:
-                self._give_up(job)
-            return False
-        return True
+            self._give_up(job)
+        return not running
 
     def _give_up(self, job: ThreadJob) -> None:
         if job.ended or job.abandoned:
@@ -134,8 +127,7 @@ class UserCode:
         self._pool.abandon(job)
         if self._lease is not None and job.started:
             self._lease = self._lease.hand_over()
-        if not job.future.done():
-            job.future.set_exception(SessionDeleted())
+        job.give_up()
 
     def close(self) -> None:
         """Return the instance's own thread to the pool."""
@@ -150,16 +142,19 @@ def is_cancelled() -> bool:
     return task is not None and task.cancelling() > 0
 
 
-def _chain(
-    before: Callable[[ThreadJob], None] | None, jobs: list[ThreadJob], ended: asyncio.Future[None]
-) -> Callable[[ThreadJob], None]:
-    def on_end(job: ThreadJob) -> None:
-        if before:
-            before(job)
-        if all(one.ended for one in jobs) and not ended.done():
-            ended.set_result(None)
-
-    return on_end
+def _taken(job: ThreadJob) -> Any:
+    """Return what the function returned, and remove it from the job. Raises: what it raised; SessionDeleted."""
+    value, error = job.value, job.error
+    job.drop_result()
+    if job.abandoned:
+        raise SessionDeleted
+    if error is None:
+        return value
+    try:
+        # a coroutine cannot raise StopIteration
+        raise fault_of(error) if isinstance(error, StopIteration) else error
+    finally:
+        del error  # or it and this frame would refer to each other
 
 
 def fault_of(error: BaseException) -> EnvironmentFault:

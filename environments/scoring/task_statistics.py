@@ -9,9 +9,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from environments.models import Task, TaskStatistics
-from environments.scoring.buckets import Bucket, Thresholds, bucket_of
+from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage, coverage_of, kinds_counted
-from environments.scoring.figures import Figures
+from environments.scoring.task_buckets import Bucket, Thresholds, bucket_of
 
 MAX_KEYS = 100
 """Runs or models of a task that are read, those with most attempts first."""

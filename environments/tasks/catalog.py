@@ -58,7 +58,9 @@ class Catalogue:
             except (DatabaseError, InterfaceError):
                 return  # the database is away: the session's record waits for it, and so does the agent
         if not is_enabled:
-            raise Unavailable(environment, "It is disabled; an administrator can enable it on its page in the admin.")
+            reason = await self._readers.run(self._listed.disabled_reason, environment)
+            remedy = "It is disabled; an administrator can enable it on its page in the admin."
+            raise Unavailable(environment, f"{reason} {remedy}".lstrip())
 
     async def splits(self, environment: str) -> Sequence[Split]:
         """Return the splits that are served now, in order."""
@@ -69,6 +71,19 @@ class Catalogue:
             return listed
         own = [split for split in hosted.splits if split.name in procedural]
         return [*own, *(split for split in listed if split.name not in procedural)]
+
+    async def is_sealed(self, environment: str, split: str) -> bool:
+        """Return whether only keys that curate may read the tasks of the split. Unknown splits are not sealed."""
+        return await self._readers.run(self._listed.is_sealed, self._registry.get(environment).name, split)
+
+    async def has_sealed_split(self, environment: str) -> bool:
+        """Return whether any split of the environment is sealed; a change is noticed within a second."""
+        if (has_sealed := self._listed.fresh_sealed(environment)) is not None:
+            return has_sealed
+        try:
+            return await self._readers.run(self._listed.has_sealed_split, environment)
+        except (DatabaseError, InterfaceError):
+            return self._listed.last_sealed(environment)  # sessions can be opened while the database is away
 
     async def count(self, environment: str, split: str) -> int:
         """Return the number of tasks in a split. Raises: InvalidSplit, EnvironmentFault."""

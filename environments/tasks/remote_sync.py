@@ -1,7 +1,8 @@
 """Keeps what this server knows about remote environments up to date: their description, their tasks, and whether they
 can be played.
 
-The service starts it. Each remote environment is asked about itself every REFRESH_SECONDS. Its tasks are read again
+The service starts it. Each remote environment is asked about itself every REFRESH_SECONDS, and at once when a session
+could not reach its server. Its tasks are read again
 when what it says has changed, and when it comes back after it could not be reached. An environment that fails is marked
 as unavailable with the reason, and asked again every RETRY_SECONDS; the others are served meanwhile.
 """
@@ -36,6 +37,7 @@ class RemoteSync:
         self._remotes = remote_environments(registry)
         self._host, self._on_change = host, on_change
         self._tasks: list[asyncio.Task[None]] = []
+        self._reported: set[str] = set()
 
     async def start(self) -> None:
         """Start to follow, and wait until each environment was asked once, at most START_SECONDS."""
@@ -58,7 +60,10 @@ class RemoteSync:
         while True:
             await self.refresh(hosted)
             asked.set()
-            await asyncio.sleep(RETRY_SECONDS if hosted.unavailable else REFRESH_SECONDS)
+            if hosted.unavailable:
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                await self._host.remote(hosted.name).until_unreachable(REFRESH_SECONDS)
 
     async def refresh(self, hosted: HostedRemote) -> None:
         """Ask the environment about itself and its tasks; afterwards it is available, or says why it is not."""
@@ -86,9 +91,11 @@ class RemoteSync:
         if reason == hosted.unavailable:
             return
         hosted.unavailable = reason
-        if problem:
+        if problem and hosted.name not in self._reported:  # once until it is back, although its reasons may alternate
+            self._reported.add(hosted.name)
             log.warning("remote environment is unavailable", environment=hosted.name, reason=problem)
-        else:
+        elif not problem:
+            self._reported.discard(hosted.name)
             log.info("remote environment is available", environment=hosted.name, url=hosted.origin)
         writer = Workers(1, "sync")
         try:

@@ -18,7 +18,7 @@ from django.db import connection
 
 from environments.database.storable import is_storable
 from environments.errors import InvalidIndex, InvalidSplit
-from environments.tasks.split_positions import served_at
+from environments.tasks.split_indexes import served_at
 from environments.wire import Split
 
 MAX_TEXT_CACHE_BYTES = 32 * 1024 * 1024
@@ -32,7 +32,16 @@ _LIST_SPLITS = """
     SELECT s.name, s.type FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
     WHERE e.name = %s AND s.is_served ORDER BY s.position, s.name
 """
+_IS_SEALED = """
+    SELECT 1 FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    WHERE e.name = %s AND s.name = %s AND s.is_sealed
+"""
+_HAS_SEALED_SPLIT = """
+    SELECT 1 FROM environments_split s JOIN environments_environment e ON e.id = s.environment_id
+    WHERE e.name = %s AND s.is_sealed LIMIT 1
+"""
 _IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
+_DISABLED_REASON = "SELECT disabled_reason FROM environments_environment WHERE name = %s"
 _GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
 
 
@@ -40,6 +49,8 @@ FRESH_SECONDS = 0.02
 """Interval at which a split's version is read again. At hundreds of sessions a second the query, with the hop to
 another thread and back, would cost more than the rest of opening a session.
 """
+SEALED_SECONDS = 0.5
+"""Interval at which is read again whether an environment has a sealed split."""
 _STALE = (0.0, array("q"))
 
 
@@ -58,6 +69,7 @@ class ListedTasks:
         self._orders: dict[int, ServedOrder] = {}
         self._fresh: dict[tuple[str, str], tuple[float, array[int]]] = {}
         self._enabled: dict[str, tuple[float, bool]] = {}
+        self._sealed: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
 
@@ -95,9 +107,33 @@ class ListedTasks:
         found = _rows(_IS_ENABLED, environment)
         return self._note_enabled(environment, not found or bool(found[0][0]))
 
+    def disabled_reason(self, environment: str) -> str:
+        """Return why the server disabled the environment; empty if a person did."""
+        found = _rows(_DISABLED_REASON, environment)
+        return str(found[0][0]) if found else ""
+
     def _note_enabled(self, environment: str, is_enabled: bool) -> bool:
         self._enabled[environment] = (time.monotonic() + FRESH_SECONDS, is_enabled)
         return is_enabled
+
+    def is_sealed(self, environment: str, split: str) -> bool:
+        """Return whether the split is sealed. A split that does not exist is not."""
+        return is_storable(split) and bool(_rows(_IS_SEALED, environment, split))
+
+    def fresh_sealed(self, environment: str) -> bool | None:
+        """Return whether a split is sealed, if that was read within SEALED_SECONDS; else None."""
+        until, has_sealed = self._sealed.get(environment, (0.0, False))
+        return has_sealed if time.monotonic() <= until else None
+
+    def last_sealed(self, environment: str) -> bool:
+        """Return whether a split was sealed when that was last read; yes if it never was."""
+        return self._sealed.get(environment, (0.0, True))[1]
+
+    def has_sealed_split(self, environment: str) -> bool:
+        """Return whether any split of the environment is sealed."""
+        has_sealed = bool(_rows(_HAS_SEALED_SPLIT, environment))
+        self._sealed[environment] = (time.monotonic() + SEALED_SECONDS, has_sealed)
+        return has_sealed
 
     def count(self, environment: str, split: str) -> int:
         """Return the number of tasks in a split. Raises: InvalidSplit."""
@@ -117,7 +153,7 @@ class ListedTasks:
         if not ids:
             return []
         marks = ",".join(["%s"] * len(ids))
-        by_id = dict(_rows(f"SELECT id, spec FROM environments_task WHERE id IN ({marks})", *ids))
+        by_id = dict(_rows(f"SELECT id, spec FROM environments_task WHERE id IN ({marks})", *ids))  # nosec B608 # only our own names
         return [by_id[task] for task in ids]
 
     def _read_text(self, task: int) -> str:

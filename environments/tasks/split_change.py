@@ -21,11 +21,11 @@ from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
-from environments.database.bulk import execute
+from environments.database.json_rows import execute
 from environments.database.write_turns import give_way
 from environments.errors import OrsError
 from environments.models import Split, SplitEntry, SplitRemoval, Task
-from environments.tasks.split_positions import renew, stretch_of
+from environments.tasks.split_indexes import renew, stretch_of
 
 BATCH = 900
 """Places written in one transaction, which takes about 30 ms. Also within SQLite's limit of parameters."""

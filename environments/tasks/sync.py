@@ -18,11 +18,12 @@ import structlog
 from django.db import transaction
 from django.db.models import QuerySet
 
+from environments import conf
 from environments.authoring import task_schema
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
-from environments.database.bulk import adding_tasks, execute
+from environments.database.json_rows import adding_tasks, execute
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.worker_threads import Workers
 from environments.display.card import card_of
@@ -32,7 +33,7 @@ from environments.runtime.host import Host
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
 from environments.tasks.split_change import CLAIM_SECONDS, SplitBusy, SplitChange, commit
-from environments.tasks.split_positions import renew_missing
+from environments.tasks.split_indexes import renew_missing
 from environments.tasks.sync_merge import Merge, listed_before, mark_dropped, merge_places, unmark_dropped
 from environments.tasks.sync_report import SplitSync, SyncReport
 
@@ -158,6 +159,9 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
     for in_force in IN_FORCE:
         if known is None or all(getattr(known, one) == getattr(known, other) for one, other in in_force.items()):
             columns = {**columns, **{one: columns[other] for one, other in in_force.items()}}
+    is_new = known is None or not known.class_path  # uploads and imports make rows of what was never hosted here
+    if is_new and conf.new_environments_are_private():
+        columns = {**columns, "is_private": True}
     return Environment.objects.update_or_create(name=name, defaults=columns)[0]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 
 from django.db.models import F
@@ -13,7 +13,7 @@ from environments.display.json_diff import DiffLine, diff
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
 from environments.scoring.convention import Convention
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
-from environments.tasks.split_positions import last_served, served_indexes
+from environments.tasks.split_indexes import last_served, served_indexes
 
 MAX_PLACES = 20
 
@@ -98,6 +98,11 @@ class History:
     """Newest first, MAX_CHANGES at most."""
     older: int | None
     """Id of the oldest revision in `changes` if there are older ones, else None."""
+
+    @property
+    def without_contents(self) -> History:
+        """The same history without differences, for people who may not see hidden fields."""
+        return replace(self, changes=[replace(change, lines=[]) for change in self.changes])
 
     @property
     def relatives(self) -> list[Task]:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from environments import command_line
+from environments.access.privacy import visible
 from environments.errors import nearest, shorten
 from environments.models import Environment
 
-MAX_LISTED = 5
+MAX_LISTED = 20
 """Number of environments that the sentence names."""
 MAX_NAME_CHARACTERS = 100
 
 
-def unknown_environment(name: str) -> str:
-    """Return the sentence that no environment has this name, with the nearest names or else some of the others."""
-    names = list(Environment.objects.order_by("position", "name").values_list("name", flat=True))
+def unknown_environment(name: str, hidden: frozenset[int] = frozenset(), allowed: Collection[str] | None = None) -> str:
+    """Return the sentence that no environment has this name, with the nearest names or else some of the others.
+
+    `hidden`: ids of the environments that do not exist for the reader. `allowed`: names of those that the key of the
+    reader may use; None: all.
+    """
+    rows = Environment.objects.filter(visible(hidden, "pk")).order_by("position", "name")
+    rows = rows if allowed is None else rows.filter(name__in=allowed)
+    names = list(rows.values_list("name", flat=True))
     start = f"No environment is named {shorten(repr(name), MAX_NAME_CHARACTERS)}."
     if not names:
         return f"{start} There are none yet: {command_line.command('sync_environments')} creates them."

@@ -1,10 +1,11 @@
-"""Template filters for figures on every page: rewards, success rates, buckets and times."""
+"""Template filters and tags for every page: rewards, success rates, buckets, times, and the mark of what is private."""
 
 from __future__ import annotations
 
 from django import template
 from django.utils.safestring import SafeString
 
+from environments.access.private_tag import private_tag
 from environments.display.formats import NONE, bucket, code_spans, moment, reward, signed, success, unsigned, until
 from environments.models import TaskStatistics
 
@@ -13,6 +14,7 @@ register = template.Library()
 for written in (reward, signed, unsigned, bucket, moment, until, code_spans):
     register.filter(written)
 register.simple_tag(success)
+register.simple_tag(private_tag)
 
 
 @register.filter

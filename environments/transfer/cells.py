@@ -6,7 +6,8 @@
     any other column                              JSON if every cell of the column is JSON, otherwise texts
 
 A text that would not be read back unchanged (an empty one, or one that is itself JSON) is written as a JSON string in
-quotes. A cell that is a JSON string in quotes therefore means the text inside the quotes, in every column.
+quotes, and so is a text that a spreadsheet would run as a formula. A cell that is a JSON string in quotes therefore
+means the text inside the quotes, in every column.
 
 The functions that decode JSON strictly are used by the other readers too.
 """
@@ -34,6 +35,8 @@ _KINDS: dict[type, str] = {
     bool: "a boolean",
     type(None): "null",
 }
+FORMULA_STARTS = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
+"""Characters that start a formula, with the full-width forms that spreadsheets in East Asia accept too."""
 _STARTS = frozenset('"{[-0123456789tfn \t\r\n')
 
 
@@ -111,10 +114,15 @@ def read(cell: str, kind: Kind, column: str) -> Any:
 
 def write(value: Any, *, is_text: bool) -> str:
     """Return the cell for a value. `is_text`: all values of the column are texts."""
-    if is_text and isinstance(value, str) and value and is_storable(value) and not is_json(value):
+    if is_text and isinstance(value, str) and _is_plain(value):
         return value
     written = json.dumps(value, ensure_ascii=False)
     return written if is_storable(written) else json.dumps(value)
+
+
+def _is_plain(text: str) -> bool:
+    """Return whether a text can be a cell as it is."""
+    return bool(text) and is_storable(text) and not text.startswith(FORMULA_STARTS) and not is_json(text)
 
 
 def is_json(cell: str) -> bool:

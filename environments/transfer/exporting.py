@@ -5,7 +5,7 @@ for piece in exported(Selection(split=7), "jsonl"):
 
 JSON Lines and JSON contain the exact text of each spec. CSV and Parquet need their columns beforehand, so every task is
 read twice. An export can be imported again, where every task is then a duplicate, except for tasks of a class that
-exceed the limits in `environments/tasks/task_text.py`.
+exceed the limits in `environments/tasks/stored_spec.py`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from environments.transfer.columns import declared
 from environments.transfer.report import TaskImportReport
 from environments.transfer.review import Decision, FileTask, Review, checked
 from environments.transfer.rows import FileRow, Refusal, TransferError, Unreadable
-from environments.transfer.scratch import Scratch
+from environments.transfer.scratch_database import Scratch
 from environments.transfer.settling import Settling, Stamp
 from environments.transfer.source import FileSource
 from environments.transfer.staging import BATCH_TASKS, MAX_BATCH_BYTES, Staging

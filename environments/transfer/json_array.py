@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from typing import Any, BinaryIO
 
-from environments.tasks.task_text import TOO_LONG
+from environments.tasks.stored_spec import TOO_LONG
 from environments.transfer.cells import as_object, decoded_at
 from environments.transfer.json_lines import BOM
 from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable

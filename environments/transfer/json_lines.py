@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import BinaryIO
 
-from environments.tasks.task_text import TOO_LONG
+from environments.tasks.stored_spec import TOO_LONG
 from environments.transfer.cells import as_object, parsed
 from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, Unit
 

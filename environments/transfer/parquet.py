@@ -1,4 +1,4 @@
-"""Reads and writes tasks as Parquet, with pyarrow: a column per key, a row per task. A null is an absent key.
+"""Reads and writes tasks as Parquet: a column per key, a row per task. A null is an absent key.
 
 Columns whose values Parquet cannot represent exactly are written as JSON text. The metadata of such a field says so,
 and the column is read as JSON again.
@@ -7,80 +7,86 @@ and the column is read as JSON again.
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
-from pyarrow import types
 
+from environments.tasks.stored_spec import TOO_LONG
 from environments.transfer.cells import parsed
 from environments.transfer.columns import Survey, declared, stray
+from environments.transfer.parquet_process import AS_JSON
 from environments.transfer.rows import BadRow, FileRow, Refusal, Unit, Unreadable
 from environments.transfer.writers import TaskText
 
-READ_ROWS = 250
-AS_JSON = (b"orsweb", b"json")
-"""Entry in the metadata of a field that holds JSON text."""
+LONG_ROW = "long"
 GROUP_ROWS = 10_000
 """Rows in a row group. Rows that are not written yet are in memory."""
 _TYPES = {"text": pa.string(), "integer": pa.int64(), "number": pa.float64(), "boolean": pa.bool_()}
 
 
 class ParquetTable:
-    """The rows of a Parquet file; see `rows.Rows`."""
+    """The rows of a Parquet file; see `rows.Rows`. `parquet_process.py` reads them. Use it in a `with` block."""
 
     unit: Unit = "row"
 
     def __init__(self, path: Path, name: str, task_schema: Mapping[str, Any]) -> None:
+        self._path, self._name, self._schema = path, name, task_schema
+        self.done = self.total = 0
+
+    def __enter__(self) -> Self:
         """Open the file. Raises: Unreadable."""
-        self._name = name
+        # Without the variables and the modules of this process, which may be secret and shadow others.
+        command = [sys.executable, "-I", str(Path(__file__).with_name("parquet_process.py")), str(self._path)]
+        self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env={})  # nosec B603 # this interpreter
         try:
-            self._file = pq.ParquetFile(path)
-        except (pa.ArrowException, OSError) as error:
-            raise Unreadable(f"{name} is cut off, damaged or not a Parquet file: {_first_line(error)}.") from error
-        self.done, self.total = 0, self._file.metadata.num_rows
-        schema = self._file.schema_arrow
-        self._json = [field.name for field in schema if (field.metadata or {}).get(AS_JSON[0]) == AS_JSON[1]]
-        if wrong := stray(schema.names, declared(task_schema)):
-            raise Unreadable(f"{name} {wrong}.")
-        for field in schema:
-            if not _has_json_form(field.type):
-                raise Unreadable(
-                    f"{name}: column {field.name!r} holds {field.type}, which has no JSON form; use text or numbers."
-                )
+            facts = json.loads(self._next())
+            self.total, self._json = facts["rows"], facts["json"]
+            if wrong := stray(facts["names"], declared(self._schema)):
+                raise Unreadable(f"{self._name} {wrong}.")
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._end()
 
     def __iter__(self) -> Iterator[FileRow | Refusal]:
-        try:
-            for batch in self._file.iter_batches(batch_size=READ_ROWS):
-                for value in batch.to_pylist():
-                    self.done += 1
-                    yield self._row(value)
-        except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
-            raise Unreadable(f"{self._name} is damaged after row {self.done}: {_first_line(error)}.") from error
+        while line := self._next():
+            self.done += 1
+            yield Refusal(self.done, TOO_LONG) if line == LONG_ROW else self._row(json.loads(line))
 
-    def _row(self, value: dict[str, Any]) -> FileRow | Refusal:
-        present = {key: item for key, item in value.items() if item is not None}
+    def _next(self) -> str:
+        """Return the next line without its letter, LONG_ROW for a row that is too long; empty after the last one.
+
+        Raises: Unreadable.
+        """
+        assert self._process.stdout is not None
+        line = self._process.stdout.readline().decode("ascii")
+        if line.startswith("e"):
+            said = line[1:].strip()
+            raise Unreadable(f"{self._name}{'' if said.startswith(':') else ' '}{said}.")
+        if not line and (status := self._process.wait()):
+            raise Unreadable(f"{self._name} is damaged after row {self.done}: its reader ended with status {status}.")
+        return LONG_ROW if line.startswith("l") else line[1:]
+
+    def _end(self) -> None:
+        self._process.kill()
+        self._process.communicate()
+
+    def _row(self, present: dict[str, Any]) -> FileRow | Refusal:
         try:
             return FileRow(self.done, present | {key: parsed(present[key]) for key in self._json if key in present})
         except BadRow as error:
             return Refusal(self.done, str(error))
-
-
-def _has_json_form(kind: pa.DataType) -> bool:
-    if types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind):
-        return _has_json_form(kind.value_type)
-    if types.is_dictionary(kind):
-        return _has_json_form(kind.value_type)
-    if types.is_struct(kind):
-        return all(_has_json_form(kind.field(n).type) for n in range(kind.num_fields))
-    plain = (types.is_boolean, types.is_integer, types.is_floating, types.is_string, types.is_large_string)
-    return types.is_null(kind) or types.is_string_view(kind) or any(is_kind(kind) for is_kind in plain)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")
 
 
 class ParquetWriter:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from environments.errors import shorten
 from environments.transfer.rows import Refusal, Unit
 
-SHOWN_REFUSALS = 100
+MAX_SHOWN_REFUSALS = 100
 SHOWN_TASKS = 5
 _TASK_CHARACTERS = 400
 
@@ -30,7 +30,7 @@ class TaskImportReport:
     """Rows whose content is already in the split or in an earlier row."""
     refused: int = 0
     refusals: list[Refusal] = field(default_factory=list)
-    """The first SHOWN_REFUSALS refused rows."""
+    """The first MAX_SHOWN_REFUSALS refused rows."""
     sample: list[str] = field(default_factory=list)
     """The first SHOWN_TASKS added specs, shortened."""
     replaced_in: Counter[str] = field(default_factory=Counter)
@@ -71,17 +71,17 @@ class TaskImportReport:
         """Further facts that a user should know, one sentence each."""
         notes = [f"The split {self.split!r} is new."] if self.is_new_split else []
         for split, count in sorted(self.replaced_in.items()):
-            notes.append(f"New content in {split!r}: {_many(count, 'task')}.")
+            notes.append(f"New content in {split!r}: {many(count, 'task')}.")
         for split, count in sorted(self.frozen_in.items()):
-            notes.append(f"{split!r} is frozen; unchanged there: {_many(count, 'task')}.")
+            notes.append(f"{split!r} is frozen; unchanged there: {many(count, 'task')}.")
         if self.from_elsewhere:
-            notes.append(f"Exported from another split, according to _split: {_many(self.from_elsewhere, self.unit)}.")
+            notes.append(f"Exported from another split, according to _split: {many(self.from_elsewhere, self.unit)}.")
         return notes
 
     def refuse(self, refusal: Refusal) -> None:
         """Count a refused row."""
         self.refused += 1
-        if len(self.refusals) < SHOWN_REFUSALS:
+        if len(self.refusals) < MAX_SHOWN_REFUSALS:
             self.refusals.append(refusal)
 
     def add(self, spec: str) -> None:
@@ -91,5 +91,6 @@ class TaskImportReport:
             self.sample.append(shorten(spec, _TASK_CHARACTERS))
 
 
-def _many(count: int, noun: str) -> str:
+def many(count: int, noun: str) -> str:
+    """Return a number with its noun, such as "1 task" and "2 tasks"."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

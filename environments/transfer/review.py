@@ -16,11 +16,11 @@ from django.db.models import F
 
 from environments.authoring import task_schema
 from environments.models import SplitEntry, TaskTag, seen_at
-from environments.tasks.task_text import Unfit, spec_text
+from environments.tasks.stored_spec import Unfit, spec_text
 from environments.transfer.columns import Labels, separated
 from environments.transfer.report import TaskImportReport
 from environments.transfer.rows import BadRow, FileRow, Refusal
-from environments.transfer.scratch import Scratch
+from environments.transfer.scratch_database import Scratch
 from environments.transfer.target import ImportTarget
 
 Kind = Literal["added", "edited", "relabelled", "duplicate"]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Protocol
 
 from environments.errors import OrsError
-from environments.tasks.task_text import MAX_BYTES
+from environments.tasks.stored_spec import MAX_BYTES
 
 MAX_ROW_BYTES = MAX_BYTES
 """Limit of a row. It applies to the spec and to its labels."""

@@ -16,10 +16,10 @@ from typing import Any, Literal
 
 from django.db import connection, transaction
 
-from environments.database.bulk import execute
+from environments.database.json_rows import execute
 from environments.models import Task, TaskTag
 from environments.tasks.split_change import SplitChange, commit, splits_of
-from environments.transfer.scratch import Scratch
+from environments.transfer.scratch_database import Scratch
 
 BATCH_TASKS = 100
 MAX_BATCH_BYTES = 2 * 1024 * 1024

@@ -66,7 +66,8 @@ class FileSource:
             elif self.format == "parquet":
                 from environments.transfer.parquet import ParquetTable  # pyarrow takes a third of a second
 
-                yield ParquetTable(self.path, self.name, json.loads(task_schema or "{}"))
+                with ParquetTable(self.path, self.name, json.loads(task_schema or "{}")) as table:
+                    yield table
             elif self.format == "json":
                 yield JsonArray(file, size_bytes, self.name)
             else:

@@ -15,12 +15,12 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, ProtectedError, QuerySet
 
-from environments.database.bulk import adding_tasks, execute
+from environments.database.json_rows import adding_tasks, execute
 from environments.database.write_turns import give_way
 from environments.models import Task
 from environments.tasks.split_change import SplitChange
 from environments.transfer.review import Decision, tasks_by_hash
-from environments.transfer.scratch import Scratch
+from environments.transfer.scratch_database import Scratch
 from environments.transfer.target import ImportTarget
 
 BATCH_TASKS = 900

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any, Protocol
 
+from environments.errors import shorten
 from environments.transfer import cells
+from environments.transfer.cells import FORMULA_STARTS
 from environments.transfer.columns import Survey
+from environments.transfer.rows import TransferError
 
 
 class TaskText(Protocol):
@@ -67,6 +70,11 @@ class CsvWriter:
     """A header with the columns of a survey, then one task per row."""
 
     def __init__(self, survey: Survey) -> None:
+        """Raises: TransferError for a column whose name a spreadsheet would run as a formula."""
+        if formula := next((column for column in survey.kinds if column.startswith(FORMULA_STARTS)), None):
+            raise TransferError(
+                f"A key {shorten(ascii(formula), 60)} would be a formula in a spreadsheet; export as jsonl or json."
+            )
         self._is_text = {column: survey.kind(column) == "text" for column in survey.kinds}
 
     def start(self) -> bytes:

@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from environments.models import Environment
-from environments.scoring.convention import Coverage, coverage_of, coverages_together
+from environments.scoring.attempt_figures import Figures
+from environments.scoring.convention import coverage_of, coverages_together
 from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
 from episodes.attempts.rule import FAILURES
 from episodes.models import Activity, Episode
@@ -32,8 +33,8 @@ _EXPIRED = ("expired_scored", "expired_successes", "expired_total")
 _COUNTS = (*_POINT, *_RETURNS, *_EXPIRED, *CAUSES, "probes")
 
 
-@dataclass(frozen=True, slots=True)
-class ActivityPoint:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityPoint(Figures):
     """Figures of the endings of one minute, hour or day, or of several together."""
 
     start: int
@@ -42,19 +43,11 @@ class ActivityPoint:
     """Length of the point; the last one has not ended yet."""
     episodes: int
     """Number of ended episodes, of every kind."""
-    attempts: int
-    """Rollouts that count by the conventions of their environments."""
-    coverage: Coverage
-    scored: int
-    """Attempts that have a return."""
-    successes: int
     steps: int
     """Number of steps that ran."""
     failed: int
     """Steps that ran and failed."""
     refused: int
-    mean: float | None
-    """Mean of the returns; None if there are none."""
     causes: dict[str, int]
     """Endings by kind, for kinds that occurred: causes in the order of Episode.CAUSES, "probe", "continued"."""
 
@@ -63,27 +56,27 @@ class ActivityPoint:
         """Number of infrastructure failures."""
         return sum(self.causes.get(cause, 0) for cause in FAILURES)
 
-    @property
-    def success(self) -> float | None:
-        return self.successes / self.attempts if self.attempts else None
-
 
 def activity(
     span: Span,
     environment: Environment | None = None,
     now: float | None = None,
     definitions: Definitions | None = None,
+    hidden: frozenset[int] = frozenset(),
 ) -> Sequence[ActivityPoint]:
     """Return a point for each minute, hour or day up to now in order, also for those without endings.
 
     The span "all" has the days from the first ending to the last. `now`: seconds since the epoch; None: the clock's.
-    `definitions`: None reads those in force. One query, and one more for these.
+    `definitions`: None reads those in force. `hidden`: ids of environments that are left out. One query, and one more
+    for the definitions.
     """
     seconds, count = SPANS.get(span, (86400, 0))
     last = int((time.time() if now is None else now) // seconds) * seconds
     rows = Activity.objects.filter(period=seconds)
     if environment is not None:
         rows = rows.filter(environment_id=environment.pk)
+    if hidden:
+        rows = rows.exclude(environment_id__in=hidden)
     if count:
         rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
     definitions = definitions_in_force() if definitions is None else definitions
@@ -120,7 +113,7 @@ def together(points: Sequence[ActivityPoint]) -> ActivityPoint:
         start=points[0].start,
         seconds=sum(one.seconds for one in points),
         episodes=sum(one.episodes for one in points),
-        attempts=sum(one.attempts for one in points),
+        n=sum(one.n for one in points),
         scored=scored,
         successes=sum(one.successes for one in points),
         steps=sum(one.steps for one in points),
@@ -142,7 +135,7 @@ def _point(start: int, seconds: int, row: Mapping[str, Any], definition: Definit
         start=start,
         seconds=seconds,
         **{name: int(row.get(name, 0)) for name in _POINT},
-        attempts=coverage.counted,
+        n=coverage.counted,
         coverage=coverage,
         scored=scored,
         successes=successes,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
 from django.db import connection
-from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Value
+from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Sum, Value
 from django.db.models.expressions import RawSQL
 from pydantic_core import from_json
 
@@ -92,9 +92,12 @@ class ScopeHead(NamedTuple):
 
     blocks: int = 0
     last_end: int = 0
+    held: int = 0
+    """Episodes in these blocks, without those that were removed; 0 until `held_by` has counted them."""
 
     @property
     def endings(self) -> int:
+        """Return how many endings the blocks had before any was removed."""
         return self.blocks * BLOCK_ENDINGS
 
 
@@ -111,13 +114,25 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
     asked = [(place, scope) for place, scope in enumerate(scopes) if scope.has_blocks]
     found = [ScopeHead()] * len(scopes)
     if asked:
-        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in asked]
+        parts = [f"SELECT * FROM ({_HEAD}) AS h{place}" for place, _ in asked]  # nosec B608 # only our own names
         values = [value for place, scope in asked for value in (place, scope.kind, scope.id)]
         with connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(parts), values)
             for place, number, end in cursor.fetchall():
                 found[place] = ScopeHead(number + 1, end)
     return found
+
+
+def held_by(scopes: Sequence[Scope], heads: Sequence[ScopeHead]) -> list[ScopeHead]:
+    """Return the heads with the number of episodes that their blocks hold. One query at most."""
+    asked = [(scope.kind, scope.id) for scope, head in zip(scopes, heads, strict=True) if head.blocks]
+    counts = dict[tuple[str, int], int]()
+    if asked:
+        chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(asked)), [part for one in asked for part in one], BooleanField())  # nosec B611 # the values are parameters
+        blocks = CurveBlock.objects.filter(chosen, level=0).order_by().values_list("scope", "scope_id")
+        counts = {(kind, key): held for kind, key, held in blocks.annotate(held=Sum("episodes"))}
+    pairs = zip(scopes, heads, strict=True)
+    return [head._replace(held=counts.get((scope.kind, scope.id), 0)) for scope, head in pairs]
 
 
 def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
@@ -149,7 +164,7 @@ def read_blocks(
     """Return the blocks in the wanted ranges of each scope, in order. One query at most."""
     asked = [(scope, part) for scope, parts in zip(scopes, wanted, strict=True) for part in parts]
     values = [value for scope, part in asked for value in (scope.kind, scope.id, *part)]
-    chosen = RawSQL(
+    chosen = RawSQL(  # nosec B611 # the values are parameters
         " OR ".join([_RANGE] * len(asked)), values, BooleanField()
     )  # the equivalent Q costs more than the query
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
@@ -166,6 +181,7 @@ def read_blocks(
     )
     for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
         found[kind, key].append(_block(row, axis, definition.return_))
+    found = {key: [block for block in blocks if block.summary.episodes] for key, blocks in found.items()}
     return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
 
 
@@ -198,7 +214,7 @@ _OF_SCOPE = "(scope = %s AND scope_id = %s)"
 def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, list[StoredBlock]]:
     """Return the spans of each scope in order of training steps. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
-    chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())
+    chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())  # nosec B611 # the values are parameters
     columns = (
         "scope",
         "scope_id",

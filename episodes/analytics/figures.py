@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import Definition
-from environments.scoring.figures import Figures
 from environments.scoring.returns import Return
 from episodes.attempts.rule import OWN_KINDS
 from episodes.attempts.sketches import above, count_of, error_of, mean_of, quantiles, sketch_of

@@ -15,17 +15,18 @@ from typing import Any, Literal, NamedTuple
 from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
 
 from environments.models import Environment, Split, Task, TaskStatistics
+from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import CONVENTION_PARTS, Convention, coverage_of, kinds_counted
 from environments.scoring.definition import Definition, definition_of
-from environments.scoring.figures import Figures
-from environments.tasks.split_positions import served
+from environments.tasks.split_indexes import served
 from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.players import people_in
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.attempts.endings import bounded, rows_of
 from episodes.attempts.rule import ENDED, KIND
 from episodes.attempts.summary import EndedReturn, returns_counted
-from episodes.models import Episode
+from episodes.models import Episode, Run
+from episodes.models.privacy import visible_runs
 
 By = Literal["model", "run", "player"]
 MAX_SQUARED = 1e100
@@ -202,9 +203,16 @@ class Leaderboard:
 
 
 def leaderboard(
-    environment: Environment, split: Split | None = None, by: By = "model", definition: Definition | None = None
+    environment: Environment,
+    split: Split | None = None,
+    by: By = "model",
+    definition: Definition | None = None,
+    hidden: frozenset[int] = frozenset(),
 ) -> Leaderboard:
-    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most."""
+    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most.
+
+    `hidden`: ids of environments that do not exist for the reader; by run, runs that played there have no row.
+    """
     chosen = definition or definition_of(environment)
     tasks, bound = _tasks(environment, split), 0
     if by != "player" and chosen == definition_of(environment):
@@ -213,6 +221,9 @@ def leaderboard(
         own = Episode.objects.filter(environment=environment)
         bound = floor_of(filtered(own, environment.name, own))
         results = read(own.filter(pk__gt=bound), split, by, chosen)
+    if hidden and by == "run":
+        seen = set(Run.objects.filter(visible_runs(hidden), name__in=list(results)).values_list("name", flat=True))
+        results = {key: found for key, found in results.items() if key in seen}
     of_people = {} if by == "player" else read(people_in(environment), split, "player", chosen)
     each = [(key, found, by == "player" and key == "human") for key, found in results.items()]
     each += [(key, found, True) for key, found in of_people.items()]

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from django.db.models import Count
 
 from environments.models import Environment, TaskStatistics
-from environments.scoring.buckets import Bucket, Thresholds, bucket_of
+from environments.scoring.task_buckets import Bucket, Thresholds, bucket_of
 from episodes.attempts.rule import NO_CALL
 from episodes.models import Episode
 

@@ -98,13 +98,17 @@ class EnvironmentFigures:
     """Whether older episodes are still being counted."""
 
 
-def strip(now: float | None = None) -> Strip:
-    """Return the strip. `now`: seconds since the epoch; None: the clock's. Five queries."""
+def strip(now: float | None = None, hidden: frozenset[int] = frozenset()) -> Strip:
+    """Return the strip without the environments `hidden`. `now`: seconds since the epoch; None: the clock's.
+
+    Five queries.
+    """
     moment = time.time() if now is None else now
     spans: tuple[Span, ...] = ("30d", "24h", "1h")
     definitions = definitions_in_force()
-    days, hours, minutes = (activity(span, now=moment, definitions=definitions) for span in spans)
-    live = Episode.objects.filter(status="running").count()
+    days, hours, minutes = (activity(span, now=moment, definitions=definitions, hidden=hidden) for span in spans)
+    running = Episode.objects.filter(status="running")
+    live = (running.exclude(environment__in=hidden) if hidden else running).count()
     return Strip(live, days[-1], hours, minutes)
 
 

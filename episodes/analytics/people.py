@@ -10,8 +10,8 @@ from datetime import UTC, datetime
 from typing import Any
 
 from environments.models import Environment
+from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import definition_of
-from environments.scoring.figures import Figures
 from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.rule import KIND
@@ -63,10 +63,11 @@ class People:
     """Whether older episodes or further people are missing."""
 
 
-def people_of() -> People:
-    """Return the people who played. Two queries."""
+def people_of(hidden: frozenset[int] = frozenset()) -> People:
+    """Return the people who played, by what they played outside of the environments `hidden`. Two queries."""
     rows = rows_of(Episode.objects.by_people().order_by("-pk").values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
-    environments = Environment.objects.defer("card", "description", "task_schema").in_bulk()
+    shown = Environment.objects.exclude(pk__in=hidden) if hidden else Environment.objects
+    environments = shown.defer("card", "description", "task_schema").in_bulk()
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for name, environment, *row in rows:
         if environment in environments and row[1] != "probe":

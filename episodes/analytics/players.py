@@ -16,8 +16,8 @@ from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
 
 from environments.models import Environment, Task
+from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import Definition
-from environments.scoring.figures import Figures
 from episodes.analytics.figures import ScopeFigures
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND

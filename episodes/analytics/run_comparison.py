@@ -15,9 +15,9 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from environments.scoring.buckets import Z_95
 from environments.scoring.convention import Coverage, coverage_of
 from environments.scoring.definition import Definition
+from environments.scoring.task_buckets import Z_95
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.scopes import MAX_ENDINGS
 from episodes.attempts.endings import MAX_RETURN

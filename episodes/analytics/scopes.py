@@ -14,10 +14,11 @@ from django.db.models import Max, QuerySet
 
 from environments.models import Environment, Split, Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
-from environments.tasks.split_positions import served
+from environments.tasks.split_indexes import served
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
+from episodes.models.privacy import visible_runs
 
 MAX_ENDINGS = 50_000
 """Maximum number of endings that are read one by one."""
@@ -119,6 +120,8 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str
     """Return a filter and its label for each of the newest runs or models among the filter's episodes, oldest first."""
     episodes = episodes_of(asked)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
+    if by == "run" and asked.hidden:
+        recent = recent.filter(run__in=Run.objects.filter(visible_runs(asked.hidden, asked.key)))
     column = "run__name" if by == "run" else "model"
     last = recent.order_by().values_list(column).annotate(last=Max("pk")).order_by("-last")
     names = [cast(str, name) for name, _ in last[: MAX_SERIES + 1] if name][:MAX_SERIES]
@@ -127,7 +130,7 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str
 
 def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> list[tuple[EpisodeFilter, str]]:
     """Return a filter and its label for each run by id, in the given order; ids without a run are left out."""
-    found = Run.objects.in_bulk(list(runs))
+    found = Run.objects.filter(visible_runs(asked.hidden, asked.key)).in_bulk(list(runs))
     return [(replace(asked, run=found[pk].name), found[pk].name) for pk in runs if pk in found]
 
 

@@ -1,7 +1,7 @@
 """Covers of scopes: all of their endings as a few blocks, as coarse as possible, and rows of single endings.
 
 By training step the blocks are spans, because endings of one step need not follow each other. For any number of scopes
-this takes five queries at most, and one more for each scope that has no blocks.
+this takes five queries at most, six by training step, and one more for each scope that has no blocks.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from episodes.analytics.block_queries import (
     StoredBlock,
     block_ranges,
     heads_of,
+    held_by,
     read_blocks,
     read_rows,
     read_spans,
@@ -28,7 +29,7 @@ from episodes.analytics.scopes import MAX_ENDINGS, Scope, floor_of
 from episodes.models import Episode
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.progress import followed_to, last_end
-from episodes.rollups.spans import SpansPart
+from episodes.rollups.step_spans import SpansPart
 
 MAX_RAW_ENDINGS = 10_000
 """The endings of a single scope are read one by one up to this number."""
@@ -97,6 +98,7 @@ def cover(
         for place, rest in enumerate(rests)
     ]
     if axis == "step":
+        heads = held_by(scopes, heads)
         return [_by_step(each, head, followed) for each, head in zip(found, heads, strict=True)]
     return found
 
@@ -110,7 +112,7 @@ def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover
     rows = [row for row in read.rows if row[4] is not None and row[0] > last]
     if read.is_bounded and head.blocks:  # how many of the endings that were not read have no training step is unknown
         return replace(read, rows=rows)
-    endings = head.endings + sum(row[0] > head.last_end for row in read.rows)
+    endings = head.held + sum(row[0] > head.last_end for row in read.rows)
     stepless = endings - sum(span.summary.episodes for span in read.blocks) - len(rows)
     return replace(read, rows=rows, stepless=max(0, stepless))
 

@@ -9,8 +9,8 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 
 from environments.models import Task
-from environments.scoring.buckets import Thresholds, bucket_of
 from environments.scoring.definition import Definition
+from environments.scoring.task_buckets import Thresholds, bucket_of
 from environments.scoring.task_statistics import MAX_KEYS, Statistics, TaskResult
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND, NO_ROLLOUTS

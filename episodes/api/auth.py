@@ -1,7 +1,8 @@
 """Authentication of the API: who sends a request, and which episodes they may read.
 
-A person who may see the pages reads what the pages show. A key of ORSWEB_API_KEYS belongs to agents: it reads the
-episodes that were played with it, but no figures that are computed from the episodes of others.
+A person who may see the pages reads what the pages show, and so does a key with the scope `admin`. Any other key
+belongs to agents: with the scope `read` it reads the episodes that were played with it, but no figures that are
+computed from the episodes of others.
 
 Requests that change something need Django's CSRF token if they come from a browser, because browsers send cookies with
 requests that other sites make. Keys are sent on purpose, and a program on the machine of a server without keys sends no
@@ -16,11 +17,18 @@ from typing import Any
 
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, CSRFCheck
-from rest_framework.exceptions import AuthenticationFailed, PermissionDenied
+from rest_framework.exceptions import ErrorDetail, PermissionDenied
 from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from environments import conf
+from environments.access.permissions import SEE_PAGES, refusal
+from environments.access.privacy import hidden_from
+from environments.agent_http.view import authentication_error
+from environments.errors import KeyRefused
+from environments.keys.agent_key import ADMIN, EVERYBODY, AgentKey, sent_key
+from environments.keys.keyring import ring
+from episodes.visibility import TaskGuard, key_of_person
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
 BROWSER_HEADERS = ("HTTP_ORIGIN", "HTTP_REFERER", "HTTP_SEC_FETCH_SITE")
@@ -31,9 +39,21 @@ class Reader:
     """The sender of a request: a person, or a key."""
 
     key_label: str | None
-    """Label of the key; None for a person, who reads everything except what they play blind."""
+    """Label of the key whose records the sender may read; None for all, except what a person plays blind."""
     person: Any = None
     """Account of the person; None for a key."""
+    key: AgentKey = EVERYBODY
+    """The key, or what stands for a person's permissions."""
+
+    @property
+    def guard(self) -> TaskGuard:
+        """What the reader may read of tasks."""
+        return TaskGuard(self.key, keeps_seals=self.person is None)
+
+    @property
+    def hidden(self) -> frozenset[int]:
+        """Ids of the private environments that do not exist for the reader."""
+        return hidden_from(self.person) if self.person is not None else self.key.hidden_ids
 
     def sees(self, key_label: str) -> bool:
         """Return whether the reader may read an episode that was played with the key of that label."""
@@ -49,29 +69,36 @@ class Reader:
 
 
 class ReaderAuthentication(BaseAuthentication):
-    """Authenticates by `X-API-Key` if it is sent and keys are configured; otherwise by the session of the pages.
+    """Authenticates by the API key if one is sent and the server needs keys; otherwise by the session of the pages.
 
     Without keys the middleware of the pages logs in every visitor from this machine as the operator.
     """
 
     def authenticate(self, request: Request) -> tuple[Any, Reader] | None:
-        labels, key = conf.key_labels(), request.META.get("HTTP_X_API_KEY", "")
-        if labels and key:
-            label = labels.get(conf.hash_key(key))
-            if label is None:
-                raise AuthenticationFailed(
-                    "X-API-Key is not one of this server's keys; keys are set by ORSWEB_API_KEYS."
-                )
-            return None, Reader(label)
+        if conf.has_keys() and sent_key(request.META):
+            return None, _reader_with(request)
         user = getattr(request._request, "user", None)
         if user is None or not user.is_authenticated:
             return None
         if request.method not in SAFE_METHODS and not _is_local_program(request, user):
             _check_csrf(request)
-        return user, Reader(None, user)
+        if not user.has_perm(SEE_PAGES):
+            raise PermissionDenied(refusal(user, SEE_PAGES))
+        return user, Reader(None, user, key_of_person(user))
 
     def authenticate_header(self, request: Request) -> str:
         return "X-API-Key"
+
+
+def _reader_with(request: Request) -> Reader:
+    """Return the reader that the request's key stands for. Raises: AuthenticationFailed, Throttled."""
+    try:
+        key = ring.check(request.META, (request.META.get("REMOTE_ADDR", ""), ""))
+    except KeyRefused as error:
+        raised = authentication_error(error)
+        raised.detail = ErrorDetail(f"{error}.")
+        raise raised from None
+    return Reader(None if key.may(ADMIN) else key.label, key=key)
 
 
 def _is_local_program(request: Request, user: Any) -> bool:
@@ -99,7 +126,7 @@ class ReaderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
     name: Any = ["key", "session"]
 
     def get_security_definition(self, auto_schema: Any) -> Any:
-        key = {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "One of ORSWEB_API_KEYS"}
+        key = {"type": "apiKey", "in": "header", "name": "X-API-Key", "description": "An API key"}
         cookie = {
             "type": "apiKey",
             "in": "cookie",
@@ -113,7 +140,7 @@ class ReaderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
 
 
 class IsReader(BasePermission):
-    message = "Send X-API-Key with one of this server's keys (ORSWEB_API_KEYS), or log in on its pages."
+    message = "Send X-API-Key with one of this server's keys, or log in on its pages."
 
     def has_permission(self, request: Request, view: Any) -> bool:
         return isinstance(request.auth, Reader)

@@ -19,13 +19,17 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from environments import security_log
 from environments.database.storable import MAX_BIGINT
-from environments.errors import OrsError
-from episodes.api.auth import IsReader, Reader, ReaderAuthentication, reader_of
+from environments.errors import Forbidden, OrsError, OverQuota
+from environments.keys.agent_key import READ, RECORD
+from environments.runtime.quotas import KeyUsage
+from episodes.api.auth import SAFE_METHODS, IsReader, Reader, ReaderAuthentication, reader_of
 from episodes.api.exact_json import ExactRenderer, exact_json
-from episodes.filtering.parameters import BadFilter, chosen, given, unknown_name, whole_from
+from episodes.filtering.parameters import LEGAL, BadFilter, chosen, given, unknown_name, whole_from
 from episodes.filtering.parameters import real as parse_real
 from episodes.runs.trainer_updates import RunConflict, RunNotFound
+from episodes.visibility import TaskGuard
 
 
 class AlwaysJson(BaseContentNegotiation):
@@ -44,14 +48,28 @@ class ApiView(APIView):
     renderer_classes = (ExactRenderer,)
     content_negotiation_class = AlwaysJson
     http_method_names = ["get", "head"]
+    scopes: tuple[str, ...] = (READ,)
+    """Scopes of which a key must have one to read; it needs `record` to write."""
+    is_always_answered = False
+    """Whether a request that its key's quota does not allow yet is answered nevertheless."""
     parameters: Collection[str] = ()
     """Names of the parameters that the view accepts; all others are refused."""
 
     def initial(self, request: Request, *args: Any, **kwargs: Any) -> None:
         super().initial(request, *args, **kwargs)
+        if isinstance(request.auth, Reader):  # else the view needs no reader
+            request.auth.key.require(*(self.scopes if request.method in SAFE_METHODS else (RECORD,)))
+            if request.auth.person is None:
+                self._count(request.auth.key.usage)
         for name, value in request.GET.items():
             if self.parameters is not ANY and name not in self.parameters:
                 raise unknown_name(name, value, self.parameters)
+
+    def _count(self, usage: KeyUsage) -> None:
+        """Count a request. Raises: OverQuota."""
+        usage.requests_left -= 1
+        if usage.requests_left < 0 and not self.is_always_answered:
+            usage.check_requests()
 
     def permission_denied(self, request: Request, message: str | None = None, code: str | None = None) -> NoReturn:
         raise exceptions.NotAuthenticated(message)
@@ -59,6 +77,16 @@ class ApiView(APIView):
     @property
     def reader(self) -> Reader:
         return reader_of(self.request)
+
+    @property
+    def context(self) -> dict[str, Any]:
+        """What serializers need to know about the request."""
+        return {"request": self.request, "guard": self.guard}
+
+    @property
+    def guard(self) -> TaskGuard:
+        """What the reader may read of tasks."""
+        return self.reader.guard
 
     def refuse_unknown(self, sentences: str) -> None:
         """Raise OrsError with `sentences` about unknown names, if there are any.
@@ -79,23 +107,30 @@ ANY: Collection[str] = frozenset({"*"})
 def handle(error: Exception, context: Any) -> Response | None:
     """Return the response to `error`; None if it is a fault of the server."""
     if isinstance(error, BadFilter):
-        fields = {"field": error.field, "value": error.value, "allowed": error.allowed}
+        fields = {"field": error.field, "value": error.value, "allowed": error.allowed.removeprefix(LEGAL)}
         return Response({"detail": str(error), **fields}, 400)
     if isinstance(error, Http404):
         return Response({"detail": str(error)}, 404)
     if isinstance(error, RunNotFound | RunConflict):
         return Response({"detail": str(error)}, 404 if isinstance(error, RunNotFound) else 409)
+    if isinstance(error, OverQuota):
+        return Response({"detail": f"{error}."}, 429, headers={"Retry-After": str(error.retry_seconds)})
     if isinstance(error, OrsError):
-        return Response({"detail": str(error)}, 400)
+        if isinstance(error, Forbidden) and isinstance(auth := context["request"].auth, Reader) and auth.key.label:
+            where = f"{context['request'].method} {context['request'].path[:100]}"
+            security_log.note("key_forbidden", where, who=auth.key.label, detail=str(error))
+        return Response({"detail": str(error)}, 403 if isinstance(error, Forbidden) else 400)
     if isinstance(error, OperationalError | InterfaceError):
         return Response({"detail": "The database is unavailable; try again."}, 503, headers={"Retry-After": "2"})
     if isinstance(error, exceptions.MethodNotAllowed):
         allowed = ", ".join(context["view"].allowed_methods)
         return Response({"detail": f"{error.detail} This address allows {allowed}."}, 405, headers={"Allow": allowed})
     if isinstance(error, exceptions.APIException):
-        auth = getattr(error, "auth_header", None)
+        auth, wait = getattr(error, "auth_header", None), getattr(error, "wait", None)
         return Response(
-            {"detail": str(error.detail)}, error.status_code, headers={"WWW-Authenticate": auth} if auth else None
+            {"detail": str(error.detail)},
+            error.status_code,
+            headers=({"WWW-Authenticate": auth} if auth else {}) | ({"Retry-After": str(wait)} if wait else {}),
         )
     return None
 

@@ -9,8 +9,10 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.access.privacy import visible
 from environments.models import Environment, Split
 from environments.tasks.unknown_environment import unknown_environment
+from episodes.api.auth import Reader
 from episodes.api.base import ApiView
 from episodes.api.openapi import documented
 from episodes.api.serializers import EnvironmentSerializer
@@ -18,31 +20,42 @@ from episodes.filtering.parameters import BadFilter
 
 
 class EnvironmentsView(ApiView):
-    """All environments, in the order of hosting."""
+    """All environments, in the order of hosting; for a key, those that it may use."""
+
+    scopes = ()
 
     @documented("environments", "environments", EnvironmentSerializer(many=True))
     def get(self, request: Request) -> Response:
-        shape: Any = EnvironmentSerializer(_environments(), many=True, context={"request": request})
+        rows: Any = _environments_of(self.reader)
+        shape: Any = EnvironmentSerializer(rows, many=True, context={"request": request})
         return Response(shape.data)
 
 
 class EnvironmentView(ApiView):
     """One environment."""
 
-    @documented("environment", "environments", EnvironmentSerializer, is_one=True)
+    scopes = ()
+
+    @documented("environment", "environments", EnvironmentSerializer, may_miss=True)
     def get(self, request: Request, name: str) -> Response:
-        return Response(EnvironmentSerializer(environment_of(name), context={"request": request}).data)
+        return Response(EnvironmentSerializer(environment_of(name, self.reader), context={"request": request}).data)
 
 
-def _environments() -> QuerySet[Environment]:
-    return Environment.objects.defer("card", "task_schema").prefetch_related("splits")
+def _environments_of(reader: Reader) -> QuerySet[Environment]:
+    rows = Environment.objects.filter(visible(reader.hidden, "pk")).defer("card", "task_schema")
+    allowed = reader.key.environments
+    return (rows if allowed is None else rows.filter(name__in=allowed)).prefetch_related("splits")
 
 
-def environment_of(name: str) -> Environment:
-    """Return the environment `name` with its splits. Raises: Http404."""
-    found = _environments().filter(name=name).first() if "\0" not in name else None
+def environment_of(name: str, reader: Reader) -> Environment:
+    """Return the environment `name` with its splits.
+
+    Raises: Http404, also if it is hidden from the reader; Forbidden for a key that is made for others.
+    """
+    reader.key.check_environment(name)
+    found = _environments_of(reader).filter(name=name).first() if "\0" not in name else None
     if found is None:
-        raise Http404(unknown_environment(name))
+        raise Http404(unknown_environment(name, reader.hidden, reader.key.environments))
     return found
 
 

@@ -11,6 +11,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.access.privacy import visible
 from episodes.api.auth import Reader
 from episodes.api.base import ANY, ApiView, limit_of, page
 from episodes.api.openapi import FILTERS, documented
@@ -41,7 +42,7 @@ class EpisodesView(ApiView):
         asked = asked_of(request, self.reader, "sort", "after", "limit")
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         self.refuse_unknown(found.unknown)
-        rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context={"request": request})
+        rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context=self.context)
         members = {"is_bounded": found.is_bounded, "note": ""}
         return Response(page(request, rows.data, found.next, found.previous, **members))
 
@@ -49,15 +50,15 @@ class EpisodesView(ApiView):
 class EpisodeView(ApiView):
     """One episode with its task, prompt and tools; `steps_url` has its steps."""
 
-    @documented("episode", "episodes", EpisodeDetailSerializer, is_one=True)
+    @documented("episode", "episodes", EpisodeDetailSerializer, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
         episode = episode_of(pk, self.reader, "environment", "split", "task", "run", "prompt", "tools")
-        return Response(EpisodeDetailSerializer(episode, context={"request": request}).data)
+        return Response(EpisodeDetailSerializer(episode, context=self.context).data)
 
 
 def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:
     """Return the filter in the address, limited to what the reader may see. Raises: BadFilter."""
-    return replace(EpisodeFilter.parse(request.GET, also=also), key=reader.key_label)
+    return replace(EpisodeFilter.parse(request.GET, also=also, hidden=reader.hidden), key=reader.key_label)
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
@@ -66,7 +67,7 @@ def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
     Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays it blind.
     """
     rows = Episode.objects.select_related(*related) if related else Episode.objects.only("pk", "key_label", "status")
-    episode = rows.filter(pk=pk).first()
+    episode = rows.filter(visible(reader.hidden), pk=pk).first()
     if episode is None or not reader.sees(episode.key_label):
         mine = "" if reader.key_label is None else " among those that were played with this key"
         raise Http404(f"There is no episode {pk}{mine}.")

@@ -11,6 +11,8 @@ from django.utils.http import content_disposition_header
 from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 
+from environments import security_log
+from environments.access.privacy import visible
 from environments.transfer.streaming import streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
@@ -61,7 +63,7 @@ class ExportView(ApiView):
         ),
         *(parameter(name, f"{HELP[name][0].upper()}{HELP[name][1:]}", enum=CHOICES[name]) for name in CHOICES),
         *FILTERS,
-        is_one=True,
+        may_miss=True,
     )
     def get(self, request: Request) -> Any:
         format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
@@ -73,11 +75,15 @@ class ExportView(ApiView):
             TrainingOptions.parse(request.GET, definition=asked.asked, margin=real(request, "margin") or 0.0),
             PromptSources(self._readable()),
         )
-        pieces = exported(episodes, format, training=training, has_additions=self.reader.key_label is None)
+        pieces = exported(
+            episodes, format, training=training, has_additions=self.reader.key_label is None, guard=self.guard
+        )
         is_any = episodes.exists()
         if not is_any or (first := next(pieces, None)) is None:
             self.refuse_unknown(NamedRows.of(asked).unknown)
             raise Http404(why_nothing(format, is_any=is_any))
+        what = f"episodes as {format}: {request.GET.urlencode() or 'all'}"
+        security_log.note("exported", what, who=self.reader.key.label or None)
         running = running_among(episodes, format)
         headers = headers_of_export(episodes, asked.asked, NamedRows.of(asked).environment)
         if not connection.in_atomic_block:
@@ -90,6 +96,6 @@ class ExportView(ApiView):
 
     def _readable(self) -> QuerySet[Episode]:
         """Return the episodes that may lend others their prompt and tools."""
-        label = self.reader.key_label
-        episodes = Episode.objects.all() if label is None else Episode.objects.filter(key_label=label)
+        label, episodes = self.reader.key_label, Episode.objects.filter(visible(self.reader.hidden))
+        episodes = episodes if label is None else episodes.filter(key_label=label)
         return episodes.exclude(pk__in=list(blind_to(self.reader.person)))

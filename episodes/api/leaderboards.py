@@ -33,14 +33,15 @@ class LeaderboardView(ApiView):
         parameter("return", "Definition of the return; default: that of the environment"),
         parameter("threshold", "A return above it is a success; default: that of the environment", kind=float),
         *CONVENTION_PARTS,
-        is_one=True,
+        may_miss=True,
     )
     def get(self, request: Request, name: str) -> Response:
         self.reader.refuse_keys("Leaderboards")
-        environment = environment_of(name)
+        environment = environment_of(name, self.reader)
         by = cast(By, one_of(request, "by", BY, "model"))
         definition = definition_of(environment, definition_in(request.GET))
-        found = leaderboard(environment, split_of(environment, request.GET.get("split", "")), by, definition)
+        split = split_of(environment, request.GET.get("split", ""))
+        found = leaderboard(environment, split, by, definition, self.reader.hidden)
         content = {
             "environment": name,
             "split": found.split.name if found.split else None,

@@ -128,14 +128,14 @@ def parameter(name: str, text: str = "", *, enum: Collection[str] = (), kind: An
 
 
 def documented(
-    operation: str, tag: str, shape: Any, *parameters: str | OpenApiParameter, is_one: bool = False
+    operation: str, tag: str, shape: Any, *parameters: str | OpenApiParameter, may_miss: bool = False
 ) -> Callable[[F], F]:
-    """Return a decorator that describes a `get`. `is_one`: the response is a single object, so a 404 is possible."""
+    """Return a decorator that describes a `get`. `may_miss`: a 404 is possible, because the address names something."""
     described = [parameter(one) if isinstance(one, str) else one for one in parameters]
-    errors: dict[int, Any] = {401: ErrorSerializer}
+    errors: dict[int, Any] = dict.fromkeys((401, 403, 429, 503), ErrorSerializer)
     if described:
         errors[400] = ErrorSerializer
-    if is_one:
+    if may_miss:
         errors[404] = ErrorSerializer
     success = shape if isinstance(shape, dict) else {200: shape}
     return extend_schema(operation_id=operation, tags=[tag], parameters=described, responses={**success, **errors})

@@ -19,6 +19,7 @@ from episodes.api.serializers import page_serializer
 from episodes.api.serializers_rollouts import RolloutDetailSerializer, RolloutMessageSerializer, RolloutSerializer
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout, RolloutMessage
+from episodes.models.privacy import visible_rollouts
 from episodes.uploads.figures import with_current_figures
 from episodes.visibility import blind_to, is_blind_to, sentence
 
@@ -44,7 +45,8 @@ class RolloutListView(ApiView):
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
-        asked = replace(RolloutFilter.parse(request.GET, also=("limit", "after")), key=self.reader.key_label)
+        asked = RolloutFilter.parse(request.GET, ("limit", "after"), self.reader.hidden)
+        asked = replace(asked, key=self.reader.key_label)
         found = rollouts_page(_visible(asked.rollouts(), self.reader), after, limit)
         shape: Any = RolloutSerializer(with_current_figures(found.rollouts), many=True, context={"request": request})
         return Response(page(request, shape.data, found.next))
@@ -53,7 +55,7 @@ class RolloutListView(ApiView):
 class RolloutView(ApiView):
     """One rollout with what its client said about it; `messages_url` has its messages."""
 
-    @documented("rollout", "rollouts", RolloutDetailSerializer, is_one=True)
+    @documented("rollout", "rollouts", RolloutDetailSerializer, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
         rollout = rollout_of(pk, self.reader)
         with_current_figures([rollout])
@@ -71,7 +73,7 @@ class RolloutMessagesView(ApiView):
         page_serializer(RolloutMessageSerializer, "RolloutMessagePage"),
         *("limit",),
         parameter("after", "Cursor of a page; take it from `next`", kind=int),
-        is_one=True,
+        may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
         limit, after = limit_of(request), whole(request, "after", 0) or 0
@@ -88,7 +90,8 @@ def rollout_of(pk: int, reader: Reader) -> Rollout:
 
     Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays its episode blind.
     """
-    rollout = Rollout.objects.select_related("run", "event_blob", "episode").filter(pk=pk).first()
+    rows = Rollout.objects.select_related("run", "event_blob", "episode__split")
+    rollout = rows.filter(visible_rollouts(reader.hidden, reader.key_label), pk=pk).first()
     if rollout is None or not reader.sees(rollout.key_label):
         mine = "" if reader.key_label is None else " among those that were uploaded with this key"
         raise Http404(f"There is no rollout {pk}{mine}.")

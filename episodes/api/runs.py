@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -13,6 +14,10 @@ from rest_framework.exceptions import PermissionDenied, UnsupportedMediaType
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.access.permissions import DESCRIBE_RUNS, refusal
+from environments.keys.agent_key import sent_key
+from environments.runtime.secrets_mask import mask_of
+from environments.service import service_or_none
 from environments.wire import parsed_json
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, one_of, page, whole
@@ -29,7 +34,6 @@ from episodes.models import Run
 from episodes.runs.description import STATES, parsed_description, run_name
 from episodes.runs.trainer_updates import etag_of, run_by_name, runs_of, steer
 
-PERMISSION = "episodes.change_run"
 """What an account needs in order to describe runs."""
 
 
@@ -52,7 +56,8 @@ class RunsView(ApiView):
         limit, after = limit_of(request), whole(request, "after")
         wanted = {"name": request.GET.get("name", ""), "tags__name": request.GET.get("tag", "")}
         wanted["state"] = one_of(request, "state", STATES)
-        rows = runs_of(self.reader.key_label).order_by("-pk").defer("config", "notes").prefetch_related("tags")
+        rows = runs_of(self.reader.key_label, self.reader.hidden).order_by("-pk")
+        rows = rows.defer("config", "notes").prefetch_related("tags")
         rows = rows if after is None else rows.filter(pk__lt=after)
         rows = rows.filter(**{name: value.replace("\0", "") for name, value in wanted.items() if value})
         found = list(rows[: limit + 1])
@@ -63,9 +68,9 @@ class RunsView(ApiView):
 class RunView(ApiView):
     """One run."""
 
-    @documented("run", "runs", RunDetailSerializer, is_one=True)
+    @documented("run", "runs", RunDetailSerializer, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
-        run = runs_of(self.reader.key_label).filter(pk=pk).prefetch_related("tags").first()
+        run = runs_of(self.reader.key_label, self.reader.hidden).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
         return Response(RunDetailSerializer(run, context={"request": request}).data)
@@ -76,9 +81,9 @@ class SteeredRunView(ApiView):
 
     http_method_names = ["get", "head", "put"]
 
-    @documented("run_by_name", "runs", RunDetailSerializer, is_one=True)
+    @documented("run_by_name", "runs", RunDetailSerializer, may_miss=True)
     def get(self, request: Request, name: str) -> Response:
-        run = run_by_name(_name_of(request, name), self.reader.key_label)
+        run = run_by_name(_name_of(request, name, self.reader), self.reader.key_label, self.reader.hidden)
         unchanged: Any = get_conditional_response(request._request, etag=etag_of(run))
         return unchanged or self._response(run)
 
@@ -101,18 +106,20 @@ class SteeredRunView(ApiView):
         responses={
             200: RunDetailSerializer,
             201: RunDetailSerializer,
-            **dict.fromkeys((400, 401, 403, 404, 409, 415), ErrorSerializer),
+            **dict.fromkeys((400, 401, 403, 404, 409, 413, 415, 429, 503), ErrorSerializer),
         },
     )
     def put(self, request: Request, name: str) -> Response:
         _check_permission(self.reader)
-        description = parsed_description(_json_of(request))
+        description = parsed_description(_json_of(request, self.reader))
         expected = parse_etags(request.headers.get("If-Match", ""))
         if "If-Match" in request.headers and not expected:
             raise BadFilter(
                 "If-Match", request.headers["If-Match"], 'it has to be an ETag with quotation marks, or "*"'
             )
-        done = steer(_name_of(request, name), description, self.reader.key_label, expected)
+        reader, name = self.reader, _name_of(request, name, self.reader)
+        reader.key.check_run(name)
+        done = steer(name, description, reader.key_label, expected, reader.hidden)
         return self._response(done.run, 201 if done.is_new else 200)
 
     def _response(self, run: Run, status: int = 200) -> Response:
@@ -121,29 +128,37 @@ class SteeredRunView(ApiView):
 
 
 def _check_permission(reader: Reader) -> None:
-    if reader.key_label is None and not reader.person.has_perm(PERMISSION):
-        raise PermissionDenied(
-            f"{reader.person.get_username()} does not have the permission Can change run, which a superuser can grant "
-            "in the admin under Users."
-        )
+    if reader.person is not None and not reader.person.has_perm(DESCRIBE_RUNS):
+        raise PermissionDenied(refusal(reader.person, DESCRIBE_RUNS))
 
 
-def _json_of(request: Request) -> Any:
-    """Return the value of the body. Raises: UnsupportedMediaType, BadFilter."""
+def _json_of(request: Request, reader: Reader) -> Any:
+    """Return the value of the body, with secrets masked. Raises: UnsupportedMediaType, BadFilter."""
     kind = (request.content_type or "").partition(";")[0].strip().lower()
     if kind != "application/json":
         raise UnsupportedMediaType(kind, f"Content-Type is {kind or 'absent'}; it has to be application/json.")
     try:
-        return parsed_json(request._request.body)
+        return parsed_json(_masked(request, reader, request._request.body.decode()).encode())
     except (ValueError, RecursionError) as error:
         raise BadFilter("body", "", f"it has to be JSON in UTF-8 ({error})") from None
 
 
-def _name_of(request: Request, name: str) -> str:
+def _name_of(request: Request, name: str, reader: Reader) -> str:
     """Return the run's name in the path, as the recorder stores it. Raises: BadFilter."""
     raw = getattr(request._request, "scope", {}).get("raw_path", b"")
     try:
         unquote_to_bytes(raw).decode()
     except UnicodeDecodeError:
         raise BadFilter("name", name, "the path has to be UTF-8, percent-encoded") from None
-    return run_name(name)
+    return run_name(json.loads(_masked(request, reader, json.dumps({"name": name})))["name"])
+
+
+def _masked(request: Request, reader: Reader, text: str) -> str:
+    """Return the JSON text without the key of the request and the secrets of the key's sessions; for a person
+    and for a server without keys, those of all sessions.
+    """
+    text = mask_of((sent_key(request.META),)).json(text)
+    if (service := service_or_none()) is None:
+        return text
+    secrets, label = service.recent_secrets, reader.key.label
+    return secrets.json(label, text) if label else secrets.log_line(text)

@@ -25,6 +25,7 @@ from episodes.runs.description import (
     MAX_TAGS,
     STATES,
 )
+from episodes.visibility import TaskGuard
 
 UTC_FORMAT = "%Y-%m-%dT%H:%M:%S.%fZ"
 
@@ -44,6 +45,23 @@ class ExactField(s.Field[Any, Any, Any, Any]):
 
     def to_representation(self, value: str) -> Exact:
         return Exact(value)
+
+
+class TaskHashField(s.CharField):
+    """The hash that identifies a task for the reader."""
+
+    def to_representation(self, value: str) -> str:
+        guard: TaskGuard = self.context["guard"]
+        return guard.hash(value)
+
+
+class TaskSpecField(ExactField):
+    """What the reader may read of a task, or of the task of an episode."""
+
+    def get_attribute(self, instance: Any) -> str:
+        guard: TaskGuard = self.context["guard"]
+        task = instance.task if isinstance(instance, Episode) else instance
+        return guard.spec(task.pk, instance.environment.name, task.spec)
 
 
 @extend_schema_field({"type": ["string", "null"]})
@@ -134,15 +152,25 @@ class TaskSerializer(s.Serializer[Any]):
     url = LinkField("/api/tasks/{}")
     html_url = LinkField("/tasks/{}/")
     environment = s.CharField(source="environment.name")
-    hash = s.CharField(source="content_hash", help_text="sha256 of the spec with sorted keys: the task's identity")
-    spec = ExactField()
+    hash = TaskHashField(
+        source="content_hash",
+        help_text="The task's identity: sha256 of the spec with sorted keys, or for a key without the scope `curate` a "
+        "hash of that with the server's secret",
+    )
+    spec = TaskSpecField(
+        help_text="For a key without the scope `curate`: without the hidden fields, and null in a sealed split"
+    )
     state = s.ChoiceField(["active", "quarantined"])
-    reason = s.CharField(help_text="Why it is quarantined")
+    reason = s.SerializerMethodField(help_text="Why it is quarantined; empty if the reader may not read the task")
     origin = s.ChoiceField(
         ["code", "import", "edit", "played"], source="source", help_text="Where the task first came from"
     )
     created = moment()
     statistics = TaskFigures(source="figures", allow_null=True, help_text="null without attempts, and for a key")
+
+    def get_reason(self, task: Any) -> str:
+        guard: TaskGuard = self.context["guard"]
+        return "" if guard.is_sealed(task.pk) else str(task.reason)
 
 
 # --- runs ------------------------------------------------------------------------------------------------------------
@@ -216,7 +244,7 @@ class ReturnsSerializer(s.Serializer[Any]):
 class EpisodeTaskSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/tasks/{}")
-    hash = s.CharField(source="content_hash")
+    hash = TaskHashField(source="content_hash")
 
 
 class EpisodeSerializer(s.Serializer[Any]):
@@ -273,7 +301,7 @@ class EpisodeDetailSerializer(EpisodeSerializer):
     ready = moment(allow_null=True)
     first_acted = moment(allow_null=True)
     last_acted = moment(allow_null=True)
-    spec = ExactField(source="task.spec", help_text="Spec of the task")
+    spec = TaskSpecField(help_text="Spec of the task, as far as the reader may read it")
     prompt = ExactField(
         source="prompt.text", help_text="Prompt as the agent received it; null if it never requested it"
     )

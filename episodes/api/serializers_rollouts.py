@@ -28,12 +28,16 @@ class RolloutSerializer(s.Serializer[Any]):
     name = s.CharField(help_text="Name that the client gave it; may be empty")
     title = s.CharField(help_text="Its name, or else its run, environment and task")
     run = s.CharField(source="run.name", allow_null=True)
-    step = s.IntegerField(source="run_step", allow_null=True, help_text="Training step of the run")
+    step = s.IntegerField(
+        source="played_step", allow_null=True, help_text="Training step of the run, as the client or the episode says"
+    )
     environment = s.CharField(help_text="As the client names it")
     variant = s.CharField()
-    split = s.CharField()
-    task_index = s.IntegerField(allow_null=True)
-    model = s.CharField()
+    split = s.CharField(source="played_split", help_text="As the client names it, or else that of the episode")
+    task_index = s.IntegerField(
+        source="played_task_index", allow_null=True, help_text="As the client says, or else that of the episode"
+    )
+    model = s.CharField(help_text="As the client names it, or else that of the episode")
     episode = s.IntegerField(source="episode_id", allow_null=True, help_text="Episode here that it was played as")
     joined_by = s.ChoiceField(
         ["", *(name for name, _ in JOINS)],

@@ -30,7 +30,7 @@ class StepsView(ApiView):
         page_serializer(StepSerializer, "StepPage"),
         *("limit",),
         parameter("after", "Index of a step", kind=int),
-        is_one=True,
+        may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
         limit, after = limit_of(request), whole(request, "after", -1)
@@ -43,7 +43,7 @@ class StepsView(ApiView):
 class StepView(ApiView):
     """One step."""
 
-    @documented("step", "episodes", StepSerializer, is_one=True)
+    @documented("step", "episodes", StepSerializer, may_miss=True)
     def get(self, request: Request, pk: int, index: int) -> Response:
         episode_of(pk, self.reader)
         steps, _ = steps_after(pk, index - 1, 1)

@@ -15,9 +15,11 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.models import Environment, Split, Task, TaskStatistics
-from environments.scoring.buckets import interval
+from environments.access.privacy import visible
+from environments.keys.agent_key import CURATE, READ
+from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.scoring.convention import Convention, Coverage
+from environments.scoring.task_buckets import interval
 from environments.scoring.task_statistics import coverage_of_row
 from environments.tasks.task_places import places
 from episodes.api.base import ApiView, limit_of, page, whole
@@ -61,6 +63,7 @@ class TaskStatisticsRow:
 class TasksView(ApiView):
     """Tasks of all environments or of one, newest first; with `split`, in the order of the split."""
 
+    scopes = (READ, CURATE)
     parameters = ("environment", "split", "limit", "after")
 
     @documented(
@@ -69,47 +72,58 @@ class TasksView(ApiView):
         page_serializer(TaskSerializer, "TaskPage"),
         *("environment", "split", "limit"),
         parameter("after", "Cursor of a page; take it from `next`"),
+        may_miss=True,
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
-        split = _split_asked(request)
         name = request.GET.get("environment", "")
+        environment = environment_of(name, self.reader) if name else None
+        split = _split_asked(request, environment)
         if split is not None:
+            self.reader.key.check_split(split.name)
             found, cursor = _of_split(self, split, after, limit)
         else:
-            found, cursor = _newest(self, environment_of(name) if name else None, after, limit)
-        shape: Any = TaskSerializer(_with_figures(found, self), many=True, context={"request": request})
+            found, cursor = _newest(self, environment, after, limit)
+        shape: Any = TaskSerializer(_with_figures(found, self), many=True, context=self.context)
         return Response(page(request, shape.data, cursor))
 
 
 class TaskView(ApiView):
     """One task."""
 
-    @documented("task", "tasks", TaskSerializer, is_one=True)
+    scopes = (READ, CURATE)
+
+    @documented("task", "tasks", TaskSerializer, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
         found = list(_readable(self).filter(pk=pk).select_related("environment"))
         if not found:
             raise Http404(f"There is no task {pk}.")
         if (episode := blind_episode(self.reader.person, pk)) is not None:
             raise PermissionDenied(task_sentence(episode))
-        return Response(TaskSerializer(_with_figures(found, self)[0], context={"request": request}).data)
+        return Response(TaskSerializer(_with_figures(found, self)[0], context=self.context).data)
 
 
-def _split_asked(request: Request) -> Split | None:
-    """Return the split that the address names; None if it names none. Raises: BadFilter, Http404."""
-    name, environment = request.GET.get("split", ""), request.GET.get("environment", "")
-    if name and not environment:
+def _split_asked(request: Request, environment: Environment | None) -> Split | None:
+    """Return the split that the address names; None if it names none. Raises: BadFilter."""
+    name = request.GET.get("split", "")
+    if name and environment is None:
         raise BadFilter("split", name, SPLIT_NEEDS_ENVIRONMENT)
-    return split_of(environment_of(environment), name) if name else None
+    return split_of(environment, name) if environment else None
 
 
 def _readable(view: ApiView) -> QuerySet[Task]:
     """Return the tasks that the reader may read. A key does not see tasks that others played from their own spec."""
-    label = view.reader.key_label
+    label, key = view.reader.key_label, view.reader.key
+    tasks = Task.objects.filter(visible(view.reader.hidden))
+    if key.environments is not None:
+        tasks = tasks.filter(environment__name__in=key.environments)
+    if key.splits is not None:
+        placed = SplitEntry.objects.filter(task=OuterRef("pk"), until=None, split__name__in=key.splits)
+        tasks = tasks.filter(Exists(placed))
     if label is None:
-        return Task.objects.all()
+        return tasks
     own = Exists(Episode.objects.filter(task=OuterRef("pk"), key_label=label))
-    return Task.objects.filter(~Q(source="played") | own)
+    return tasks.filter(~Q(source="played") | own)
 
 
 def _newest(

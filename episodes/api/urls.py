@@ -10,6 +10,7 @@ from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
 from episodes.api.export import ExportView
+from episodes.api.keys import OwnKeyView
 from episodes.api.leaderboards import LeaderboardView
 from episodes.api.openapi import DocumentView, reference
 from episodes.api.rollouts import RolloutListView, RolloutMessagesView, RolloutView
@@ -38,5 +39,6 @@ urlpatterns = [
     path("rollouts/<id:pk>/messages", RolloutMessagesView.as_view(), name="api-rollout-messages"),
     path("curves", CurvesView.as_view(), name="api-curves"),
     path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
+    path("keys/me", OwnKeyView.as_view(), name="api-own-key"),
     re_path("^(?P<rest>.+)$", unknown),
 ]

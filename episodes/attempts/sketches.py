@@ -65,6 +65,28 @@ def _grouped(sketch: Sketch, size: float, edges: Sequence[float]) -> Sketch:
     return merged([(), groups])  # means of two groups may round to one number
 
 
+def without(sketch: Sketch, values: Iterable[float]) -> Sketch:
+    """Return the sketch without these values, which it holds.
+
+    A value that was merged with others is taken out of the nearest group, whose mean changes accordingly, so the mean
+    of the whole stays exact, and the quantiles nearly.
+    """
+    groups = dict(sketch)
+    for value in values:
+        if value not in groups and groups:
+            shared = [group for group, count in groups.items() if count > 1]
+            nearest = min(shared or groups, key=lambda group: abs(group - value))
+            count = groups.pop(nearest)
+            if count > 1:
+                rest = (nearest * count - value) / (count - 1)
+                groups[rest] = groups.get(rest, 0) + count - 1
+        elif groups:
+            groups[value] -= 1
+            if not groups[value]:
+                del groups[value]
+    return sorted(groups.items())
+
+
 def count_of(sketch: Sketch) -> int:
     return sum([count for _, count in sketch])
 

@@ -16,7 +16,7 @@ from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.endings import bounded
 from episodes.attempts.rule import NO_CALL
-from episodes.attempts.sketches import Sketch, above, compressed, count_of, mean_of, merged, sketch_of
+from episodes.attempts.sketches import Sketch, above, compressed, count_of, mean_of, merged, sketch_of, without
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +31,11 @@ class Distributions:
     def compressed(self, edges: Sequence[float]) -> Distributions:
         returns = {name: compressed(sketch, edges) for name, sketch in self.returns.items()}
         return Distributions(returns, compressed(self.lengths))
+
+    def without(self, other: Distributions) -> Distributions:
+        """Return these without the rollouts of `other`, which are exact and among them."""
+        returns = {name: without(sketch, _values(other.returns[name])) for name, sketch in self.returns.items()}
+        return Distributions(returns, without(self.lengths, _values(other.lengths)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +66,20 @@ class Summary:
         expired = self.expired and self.expired.compressed(edges)
         return replace(self, own=self.own.compressed(edges), expired=expired)
 
+    def without(self, other: Summary) -> Summary:
+        """Return the summary without the endings of `other`, which is exact and of endings among these."""
+        causes = {kind: count - other.causes.get(kind, 0) for kind, count in self.causes.items()}
+        expired = self.expired
+        if expired and other.expired:
+            expired = expired.without(other.expired) if causes["expired"] else None
+        return replace(
+            self,
+            episodes=self.episodes - other.episodes,
+            causes={kind: count for kind, count in causes.items() if count},
+            own=self.own.without(other.own),
+            expired=expired,
+        )
+
     def returns(self, definition: Definition) -> Sketch:
         """Return the returns that count by the definition, those that count as 0 included."""
         parts = [self.own.returns[definition.return_]]
@@ -82,6 +101,10 @@ class Summary:
 
     def coverage(self, convention: Convention) -> Coverage:
         return coverage_of(self.causes, convention)
+
+
+def _values(sketch: Sketch) -> list[float]:
+    return [value for value, count in sketch for _ in range(count)]
 
 
 def together(summaries: Sequence[Summary]) -> Summary:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
@@ -14,6 +14,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
+from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
@@ -53,12 +54,12 @@ def episodes(request: HttpRequest) -> HttpResponse:
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
-        asked = EpisodeFilter.parse(query, also=PAGING)
+        asked = replace(EpisodeFilter.parse(query, also=PAGING), hidden=hidden_from(request.user))
         page = page_of(asked, sort, after)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     if page.has_running:
-        page = with_running(page, hidden=blind_to(request.user))
+        page = with_running(page, blind=blind_to(request.user))
     context = _table(asked, page, sort, after)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/browse_table.html", context)
@@ -94,7 +95,8 @@ def _heads(asked: EpisodeFilter, sort: str) -> Sequence[ColumnHead]:
 
 def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
     """Return the template variables of the filter form."""
-    environments = list(Environment.objects.only("name", "default_return"))
+    hidden = asked.hidden
+    environments = list(Environment.objects.filter(visible(hidden, "pk")).only("name", "default_return"))
     chosen = next((row for row in environments if row.name == asked.environment), None)
     return {
         "values": asked.values(),
@@ -102,12 +104,12 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "sort": sort,
         "environments": [row.name for row in environments],
         "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True) if chosen else (),
-        "runs": runs(),
-        "models": models(),
+        "runs": runs(hidden),
+        "models": models(hidden),
         "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
         "players": PLAYER_CHOICES.items(),
-        "people": people() if asked.who is not None or asked.player == "human" else (),
-        "views": list(SavedView.objects.all()),
+        "people": people(hidden) if asked.who is not None or asked.player == "human" else (),
+        "views": saved_views(hidden),
         "definition": page.definition,
         "own_definition": chosen.default_return if chosen else "",
     }
@@ -121,7 +123,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
     if episode is None:
         raise Http404(f"There is no episode {pk}. It may have been deleted.")
     try:
-        asked = EpisodeFilter.parse(request.GET)
+        asked = replace(EpisodeFilter.parse(request.GET), hidden=hidden_from(request.user))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     definition = NamedRows.of(asked).definition(asked)
@@ -138,6 +140,23 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
 # --- saved views -----------------------------------------------------------------------------------------------------
 
 
+def saved_views(hidden: frozenset[int]) -> list[SavedView]:
+    """Return the saved views. Those whose filter names what is hidden from the reader do not exist for them.
+
+    A few queries for each view if something is hidden, otherwise one.
+    """
+    views = list(SavedView.objects.all())
+    return [view for view in views if _is_known(view.query, hidden)] if hidden else views
+
+
+def _is_known(query: str, hidden: frozenset[int]) -> bool:
+    try:
+        asked = replace(EpisodeFilter.parse(dict(parse_qsl(query)), also=PAGING), hidden=hidden)
+    except BadFilter:
+        return False
+    return not NamedRows.of(asked).unknown
+
+
 @require_POST
 def save_view(request: HttpRequest) -> HttpResponse:
     """Save `query` as a view named `name`, and replace a view of that name. Raises: BadRequest."""
@@ -146,7 +165,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
         raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
     given = dict(parse_qsl(query, max_num_fields=100))
     try:
-        asked = EpisodeFilter.parse(given, also=PAGING)
+        asked = replace(EpisodeFilter.parse(given, also=PAGING), hidden=hidden_from(request.user))
         page_of(asked, given.get("sort", ""), size=1)
     except (BadFilter, ValueError) as error:
         raise BadRequest(f"This view cannot be saved: {error}") from error
@@ -159,6 +178,8 @@ def save_view(request: HttpRequest) -> HttpResponse:
 @require_POST
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     """Delete a saved view and redirect to the Episodes page with `query`."""
-    SavedView.objects.filter(pk=pk).delete()
+    for view in saved_views(hidden_from(request.user)):
+        if view.pk == pk:
+            view.delete()
     kept = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))
     return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")

@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import hidden_from, visible
 from environments.database.storable import id_in
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
@@ -22,7 +23,7 @@ from episodes.transcript.comparison import comparison_of
 from episodes.transcript.steps import TranscriptView
 from episodes.visibility import blind_to
 
-SHOWN_CHARACTERS = 2_000
+MAX_SHOWN_CHARACTERS = 2_000
 
 
 @require_safe
@@ -50,9 +51,10 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
             "separated by a comma, such as episodes=12,15."
         )
         return _refused(request, sentence)
-    related = Episode.objects.select_related("environment", "split", "task", "run", "revision")
+    seen = Episode.objects.filter(visible(hidden_from(request.user)))
+    related = seen.select_related("environment", "split", "task", "run", "revision")
     episodes = related.defer("task__spec").in_bulk(ids)
-    if blind := blind_to(request.user).filter(pk__in=ids).first():
+    if blind := blind_to(request.user).filter(pk__in=list(episodes)).first():
         return refused_blind(request, blind)
     missing = [pk for pk in ids if pk not in episodes]
     if missing:
@@ -67,7 +69,7 @@ def _side_by_side(request: HttpRequest, left: Episode, right: Episode) -> HttpRe
         return _refused(
             request, f"return={definition[:100]!r} is not a definition of the return; use {', '.join(RETURNS)}."
         )
-    view = TranscriptView(definition=definition, characters=SHOWN_CHARACTERS)
+    view = TranscriptView(definition=definition, characters=MAX_SHOWN_CHARACTERS)
     context = {
         "left": left,
         "right": right,

@@ -9,6 +9,7 @@ from urllib.parse import quote
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 
+from environments.access.privacy import hidden_from
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import definition_of
@@ -17,13 +18,14 @@ from episodes.analytics.revisions import pooled_in
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.runs import environment_of
 from episodes.analytics.scopes import scope_of
-from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import CurveAsked
+from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.view_parameters import definition_context, revision_asked
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
+from episodes.models.privacy import visible_runs
 
 SHOWN_TASKS = 50
 MIN_BLOCKS = 40
@@ -34,8 +36,9 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     """Return the page for `?runs=3,4`, which compares every other run with the first. Raises: BadFilter."""
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
     _check_names(given)
-    asked = CurveAsked.parse(given)
-    runs = _runs(asked.runs, given["runs"])
+    hidden = hidden_from(request.user)
+    asked = CurveAsked.parse(given, hidden)
+    runs = _runs(asked.runs, given["runs"], hidden)
     environment = environment_of(runs[0])
     definition = definition_of(environment, definition_in(given))
     only_definition = EpisodeFilter.of_definition(replace(definition_in(given), return_=definition.return_))
@@ -73,9 +76,9 @@ def _line(task: Task | None) -> str:
     return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
 
 
-def _runs(ids: tuple[int, ...], text: str) -> list[Run]:
+def _runs(ids: tuple[int, ...], text: str, hidden: frozenset[int]) -> list[Run]:
     """Return the runs in the order of `ids`. Raises: BadFilter."""
-    found = Run.objects.in_bulk(ids)
+    found = Run.objects.filter(visible_runs(hidden)).in_bulk(ids)
     if len(ids) < 2:
         raise BadFilter("runs", text, "it takes the numbers of two or more runs, such as 3,4")
     if missing := [str(pk) for pk in ids if pk not in found]:

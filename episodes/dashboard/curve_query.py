@@ -51,9 +51,12 @@ class CurveAsked:
         return replace(self.filter.asked, threshold=self.threshold)
 
     @classmethod
-    def parse(cls, query: Mapping[str, str]) -> CurveAsked:
-        """Return the parameters of an address. Raises: BadFilter."""
-        asked = EpisodeFilter.parse(query, also=PARAMETERS)
+    def parse(cls, query: Mapping[str, str], hidden: frozenset[int] = frozenset()) -> CurveAsked:
+        """Return the parameters of an address. Raises: BadFilter.
+
+        `hidden`: ids of the private environments that do not exist for the reader.
+        """
+        asked = replace(EpisodeFilter.parse(query, also=PARAMETERS), hidden=hidden)
 
         def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
             return given(query, name, parse, default)

@@ -13,9 +13,10 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
-from episodes.dashboard.curve_chart import UNITS, Drawn, chart_of, csv_of, drawn
 from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked
+from episodes.dashboard.curve_series import UNITS, Drawn, chart_of, csv_of, drawn
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.names import models, runs
 from episodes.filtering.parameters import BadFilter
@@ -30,7 +31,7 @@ _BY = (("", "All"), ("run", "By run"), ("model", "By model"))
 def curves(request: HttpRequest) -> HttpResponse:
     """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a parameter is refused."""
     try:
-        asked = CurveAsked.parse(request.GET)
+        asked = CurveAsked.parse(request.GET, hidden_from(request.user))
         found = drawn(asked)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -63,14 +64,14 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
 
 def _form(found: Drawn) -> dict[str, Any]:
     """Return the template variables of the filter form."""
-    environment = found.named.environment
+    environment, hidden = found.named.environment, found.asked.filter.hidden
     splits = Split.objects.filter(environment=environment).values_list("name", flat=True) if environment else ()
     return {
         "values": found.asked.filter.values(),
         "chips": found.asked.filter.chips(),
         "kept": found.asked.switches(),
-        "environments": Environment.objects.values_list("name", flat=True),
+        "environments": Environment.objects.filter(visible(hidden, "pk")).values_list("name", flat=True),
         "splits": splits,
-        "runs": runs(),
-        "models": models(),
+        "runs": runs(hidden),
+        "models": models(hidden),
     }

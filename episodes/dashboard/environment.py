@@ -7,26 +7,25 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.db.models import Prefetch, QuerySet
 from django.db.models.functions import Left
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
+from environments.access.privacy import hidden_from, visible
 from environments.curation.splits import existing_splits
 from environments.display import parts
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
-from environments.display.task_line import READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
-from environments.tasks.unknown_environment import unknown_environment
 from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.overview import environment_figures
@@ -34,7 +33,7 @@ from episodes.analytics.players import in_environment
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.scopes import scope_of, scope_of_filter
 from episodes.attempts.conventions import parts_in_address
-from episodes.dashboard.guards import refused
+from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.view_parameters import (
     asked_context,
     definition_asked,
@@ -75,7 +74,8 @@ def environments(request: HttpRequest) -> HttpResponse:
         asked = definition_asked(request)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    figures = [(one, one.sparkline) for one in environment_figures(list(_with_splits()), asked)]
+    shown = _with_splits().filter(visible(hidden_from(request.user), "pk"))
+    figures = [(one, one.sparkline) for one in environment_figures(list(shown), asked)]
     page = "environments_list" if "HX-Request" in request.headers else "environments"
     return render(request, f"episodes/{page}.html", {"rows": figures, **asked_context(asked)})
 
@@ -84,7 +84,9 @@ def environments(request: HttpRequest) -> HttpResponse:
 @never_cache
 @takes(*DEFINITION_PARAMETERS, "revision")
 def environment(request: HttpRequest, name: str) -> HttpResponse:
-    found = _find(name)
+    splits = existing_splits().order_by("position", "name")
+    rows = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits))
+    found = environment_named(request, name, rows)
     try:
         definition = definition_of(found, definition_asked(request))
         revision, _ = revision_asked(request)
@@ -109,7 +111,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         "tasks": _tasks(found),
         "has_rollouts": Rollout.objects.filter(environment_name=found.name).exists(),
         "url": request.build_absolute_uri("/").rstrip("/"),
-        "needs_key": bool(settings.ORSWEB_API_KEYS),
+        "needs_key": conf.has_keys(),
     }
     return render(request, "episodes/environment.html", context)
 
@@ -154,21 +156,12 @@ def _with_splits() -> QuerySet[Environment]:
     return Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).order_by("-is_hosted", "position")
 
 
-def _find(name: str) -> Environment:
-    """Return the environment with its splits. Raises: Http404 with similar names."""
-    splits = existing_splits().order_by("position", "name")
-    found = Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).filter(name=name).first()
-    if found is None:
-        raise Http404(unknown_environment(name))
-    return found
-
-
 def _tasks(found: Environment) -> list[dict[str, Any]]:
     """Return the tasks with the lowest success rates, with their figures. Two queries."""
     rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by("rate", "task")
     convention = definition_of(found).convention
     figures = {row.task_id: result_of(row, conf.thresholds(), convention) for row in rows[:TASKS_SHOWN]}
-    heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", READ_CHARACTERS)).defer("spec")
+    heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", MAX_READ_CHARACTERS)).defer("spec")
     field, hidden = summary_field(found.task_schema), hidden_fields(found.name)
     by_id = {task.pk: summary(task.head, field, hidden) for task in heads}
     return [{"pk": pk, "summary": by_id.get(pk, ""), "figures": one} for pk, one in figures.items()]

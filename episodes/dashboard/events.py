@@ -12,7 +12,9 @@ from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
 from django_eventstream.views import events as event_stream
 
-from episodes.recording.live import is_channel
+from environments.access.privacy import hidden_from
+from episodes.recording.live import EPISODES, channel_without, is_channel
+from episodes.visibility import sees_episode
 
 PARAMETERS = {"channel", "lastEventId"}
 
@@ -28,11 +30,15 @@ def events(request: HttpRequest) -> HttpResponseBase:
         return _refused(
             f"{sorted(unknown)[0][:200]} is not a parameter of this page; give channel=episodes or channel=episode-ID."
         )
+    if channels == [EPISODES]:
+        channels = [channel_without(hidden_from(request.user))]
+    elif not sees_episode(request.user, pk := int(channels[0].rpartition("-")[2])):
+        return _refused(f"There is no episode {pk}.", status=404)
     response: HttpResponseBase = event_stream(request, channels=channels)
     if not connection.in_atomic_block:
         connection.close()  # the thread lives as long as the stream and needs none
     return response
 
 
-def _refused(sentence: str) -> HttpResponse:
-    return HttpResponse(sentence, status=400, content_type="text/plain; charset=utf-8")
+def _refused(sentence: str, status: int = 400) -> HttpResponse:
+    return HttpResponse(sentence, status=status, content_type="text/plain; charset=utf-8")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import get_args
 
 from django.core.exceptions import BadRequest
@@ -13,6 +14,8 @@ from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
+from environments import security_log
+from environments.access.privacy import hidden_from, visible
 from environments.transfer.streaming import streamed
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.dashboard.guards import refused
@@ -35,7 +38,7 @@ from episodes.transfer.prompt_sources import PromptSources
 from episodes.transfer.thresholds import narrowed
 from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import CHOICES, TrainingOptions
-from episodes.visibility import blind_to
+from episodes.visibility import TaskGuard, blind_to
 
 OWN_PARAMETERS = ("format", "ids", "min_return", "success", "margin", *CHOICES)
 """Parameters that are not part of the filter."""
@@ -48,19 +51,22 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     """Return the file in `format` for any filter; `ids=1,2,3` selects episodes. Raises: BadRequest."""
     query = request.GET.dict()
     try:
-        asked = EpisodeFilter.parse(request.GET, also=OWN_PARAMETERS)
+        hidden = hidden_from(request.user)
+        asked = replace(EpisodeFilter.parse(request.GET, also=OWN_PARAMETERS), hidden=hidden)
         format, ids = _format(query), _ids(query)
-        hidden = list(blind_to(request.user))
-        episodes = _episodes(asked, ids, query).exclude(pk__in=hidden)
+        blind = list(blind_to(request.user))
+        episodes = _episodes(asked, ids, query).exclude(pk__in=blind)
         margin = real("margin", query["margin"]) if query.get("margin") else 0.0
         options = TrainingOptions.parse(query, definition=asked.asked, margin=margin)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    sources = PromptSources(Episode.objects.exclude(pk__in=hidden))
-    pieces = exported(episodes, format, training=TrainingFile(options, sources))
+    sources = PromptSources(Episode.objects.filter(visible(hidden)).exclude(pk__in=blind))
+    guard = TaskGuard.of_person(request.user)
+    pieces = exported(episodes, format, training=TrainingFile(options, sources), guard=guard)
     is_any = episodes.exists()
     if not is_any or (first := next(pieces, None)) is None:
         return _nothing(request, asked, why_nothing(format, is_any=is_any))
+    security_log.note("exported", f"episodes as {format}: {request.GET.urlencode()}")
     headers = headers_of_export(episodes, asked.asked, NamedRows.of(asked).environment)
     answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format], headers=headers)
     name = f"{_name(asked, ids)}.{ENDINGS[format]}"

@@ -1,4 +1,5 @@
-"""Decorators that hide an episode and its task from the person who plays it blind, as long as it runs.
+"""Decorators that hide what does not exist for a person: everything of private environments that they are no members
+of; and as long as it runs an episode and its task from the person who plays it blind.
 
 `refused` is the page that other views return for a request that they cannot serve.
 """
@@ -9,11 +10,23 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.db.models import Manager, QuerySet
+from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.utils.functional import Promise
 
-from episodes.visibility import blind_episode, is_blind_to, sentence, task_sentence
+from environments.access.privacy import hidden_from, visible
+from environments.models import Environment
+from environments.tasks.unknown_environment import unknown_environment
+from episodes.visibility import (
+    blind_episode,
+    is_blind_to,
+    sees_episode,
+    sees_run,
+    sees_task,
+    sentence,
+    task_sentence,
+)
 
 Link = tuple[str, str]
 """Address and label of a link."""
@@ -28,6 +41,42 @@ def refused(
 
 
 View = Callable[..., HttpResponse]
+
+
+def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], View]:
+    """Return a decorator of a view of one thing, `pk`: without what `sees` says, there is no such thing.
+
+    It answers for things that do not exist at all too, so that nobody can tell one from the other.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponse:
+            if not sees(request.user, pk):
+                raise Http404(absent.format(pk=pk))
+            return view(request, pk, *args, **kwargs)
+
+        return wrapped
+
+    return decorate
+
+
+of_episode = _seen(
+    sees_episode, "There is no episode {pk}. It may have been deleted; the Episodes page lists all that exist."
+)
+of_task = _seen(sees_task, "There is no task {pk}. The page of an environment leads to its tasks.")
+of_run = _seen(sees_run, "There is no run {pk}. The Runs page lists all runs that agents have named.")
+
+
+def environment_named(
+    request: HttpRequest, name: str, rows: Manager[Environment] | QuerySet[Environment] = Environment.objects
+) -> Environment:
+    """Return the environment among `rows`. Raises: Http404 with similar names if there is none for the person."""
+    hidden = hidden_from(request.user)
+    found = rows.filter(visible(hidden, "pk"), name=name).first()
+    if found is None:
+        raise Http404(unknown_environment(name, hidden))
+    return found
 
 
 def unless_blind(view: View) -> View:

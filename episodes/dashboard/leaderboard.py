@@ -6,18 +6,19 @@ from collections.abc import Sequence
 from typing import Any, cast, get_args
 
 from django.core.exceptions import BadRequest
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import hidden_from
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
-from environments.tasks.unknown_environment import unknown_environment
 from episodes.analytics.leaderboard import By, Leaderboard, LeaderboardRow, leaderboard
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.attempts.conventions import parts_in_address
+from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, definition_in, unknown_name
@@ -36,9 +37,7 @@ _WHISKER = 120
 @never_cache
 def board(request: HttpRequest, name: str) -> HttpResponse:
     """Return the leaderboard as a page or as CSV. Raises: BadRequest, Http404."""
-    environment = Environment.objects.filter(name=name).first()
-    if environment is None:
-        raise Http404(unknown_environment(name))
+    environment = environment_named(request, name)
     try:
         found, sort = _asked(request, environment)
     except BadFilter as error:
@@ -62,7 +61,8 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
     sort = chosen(SORTS)("sort", given.get("sort", "mean"))
     chosen(("csv",))("format", given.get("format", "csv"))
     definition = definition_of(environment, definition_in(given))
-    return leaderboard(environment, _split(environment, given.get("split")), by, definition), sort
+    split, hidden = _split(environment, given.get("split")), hidden_from(request.user)
+    return leaderboard(environment, split, by, definition, hidden), sort
 
 
 def _split(environment: Environment, name: str | None) -> Split | None:

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from typing import Any, cast
 from urllib.parse import urlencode
 
-from django.conf import settings
 from django.core.exceptions import BadRequest
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
@@ -19,6 +18,8 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments import conf
+from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked
 from episodes.analytics.activity import ActivityPoint, Span, activity, definitions_in_force, together
@@ -51,7 +52,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     for field, legal in LEGAL.items():
         if (given := request.GET.get(field)) and given not in legal:
             raise BadRequest(f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}.")
-    span = cast(Span | None, request.GET.get("span") or None)
+    span, hidden = cast(Span | None, request.GET.get("span") or None), hidden_from(request.user)
     try:
         asked = definition_asked(request)
     except BadFilter as error:
@@ -60,26 +61,26 @@ def overview(request: HttpRequest) -> HttpResponse:
     if part == "now":
         return render(request, "episodes/overview_activity.html", _now(request.user, span, asked))
     if part == "environments":
-        return render(request, "episodes/overview_environments.html", _environments(asked))
-    context = _now(request.user, span, asked) | _environments(asked) | _connecting(request)
+        return render(request, "episodes/overview_environments.html", _environments(asked, hidden))
+    context = _now(request.user, span, asked) | _environments(asked, hidden) | _connecting(request, hidden)
     return render(request, "episodes/overview.html", context)
 
 
 def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any]:
-    now = time.time()
+    now, hidden = time.time(), hidden_from(user)
     in_force = definitions_in_force(asked)
     lately: dict[Span, Sequence[ActivityPoint]] = {
-        span: activity(span, now=now, definitions=in_force) for span in SPANS
+        span: activity(span, now=now, definitions=in_force, hidden=hidden) for span in SPANS
     }
     span = given or _default_span(lately)
-    live = running(SHOWN_RUNNING, asked.return_, hidden=list(blind_to(user)))
+    live = running(SHOWN_RUNNING, asked.return_, list(blind_to(user)), hidden)
     chosen = asked.values()
     part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
     return {
         **_strip(lately["24h"]),
-        "running_count": running_count() if len(live) == SHOWN_RUNNING else len(live),
+        "running_count": running_count(hidden) if len(live) == SHOWN_RUNNING else len(live),
         "running_shown": len(live),
-        "playing": live + ended(SHOWN_EPISODES - len(live), asked.return_),
+        "playing": live + ended(SHOWN_EPISODES - len(live), asked.return_, hidden),
         **asked_context(asked),
         "span": span,
         "spans": SPANS,
@@ -112,9 +113,11 @@ def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
     }
 
 
-def _environments(asked: DefinitionAsked) -> dict[str, Any]:
+def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, Any]:
     served = Split.objects.filter(is_served=True).order_by("position", "name")
-    hosted = Environment.objects.filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=served))
+    hosted = Environment.objects.filter(visible(hidden, "pk"), is_hosted=True).prefetch_related(
+        Prefetch("splits", queryset=served)
+    )
     rows = [
         {
             "environment": figures.environment,
@@ -129,9 +132,9 @@ def _environments(asked: DefinitionAsked) -> dict[str, Any]:
     return {"environments": rows, "environments_url": url, "part_url": url, **asked_context(asked)}
 
 
-def _connecting(request: HttpRequest) -> dict[str, Any]:
+def _connecting(request: HttpRequest, hidden: frozenset[int]) -> dict[str, Any]:
     return {
-        "is_empty": not Episode.objects.exists(),
+        "is_empty": not Episode.objects.filter(visible(hidden)).exists(),
         "url": request.build_absolute_uri("/").rstrip("/"),
-        "needs_key": bool(settings.ORSWEB_API_KEYS),
+        "needs_key": conf.has_keys(),
     }

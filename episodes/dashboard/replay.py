@@ -12,12 +12,12 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
 from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS
-from environments.service import hidden_fields
 from episodes.attempts.components import MAX_COMPONENTS
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_context, takes
@@ -39,9 +39,10 @@ from episodes.transcript.steps import (
     transcript_of,
 )
 from episodes.transcript.timeline import items_of, steps_near, timeline_of
+from episodes.visibility import TaskGuard, content_of
 
 WINDOW_STEPS = 40
-SHOWN_CHARACTERS = 4_000
+MAX_SHOWN_CHARACTERS = 4_000
 """Number of characters of a text that a window shows. A click shows up to MAX_WHOLE_CHARACTERS."""
 MAX_STEPS = 10**9
 """Larger step numbers in an address are reduced to this; no episode has so many steps."""
@@ -61,18 +62,19 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         **_peers(request, episode),
         **facts(episode, definition),
-        **_allowed_actions(episode),
+        **_allowed_actions(request, episode),
         "transcript": transcript,
         **_window(episode, transcript),
         "asked": number(request, "step") if request.GET.get("step") else None,
         **_prompt(episode),
         "tools": parts.tools(episode.tools.text if episode.tools else ""),
         "continuations": _continuations(episode),
+        "redactions": [one.redaction for one in episode.redactions.select_related("redaction").order_by("pk")],
         "notes": notes_of(episode),
         "author": request.user.get_username(),
         "flags": flags_of(episode.task).open,
         "components": _components(episode, definition),
-        **_spec(episode),
+        **_content(request, episode),
     }
     return render(request, "episodes/replay.html", context)
 
@@ -113,7 +115,7 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
         "episode": episode,
         "definition": definition,
         **_window(episode, transcript),
-        **_allowed_actions(episode),
+        **_allowed_actions(request, episode),
     }
     return render(request, "episodes/replay_window.html", context)
 
@@ -134,7 +136,7 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
         sides = {"input": line.input, "output": line.output}
         return _part(request, sides, context | {"index": index})
     if "HX-Request" in request.headers:
-        return HttpResponse(step_html(card, {**context, **_allowed_actions(episode), "is_open": True}))
+        return HttpResponse(step_html(card, {**context, **_allowed_actions(request, episode), "is_open": True}))
     return render(request, "episodes/replay_step.html", context | {"is_alone": True})
 
 
@@ -189,7 +191,7 @@ def number(request: HttpRequest, name: str) -> int:
 
 
 def window(definition: str) -> TranscriptView:
-    return TranscriptView(WINDOW_STEPS, definition, SHOWN_CHARACTERS)
+    return TranscriptView(WINDOW_STEPS, definition, MAX_SHOWN_CHARACTERS)
 
 
 def _window(episode: Episode, transcript: Transcript) -> dict[str, Any]:
@@ -254,10 +256,11 @@ def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dic
     return render(request, "episodes/content_block.html" if is_swapped else "episodes/replay_part.html", context)
 
 
-def _allowed_actions(episode: Episode) -> dict[str, bool]:
+def _allowed_actions(request: HttpRequest, episode: Episode) -> dict[str, bool]:
     """Return what the reader can do at a step, as template variables."""
-    is_over = episode.status == "ended"
-    return {"may_note": True, "may_continue": is_over and episode.environment.is_hosted}
+    may_continue = request.user.has_perm(PLAY) and episode.status == "ended" and episode.environment.is_hosted
+    may_redact = may_open_admin(request.user) and request.user.has_perm("episodes.add_redaction")
+    return {"may_note": request.user.has_perm(WRITE_NOTES), "may_continue": may_continue, "may_redact": may_redact}
 
 
 def _continuations(episode: Episode) -> QuerySet[Play]:
@@ -277,12 +280,9 @@ def _prompt(episode: Episode) -> dict[str, Any]:
     return {"prompt": shown, "is_prompt_long": is_long}
 
 
-def _spec(episode: Episode) -> dict[str, Any]:
-    """Return the parts of the task as `spec`, those hidden from agents as `hidden`: all of them without a class."""
-    hidden = hidden_fields(episode.environment.name)
-    shown = message_cards(parts.fields(episode.task.spec, SHOWN_CHARACTERS), "spec")
-    return {
-        "spec": [one for one in shown if hidden is not None and one.label not in hidden],
-        "hidden": [one for one in shown if hidden is None or one.label in hidden],
-        "is_hosted": hidden is not None,
-    }
+def _content(request: HttpRequest, episode: Episode) -> dict[str, Any]:
+    """Return the task as template variables, as far as the reader may see it."""
+    guard = TaskGuard.of_person(request.user)
+    shown = message_cards(parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS), "spec")
+    content = content_of(shown, episode.environment.name, guard)
+    return {**content, "content_hash": guard.hash(episode.task.content_hash)}

@@ -11,6 +11,7 @@ from episodes.dashboard.replay import find
 from episodes.models import Step
 from episodes.transcript.cards import image_response
 from episodes.transcript.steps import step_json
+from episodes.visibility import TaskGuard
 
 
 @require_safe
@@ -41,7 +42,8 @@ def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Return the prompt, the tools or the task of the episode in full."""
     episode = find(pk)
     if name == "task":
-        return _json(episode.task.spec)
+        guard = TaskGuard.of_person(request.user)
+        return _json(guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null")
     if name not in ("prompt", "tools"):
         raise Http404(f"An episode has no {name[:50]!r}; it has prompt, tools and task.")
     blob = episode.prompt if name == "prompt" else episode.tools

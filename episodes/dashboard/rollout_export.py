@@ -9,6 +9,8 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
+from environments import security_log
+from environments.access.privacy import hidden_from
 from environments.transfer.streaming import streamed
 from episodes.dashboard.guards import refused
 from episodes.filtering.parameters import BadFilter
@@ -25,7 +27,7 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     """Return the conversations that a filter finds; `rollout` is the id of a single one. Raises: BadRequest."""
     query = request.GET.dict()
     try:
-        asked = RolloutFilter.parse(query, also=("rollout", *CHOICES))
+        asked = RolloutFilter.parse(query, also=("rollout", *CHOICES), hidden=hidden_from(request.user))
         options = TrainingOptions.parse(query)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -36,6 +38,7 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     if (first := next(pieces, None)) is None:
         sentence = "None of these rollouts has a message of the model that can be exported."
         return refused(request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404)
+    security_log.note("exported", f"rollouts as messages: {request.GET.urlencode() or 'all'}")
     answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES["messages"])
     name = content_disposition_header(as_attachment=True, filename="rollouts.messages.jsonl")
     answer["Content-Disposition"] = name or "attachment"

@@ -10,6 +10,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import hidden_from, visible
 from environments.database.storable import storable
 from environments.models import Environment
 from episodes.dashboard.guards import refused_blind
@@ -19,11 +20,12 @@ from episodes.filtering.names import models_of_rollouts, runs
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout
+from episodes.models.privacy import visible_rollouts
 from episodes.transcript.timeline import Timeline, items_of_messages, placed
 from episodes.uploads.figures import with_current_figures
 from episodes.uploads.matching import EpisodeMatch, match_of
 from episodes.uploads.usage import Usage, usage_of_rollout
-from episodes.visibility import blind_to, is_blind_to
+from episodes.visibility import blind_to, is_blind_to, sees_episode
 
 PAGE_ROLLOUTS = 50
 PAGE_MESSAGES = 100
@@ -36,11 +38,12 @@ JOINED_LABELS = {"yes": "with an episode", "guess": "episode is a guess", "no": 
 def rollouts(request: HttpRequest) -> HttpResponse:
     """Return the list, newest first. `after` is the id of the last rollout of the previous page. Raises: BadRequest."""
     try:
-        asked, after = RolloutFilter.parse(request.GET, also=("after",)), whole_asked(request, "after")
+        hidden = hidden_from(request.user)
+        asked, after = RolloutFilter.parse(request.GET, ("after",), hidden), whole_asked(request, "after")
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    hidden = list(blind_to(request.user))
-    found = asked.rollouts().exclude(episode__in=hidden) if hidden else asked.rollouts()
+    blind = list(blind_to(request.user))
+    found = asked.rollouts().exclude(episode__in=blind) if blind else asked.rollouts()
     page = rollouts_page(found, after, PAGE_ROLLOUTS)
     context = {
         "asked": asked,
@@ -48,9 +51,9 @@ def rollouts(request: HttpRequest) -> HttpResponse:
         "is_first": after is None,
         "first": asked.to_query(),
         "next": asked.to_query(after=page.next) if page.next else "",
-        "environments": list(Environment.objects.values_list("name", flat=True)),
-        "runs": runs(),
-        "models": models_of_rollouts(),
+        "environments": list(Environment.objects.filter(visible(hidden, "pk")).values_list("name", flat=True)),
+        "runs": runs(hidden),
+        "models": models_of_rollouts(hidden),
         "joined": [(choice, JOINED_LABELS[choice]) for choice in JOINED],
     }
     return render(request, "episodes/rollouts.html", context)
@@ -63,8 +66,10 @@ def rollout(request: HttpRequest, event_id: str) -> HttpResponse:
 
     If clients with several keys used the id, it is the newest rollout.
     """
-    found = rollout_named(event_id)
+    found = rollout_named(event_id, hidden_from(request.user))
     match = match_of(found)
+    if match is not None and not sees_episode(request.user, match.episode.pk):
+        raise _absent(event_id)
     if match is not None and is_blind_to(request.user, match.episode.pk):
         return refused_blind(request, match.episode.pk)
     context = _context(found, match, number(request, "from"))
@@ -78,13 +83,20 @@ def rollout_link(request: HttpRequest, event_id: str) -> HttpResponse:
     return redirect("rollout", event_id)
 
 
-def rollout_named(event_id: str) -> Rollout:
-    """Return the newest rollout that its client gave this id. Raises: Http404."""
-    related = Rollout.objects.select_related("run", "event_blob")
+def rollout_named(event_id: str, hidden: frozenset[int]) -> Rollout:
+    """Return the newest rollout that its client gave this id. Raises: Http404.
+
+    `hidden`: ids of the private environments that do not exist for the reader.
+    """
+    related = Rollout.objects.filter(visible_rollouts(hidden)).select_related("run", "event_blob", "episode__split")
     found = related.filter(event_id=storable(event_id)).order_by("-pk").first()
     if found is None:
-        raise Http404(f"There is no rollout {event_id[:200]}. Its client may still be uploading it.")
+        raise _absent(event_id)
     return found
+
+
+def _absent(event_id: str) -> Http404:
+    return Http404(f"There is no rollout {event_id[:200]}. Its client may still be uploading it.")
 
 
 def _context(found: Rollout, match: EpisodeMatch | None, first: int) -> dict[str, Any]:

@@ -11,18 +11,20 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
-from episodes.dashboard.curve_chart import drawn
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
+from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
 from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.filtering.parameters import BadFilter, chosen, count_in, given, words
 from episodes.models import Episode, Rollout, Run
+from episodes.models.privacy import visible_rollouts, visible_runs
 from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
 
@@ -47,7 +49,8 @@ def runs(request: HttpRequest) -> HttpResponse:
         wanted = {"state": given(request.GET, "state", chosen(STATES)), "tags__name": given(request.GET, "tag", words)}
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    rows = Run.objects.order_by("-pk").defer("config", "notes").prefetch_related("tags")
+    hidden = hidden_from(request.user)
+    rows = Run.objects.filter(visible_runs(hidden)).order_by("-pk").defer("config", "notes").prefetch_related("tags")
     rows = rows.filter(**{name: value for name, value in wanted.items() if value})
     shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
     lines = lines_of(shown[:RUNS_PER_PAGE], definition)
@@ -59,7 +62,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "states": STATES,
         "state": wanted["state"],
         "tag": wanted["tags__name"],
-        "has_rollouts": Rollout.objects.exists(),
+        "has_rollouts": Rollout.objects.filter(visible_rollouts(hidden)).exists(),
     }
     return render(request, "episodes/runs.html", context)
 
@@ -94,8 +97,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "environment": line.environment,
         **definition_context(line.definition, line.environment, is_in_address=False),
         "switches": _switches(request, row, asked),
-        "curve_query": asked.filter.to_query(x=asked.x, y=asked.y),
-        "where": _environments(row, places),
+        "curve_query": asked.filter.to_query(x=asked.x, y=asked.y, threshold=f"{asked.threshold!r}"),
+        "where": _environments(row, places, asked.x),
         "counted": MAX_COUNTED if places.is_bounded else None,
         "steps": places.steps,
         "reported": reported_usage(row),
@@ -111,7 +114,7 @@ def _switches(request: HttpRequest, row: Run, asked: CurveAsked) -> QueryDict:
     return query
 
 
-def _environments(row: Run, places: RunPlaces) -> list[dict[str, Any]]:
+def _environments(row: Run, places: RunPlaces, axis: str) -> list[dict[str, Any]]:
     """Return the environments of the newest episodes of the run, with numbers of episodes, largest first."""
     return [
         {
@@ -119,6 +122,7 @@ def _environments(row: Run, places: RunPlaces) -> list[dict[str, Any]]:
             "count": count,
             "last": last,
             "query": EpisodeFilter(run=row.name, environment=name).to_query(),
+            "curve_query": EpisodeFilter(run=row.name, environment=name).to_query(x=axis),
         }
         for name, count, last in places.environments
     ]

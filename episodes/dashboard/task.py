@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
+from environments.access.privacy import hidden_from
 from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.task_line import summary, summary_field
@@ -34,9 +35,11 @@ from episodes.dashboard.view_parameters import (
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Episode, Run
+from episodes.models.privacy import visible_runs
+from episodes.visibility import TaskGuard, content_of
 
 ATTEMPTS_PER_PAGE = 50
-SHOWN_CHARACTERS = 20_000
+MAX_SHOWN_CHARACTERS = 20_000
 
 
 @require_safe
@@ -52,14 +55,16 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     statistics, counted = None, None
     if revisions or definition != definition_of(found.environment):
         statistics, counted = statistics_at(found, definition, conf.thresholds(), revisions)
+    guard = TaskGuard.of_person(request.user)
     attempts = list(_attempts(found, before, revisions)[: ATTEMPTS_PER_PAGE + 1])
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {
         **frame(found, definition),
-        **_spec(found),
+        **content_of(parts.fields(found.spec), found.environment.name, guard),
         "facts": task_facts_of(found, statistics),
         "counted": counted,
-        "history": history_of(found),
+        "history": history_of(found) if guard.reads_all else history_of(found).without_contents,
+        "reads_all": guard.reads_all,
         "flags": flags_of(found).open,
         "prompt": _prompt(shown),
         "players": [] if revisions else at_task(found, definition),
@@ -87,7 +92,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
             raise BadFilter("run", "", "give the id of a run; the Runs page lists them")
     except BadFilter as error:
         return refused(request, "No group at this address", str(error), [(f"/tasks/{pk}/", "The task")])
-    run = Run.objects.filter(pk=run_id).first()
+    run = Run.objects.filter(visible_runs(hidden_from(request.user)), pk=run_id).first()
     if run is None:
         raise Http404(f"There is no run {run_id}. The Runs page lists all that exist.")
     lines, members = groups_of(run, step, definition), group_of(found, run, step, definition, revisions)
@@ -141,17 +146,6 @@ def _prompt(episodes: list[Episode]) -> list[parts.Part]:
     """Return the prompt of the newest of `episodes` that has one, as parts; empty if none has."""
     with_prompt = next((episode for episode in episodes if episode.prompt_id), None)
     return parts.prompt(with_prompt.prompt.text) if with_prompt and with_prompt.prompt else []
-
-
-def _spec(found: Task) -> dict[str, Any]:
-    """Return the parts of the task as `spec`, those hidden from agents as `hidden`: all of them without a class."""
-    hidden = hidden_fields(found.environment.name)
-    shown = parts.fields(found.spec)
-    return {
-        "spec": [one for one in shown if hidden is not None and one.label not in hidden],
-        "hidden": [one for one in shown if hidden is None or one.label in hidden],
-        "is_hosted": hidden is not None,
-    }
 
 
 def _place(lines: list[GroupLine], task: int) -> dict[str, int | None]:

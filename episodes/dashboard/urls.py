@@ -14,7 +14,7 @@ from episodes.dashboard.environment import environment, environments
 from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
 from episodes.dashboard.groups import run_groups
-from episodes.dashboard.guards import unless_blind, unless_task_blind
+from episodes.dashboard.guards import of_episode, of_run, of_task, unless_blind, unless_task_blind
 from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
 from episodes.dashboard.rollout_export import rollout_export
@@ -48,9 +48,12 @@ urlpatterns = [
     path("", overview, name="overview"),
     path("environments/", environments, name="environments"),
     path("environments/<str:name>/", environment, name="environment"),
-    path("tasks/<id:pk>/", unless_task_blind(task), name="task"),
-    path("tasks/<id:pk>/group/", unless_task_blind(group), name="group"),
-    *(path(f"episodes/<id:pk>/{address}", unless_blind(view), name=name) for address, view, name in OF_EPISODE),
+    path("tasks/<id:pk>/", of_task(unless_task_blind(task)), name="task"),
+    path("tasks/<id:pk>/group/", of_task(unless_task_blind(group)), name="group"),
+    *(
+        path(f"episodes/<id:pk>/{address}", of_episode(unless_blind(view)), name=name)
+        for address, view, name in OF_EPISODE
+    ),
     path("episodes/", episodes, name="episodes"),
     path("episodes/export", episode_export, name="episode_export"),
     path("episodes/views/", save_view, name="save_view"),
@@ -62,8 +65,8 @@ urlpatterns = [
     path("rollouts/<path:event_id>/", rollout, name="rollout"),
     path("rollout/<path:event_id>", rollout_link, name="rollout_link"),
     path("runs/", runs, name="runs"),
-    path("runs/<id:pk>/", run, name="run"),
-    path("runs/<id:pk>/groups/", run_groups, name="run_groups"),
+    path("runs/<id:pk>/", of_run(run), name="run"),
+    path("runs/<id:pk>/groups/", of_run(run_groups), name="run_groups"),
     path("runs/curves/", curves, name="curves"),
     path("events/", events, name="events"),
 ]

@@ -10,6 +10,7 @@ from urllib.parse import urlencode
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 
+from environments.access.privacy import hidden_from
 from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import Definition, DefinitionAsked, definition_of
@@ -81,7 +82,7 @@ def _query(parts: Mapping[str, str]) -> str:
 def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
     """Return the revision in the address, and the ids of its rows; empty without one. Raises: BadFilter."""
     name = given(request.GET, "revision", words) or ""
-    named = NamedRows.of(EpisodeFilter(revision=name)) if name else None
+    named = NamedRows.of(EpisodeFilter(revision=name, hidden=hidden_from(request.user))) if name else None
     if named and named.unknown:
         raise BadFilter("revision", name, named.unknown.rstrip("."))
     return name, named.revisions if named else ()

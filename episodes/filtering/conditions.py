@@ -19,6 +19,7 @@ from django.db.models.lookups import Exact
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
+from environments.access.privacy import visible
 from environments.errors import nearest
 from environments.models import Environment, Split, Task
 from environments.scoring.returns import RETURNS, Return
@@ -29,6 +30,7 @@ from episodes.attempts.rule import ENDED, FAILURES, IS_CONTINUATION, AttemptQuer
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
 from episodes.models import EnvironmentRevision, Episode, Run
+from episodes.models.privacy import visible_runs
 from episodes.search.index import matching
 
 MAX_NEAREST = 5
@@ -66,21 +68,24 @@ class NamedRows:
         sentences = list[str]()
         environment = split = run = None
         if asked.environment is not None:
-            environment = Environment.objects.defer("card", "description").filter(name=asked.environment).first()
+            rows = Environment.objects.defer("card", "description").filter(visible(asked.hidden, "pk"))
+            environment = rows.filter(name=asked.environment).first()
             if environment is None:
-                sentences.append(unknown_environment(asked.environment))
+                sentences.append(unknown_environment(asked.environment, asked.hidden))
         if asked.split is not None and environment is not None:
             split = environment.splits.filter(name=asked.split).first()
             if split is None:
                 names = environment.splits.values_list("name", flat=True)
                 sentences.append(_unknown(f"split of {environment.name}", asked.split, names))
-        if asked.run is not None and (run := Run.objects.filter(name=asked.run).first()) is None:
-            sentences.append(_unknown("run", asked.run, runs()))
-        rows = _revisions(asked.revision)
-        if asked.revision is not None and not rows:
-            sentences.append(_unknown("revision", asked.revision, revisions()))
-        sentences += _unknown_task(asked.task) + _unknown_model(asked.model) + _unknown_person(asked.who)
-        return cls(environment, split, run, rows, " ".join(sentences))
+        if asked.run is not None:
+            run = Run.objects.filter(visible_runs(asked.hidden, asked.key), name=asked.run).first()
+            if run is None:
+                sentences.append(_unknown("run", asked.run, runs(asked.hidden)))
+        code = _revisions(asked)
+        if asked.revision is not None and not code:
+            sentences.append(_unknown("revision", asked.revision, revisions(asked.hidden)))
+        sentences += _unknown_task(asked) + _unknown_model(asked) + _unknown_person(asked)
+        return cls(environment, split, run, code, " ".join(sentences))
 
     def conventions(self, asked: EpisodeFilter) -> ConventionsInForce:
         """Return the convention of the environment, or of each, with the filter's parts. One query at most."""
@@ -94,11 +99,12 @@ class NamedRows:
         return own or "sum"
 
 
-def _revisions(name: str | None) -> list[int]:
-    """Return the ids of the rows whose code begins with `name`; none for a shorter name than pages show."""
-    if name is None or len(name) < REVISION_DIGITS:
+def _revisions(asked: EpisodeFilter) -> list[int]:
+    """Return the ids of the rows whose code begins with the filter's name; none for a shorter one than pages show."""
+    if asked.revision is None or len(asked.revision) < REVISION_DIGITS:
         return []
-    return list(EnvironmentRevision.objects.filter(code__startswith=name).values_list("pk", flat=True)[:MAX_NAMES])
+    rows = EnvironmentRevision.objects.filter(visible(asked.hidden), code__startswith=asked.revision)
+    return list(rows.values_list("pk", flat=True)[:MAX_NAMES])
 
 
 def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
@@ -112,7 +118,10 @@ def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> Attempt
     found = _references(asked, named) & _played_by(asked) & _ending(asked, named) & _error(asked.error)
     if asked.text is not None:
         found &= Q(pk__in=matching(asked.text))
-    return Episode.objects.filter(found & _figures(asked, named) & _time(asked)).order_by()
+    found &= _figures(asked, named) & _time(asked)
+    if named.environment is None:  # a filter by an environment finds no episodes of others
+        found &= visible(asked.hidden)
+    return Episode.objects.filter(found).order_by()
 
 
 def parts_of(asked: EpisodeFilter) -> frozenset[str]:
@@ -236,16 +245,20 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
     return f"No {kind} is named {name!r}.{nearest(name, names, MAX_NEAREST) or first}"
 
 
-def _unknown_task(task: int | None) -> list[str]:
-    is_known = task is None or Task.objects.filter(pk=task).exists()
-    return [] if is_known else [f"There is no task {task}; a task's number is in the address of its page."]
+def _unknown_task(asked: EpisodeFilter) -> list[str]:
+    is_known = asked.task is None or Task.objects.filter(visible(asked.hidden), pk=asked.task).exists()
+    return [] if is_known else [f"There is no task {asked.task}; a task's number is in the address of its page."]
 
 
-def _unknown_model(model: str | None) -> list[str]:
-    is_known = model is None or Episode.objects.filter(model=model).exclude(model="").exists()
-    return [] if is_known else [_unknown("model", model or "", models())]
+def _unknown_model(asked: EpisodeFilter) -> list[str]:
+    if asked.model is None:
+        return []
+    played = Episode.objects.filter(visible(asked.hidden), model=asked.model).exclude(model="")
+    return [] if played.exists() else [_unknown("model", asked.model, models(asked.hidden))]
 
 
-def _unknown_person(who: str | None) -> list[str]:
-    is_known = who is None or Episode.objects.by_people().filter(key_label=who).exists()
-    return [] if is_known else [_unknown("player", who or "", people())]
+def _unknown_person(asked: EpisodeFilter) -> list[str]:
+    if asked.who is None:
+        return []
+    played = Episode.objects.by_people().filter(visible(asked.hidden), key_label=asked.who)
+    return [] if played.exists() else [_unknown("player", asked.who, people(asked.hidden))]

@@ -68,7 +68,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
 }
 PARAMETERS = tuple(_PARSERS)
 """Names of the parameters, in the order in which `to_query` writes them."""
-_DEFINING = frozenset(("definition", *CONVENTION_PARTS))
+_UNCONDITIONAL = frozenset(("definition", *CONVENTION_PARTS, "hidden"))
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 SPLIT_NEEDS_ENVIRONMENT = "splits belong to an environment; name it too, as environment="
 _SIGNS = {"from": "≥", "to": "≤"}
@@ -130,10 +130,16 @@ class EpisodeFilter:
     ends_to: int | None = None
     key: str | None = None
     """Label of the API key that episodes were played with. Not a parameter: the API sets it for the key that asks."""
+    hidden: frozenset[int] = frozenset()
+    """Ids of the private environments that do not exist for the reader. Not a parameter, and no condition to show."""
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], *, also: Collection[str] = ()) -> EpisodeFilter:
+    def parse(
+        cls, query: Mapping[str, str], *, also: Collection[str] = (), hidden: frozenset[int] = frozenset()
+    ) -> EpisodeFilter:
         """Return the filter in an address; empty values count as absent. `also`: further parameters of the page.
+
+        `hidden`: ids of the private environments that do not exist for the reader.
 
         Raises: BadFilter for unknown parameters, for values that are not allowed, and for contradictions.
         """
@@ -145,7 +151,7 @@ class EpisodeFilter:
                     values[_attribute(name)] = _PARSERS[name](name, value.strip())
             elif name not in also:
                 raise unknown_name(name, value, (*PARAMETERS, *also), "filter")
-        found = cls(**values)
+        found = cls(**values, hidden=hidden)
         found._check()
         return found
 
@@ -176,7 +182,7 @@ class EpisodeFilter:
 
     def without(self, field: str) -> EpisodeFilter:
         """Return the filter without the parameter `field`. Without the environment there is no split either."""
-        gone = {_attribute(field): None} | ({"split": None} if field == "environment" else {})
+        gone: dict[str, Any] = {_attribute(field): None} | ({"split": None} if field == "environment" else {})
         return replace(self, **gone)
 
     def chips(self) -> list[FilterChip]:
@@ -193,12 +199,13 @@ class EpisodeFilter:
 
     @property
     def conditions(self) -> list[str]:
-        """Names of the fields that leave episodes out, which the parts of a definition do not."""
-        return [one.name for one in fields(self) if one.name not in _DEFINING and getattr(self, one.name) is not None]
+        """Names of the fields that leave episodes out, which the parts of a definition do not; without `hidden`."""
+        given = (one.name for one in fields(self) if one.name not in _UNCONDITIONAL)
+        return [name for name in given if getattr(self, name) is not None]
 
     @property
     def is_empty(self) -> bool:
-        """Return whether the filter finds all episodes."""
+        """Return whether the filter finds all episodes that the reader may see."""
         return not self.conditions
 
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:

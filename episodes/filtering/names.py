@@ -2,12 +2,17 @@
 
 Models and runs are read in steps along an index. People are named by the key label of their episodes: `@` and an
 account's name, or `Guest.label`.
+
+`hidden` is the ids of the private environments that do not exist for the reader. A name that only they have is left
+out.
 """
 
 from __future__ import annotations
 
-from environments.database.bulk import distinct_values
+from environments.access.privacy import visible
+from environments.database.json_rows import distinct_values
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run
+from episodes.models.privacy import visible_rollouts, visible_runs
 
 MAX_NAMES = 500
 REVISION_DIGITS = 8
@@ -16,28 +21,39 @@ MAX_EPISODES_OF_PEOPLE = 50_000
 """Number of newest episodes of people that are read for their names and results."""
 
 
-def models() -> list[str]:
+def models(hidden: frozenset[int] = frozenset()) -> list[str]:
     """Return the models that played episodes, in alphabetical order, up to MAX_NAMES."""
-    return distinct_values(Episode, "model", MAX_NAMES)
+    names = distinct_values(Episode, "model", MAX_NAMES)
+    if not hidden:
+        return names
+    played = Episode.objects.filter(visible(hidden)).exclude(model="")
+    return [name for name in names if played.filter(model=name).exists()]
 
 
-def models_of_rollouts() -> list[str]:
+def models_of_rollouts(hidden: frozenset[int] = frozenset()) -> list[str]:
     """Return the models that uploaded rollouts name, in alphabetical order, up to MAX_NAMES."""
-    return distinct_values(Rollout, "model", MAX_NAMES)
+    names = distinct_values(Rollout, "model", MAX_NAMES)
+    if not hidden:
+        return names
+    uploaded = Rollout.objects.filter(visible_rollouts(hidden))
+    return [name for name in names if uploaded.filter(model=name).exists()]
 
 
-def runs() -> list[str]:
+def runs(hidden: frozenset[int] = frozenset()) -> list[str]:
     """Return the names of the latest runs, newest first, up to MAX_NAMES."""
-    return list(Run.objects.order_by("-pk").values_list("name", flat=True)[:MAX_NAMES])
+    rows = Run.objects.filter(visible_runs(hidden))
+    return list(rows.order_by("-pk").values_list("name", flat=True)[:MAX_NAMES])
 
 
-def people() -> list[str]:
+def people(hidden: frozenset[int] = frozenset()) -> list[str]:
     """Return the names of the people who played the newest MAX_EPISODES_OF_PEOPLE, in alphabetical order."""
-    newest = Episode.objects.by_people().order_by("-pk").values_list("key_label", flat=True)
+    played = Episode.objects.by_people().filter(visible(hidden))
+    newest = played.order_by("-pk").values_list("key_label", flat=True)
     return sorted(set(newest[:MAX_EPISODES_OF_PEOPLE]) - {""})
 
 
-def revisions() -> list[str]:
+def revisions(hidden: frozenset[int] = frozenset()) -> list[str]:
     """Return the names of the latest revisions of environments, newest first, up to MAX_NAMES."""
-    codes = EnvironmentRevision.objects.order_by("-pk").values_list("code", flat=True)[:MAX_NAMES]
+    rows = EnvironmentRevision.objects.filter(visible(hidden))
+    codes = rows.order_by("-pk").values_list("code", flat=True)[:MAX_NAMES]
     return list(dict.fromkeys(code[:REVISION_DIGITS] for code in codes))

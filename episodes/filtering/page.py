@@ -19,7 +19,7 @@ from django.db.models import QuerySet
 from django.db.models.functions import Left
 
 from environments.database.storable import MAX_BIGINT
-from environments.display.task_line import READ_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.scoring.definition import DefinitionAsked, definition_of
 from environments.scoring.returns import Return
 from environments.service import hidden_fields
@@ -134,7 +134,7 @@ def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
 def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     """Return `episodes` with what a row needs. `head` is the start of the task's spec, which may have megabytes."""
     related = episodes.select_related("environment", "split", "task", "run", "play").annotate(
-        head=Left("task__spec", READ_CHARACTERS)
+        head=Left("task__spec", MAX_READ_CHARACTERS)
     )
     return related.defer("task__spec", "environment__description", "environment__card", "labels")
 
@@ -160,10 +160,10 @@ def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
 # --- episodes that are running ---------------------------------------------------------------------------------------
 
 
-def with_running(page: EpisodePage, hidden: Iterable[int]) -> EpisodePage:
-    """Return the page with figures of running episodes, except the return of those in `hidden`. Two queries more."""
+def with_running(page: EpisodePage, blind: Iterable[int]) -> EpisodePage:
+    """Return the page with figures of running episodes, except the return of those in `blind`. Two queries more."""
     ids = [row.episode.pk for row in page.rows if row.episode.status == "running"]
-    found = so_far(ids, list(hidden))
+    found = so_far(ids, list(blind))
     return replace(page, rows=[_with_figures(row, found.get(row.episode.pk), page.definition) for row in page.rows])
 
 

@@ -19,6 +19,8 @@ from environments.scoring.returns import RETURNS
 
 T = TypeVar("T")
 C = TypeVar("C", bound=str)
+LEGAL = "allowed are "
+"""Start of what is allowed where that is a list of words."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
 
@@ -68,7 +70,7 @@ def chosen(legal: Sequence[C]) -> Callable[[str, str], C]:
 
     def parse(name: str, text: str) -> C:
         if text not in legal:
-            raise BadFilter(name, text, f"allowed are {', '.join(legal)}")
+            raise BadFilter(name, text, f"{LEGAL}{', '.join(legal)}")
         return legal[legal.index(text)]
 
     return parse

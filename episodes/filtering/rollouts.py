@@ -13,6 +13,8 @@ from django.db.models import Q, QuerySet
 
 from episodes.filtering.parameters import chosen, given, unknown_name, whole, words
 from episodes.models import Rollout
+from episodes.models.privacy import visible_rollouts
+from episodes.models.rollouts import environment_name_of
 from episodes.search.rollouts import rollouts_matching
 
 JOINED = ("yes", "guess", "no")
@@ -35,10 +37,17 @@ class RolloutFilter:
     """Terms that their messages, or their episode's transcript, contain."""
     key: str | None = None
     """Label of the key that uploaded them; None: any. Not part of an address."""
+    hidden: frozenset[int] = frozenset()
+    """Ids of the private environments that do not exist for the reader. Not part of an address."""
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], also: Iterable[str] = ()) -> RolloutFilter:
-        """Return the filter in an address. `also` are parameters that belong to the page. Raises: BadFilter."""
+    def parse(
+        cls, query: Mapping[str, str], also: Iterable[str] = (), hidden: frozenset[int] = frozenset()
+    ) -> RolloutFilter:
+        """Return the filter in an address. `also` are parameters that belong to the page. Raises: BadFilter.
+
+        `hidden`: ids of the private environments that do not exist for the reader.
+        """
         allowed = (*NAMES, *also)
         for name, value in query.items():
             if name not in allowed:
@@ -47,6 +56,7 @@ class RolloutFilter:
             **{name: given(query, name, words) or "" for name in ("environment", "run", "model", "text")},
             joined=given(query, "joined", chosen(JOINED)) or "",
             episode=given(query, "episode", whole),
+            hidden=hidden,
         )
 
     def values(self) -> dict[str, str]:
@@ -65,11 +75,11 @@ class RolloutFilter:
 
     def rollouts(self) -> QuerySet[Rollout]:
         """Return the rollouts, newest first."""
-        found = Rollout.objects.order_by("-id")
+        found = Rollout.objects.filter(visible_rollouts(self.hidden, self.key)).order_by("-id")
         if self.key is not None:
             found = found.filter(key_label=self.key)
         exact: dict[str, str | int | None] = {
-            "environment_name": self.environment.rpartition("/")[2].lower(),
+            "environment_name": environment_name_of(self.environment),
             "model": self.model,
         }
         exact |= {"run__name": self.run, "episode": self.episode}
@@ -97,7 +107,7 @@ class RolloutPage:
 
 def rollouts_page(found: QuerySet[Rollout], after: int | None, size: int) -> RolloutPage:
     """Return a page of `found`, which is in order of falling ids, after the rollout with the id `after`."""
-    rows = found.select_related("run", "episode__environment")
+    rows = found.select_related("run", "episode__environment", "episode__split")
     rows = rows.defer("event", "info", "episode__labels")
     shown = list((rows if after is None else rows.filter(pk__lt=after))[: size + 1])
     return RolloutPage(shown[:size], shown[size - 1].pk if len(shown) > size else None)

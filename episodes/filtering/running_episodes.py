@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum
 
+from environments.access.privacy import visible
 from environments.database.storable import finite
 from episodes.models import Episode, Step
 
@@ -45,21 +46,24 @@ class Playing:
         return self.episode.status == "running"
 
 
-def running(limit: int, definition: str | None = None, hidden: Collection[int] = ()) -> list[Playing]:
+def running(
+    limit: int, definition: str | None = None, blind: Collection[int] = (), hidden: frozenset[int] = frozenset()
+) -> list[Playing]:
     """Return the newest running episodes. Three queries.
 
-    `definition`: of the return; None for each environment's own. `hidden`: ids of episodes whose return is not shown.
+    `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose return is not shown.
+    `hidden`: ids of the private environments that do not exist for the reader.
     """
-    episodes = list(_listed(Episode.objects.filter(status="running")).order_by("-pk")[:limit])
-    reached = so_far([episode.pk for episode in episodes], hidden)
+    episodes = list(_listed(Episode.objects.filter(visible(hidden), status="running")).order_by("-pk")[:limit])
+    reached = so_far([episode.pk for episode in episodes], blind)
     return [_playing(one, reached[one.pk].steps, reached[one.pk].returns, definition) for one in episodes]
 
 
-def so_far(ids: Collection[int], hidden: Collection[int] = ()) -> dict[int, SoFar]:
-    """Return the figures of running episodes by id; `hidden`: ids of those whose return is not shown. Two queries."""
+def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar]:
+    """Return the figures of running episodes by id; `blind`: ids of those whose return is not shown. Two queries."""
     steps = Step.objects.filter(episode__in=ids).order_by()
     last = dict(steps.values_list("episode").annotate(Max("index")))
-    few = [pk for pk, index in last.items() if index < MAX_ADDED and pk not in hidden]
+    few = [pk for pk, index in last.items() if index < MAX_ADDED and pk not in blind]
     rewarded = Step.objects.filter(episode=OuterRef("episode"), reward__isnull=False).order_by("-index")
     rows = (
         steps.filter(episode__in=few)
@@ -72,18 +76,18 @@ def so_far(ids: Collection[int], hidden: Collection[int] = ()) -> dict[int, SoFa
         )
     )
     returns = {pk: _returns(*sums) for pk, *sums in rows}
-    without = {pk: _UNKNOWN if pk in hidden or pk in last else _NONE_YET for pk in ids}
+    without = {pk: _UNKNOWN if pk in blind or pk in last else _NONE_YET for pk in ids}
     return {pk: SoFar(last.get(pk, -1) + 1, returns.get(pk, without[pk])) for pk in ids}
 
 
-def ended(limit: int, definition: str | None = None) -> list[Playing]:
-    """Return the ended episodes that started last. One query. `definition`: None for each environment's own."""
-    episodes = _listed(Episode.objects.ended()).order_by("-pk")[:limit]
+def ended(limit: int, definition: str | None = None, hidden: frozenset[int] = frozenset()) -> list[Playing]:
+    """Return the ended episodes that started last. One query. `definition` and `hidden`: as for `running`."""
+    episodes = _listed(Episode.objects.ended().filter(visible(hidden))).order_by("-pk")[:limit]
     return [_playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes]
 
 
-def running_count() -> int:
-    return Episode.objects.filter(status="running").count()
+def running_count(hidden: frozenset[int] = frozenset()) -> int:
+    return Episode.objects.filter(visible(hidden), status="running").count()
 
 
 def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:

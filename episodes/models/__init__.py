@@ -1,7 +1,8 @@
 """Models of the record: what was played, what people and clients add to it, and rollups derived from it."""
 
-from episodes.models.people import Guest, Invite, Note, Play
-from episodes.models.record import UNCHECKED, Blob, EnvironmentRevision, Episode, Run, RunTag, SavedView, Step
+from episodes.models.people import Guest, Invite, Note, Play, RedactedEpisode, Redaction, SignOnAccount
+from episodes.models.record import UNCHECKED, Blob, EnvironmentRevision, Episode, Incident, Run, RunTag, SavedView, Step
+from episodes.models.removal import LooseBlob, Removal, Retention
 from episodes.models.rollouts import Rollout, RolloutMessage, RolloutScan, RolloutText
 from episodes.models.rollups import (
     Activity,
@@ -25,10 +26,16 @@ __all__ = [
     "Episode",
     "EpisodeComponent",
     "Guest",
+    "Incident",
     "Invite",
+    "LooseBlob",
     "Note",
     "Play",
     "Progress",
+    "RedactedEpisode",
+    "Redaction",
+    "Removal",
+    "Retention",
     "RewardComponent",
     "Rollout",
     "RolloutMessage",
@@ -38,6 +45,7 @@ __all__ = [
     "RunTag",
     "RunTask",
     "SavedView",
+    "SignOnAccount",
     "Step",
     "StepGroup",
     "StepSpan",

@@ -1,6 +1,8 @@
-"""Models of what people add to the record by playing and reading: Play, Invite, Guest, Note. `playtest` writes them.
+"""Models of what people do to the record by playing and reading.
 
-An episode that a person plays is an Episode like any other. Its Play says who played it and what it continues.
+`playtest` writes Play, Invite, Guest and Note. An episode that a person plays is an Episode like any other; its Play
+says who played it and what it continues. Redaction and RedactedEpisode say what was removed from the record; the
+removed text itself is stored nowhere.
 """
 
 from __future__ import annotations
@@ -86,3 +88,48 @@ class Note(models.Model):
 
     def __str__(self) -> str:
         return self.text[:60]
+
+
+class Redaction(models.Model):
+    """One replacement of a text by stars in everything that is recorded."""
+
+    author = models.CharField(max_length=150, help_text="User name, or the name of the command")
+    reason = models.CharField(max_length=300, blank=True)
+    created = models.DateTimeField(auto_now_add=True)
+    finished = models.DateTimeField(null=True, blank=True, help_text="Empty: it is running or was stopped")
+    rows = models.PositiveIntegerField(default=0, help_text="Number of rows in which the text stood")
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"redaction {self.pk}"
+
+
+class RedactedEpisode(models.Model):
+    """An episode in which a redaction replaced something."""
+
+    redaction = models.ForeignKey(Redaction, models.CASCADE, related_name="episodes", db_index=False)
+    episode = models.ForeignKey(EPISODE, models.CASCADE, related_name="redactions")
+
+    class Meta:
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["redaction", "episode"], name="redactedepisode_unique")
+        ]
+
+    def __str__(self) -> str:
+        return f"episode {self.episode_id} in redaction {self.redaction_id}"
+
+
+class SignOnAccount(models.Model):
+    """The account of a subject of an OpenID provider, see `orsweb/accounts/single_sign_on.py`."""
+
+    user = models.OneToOneField(settings.AUTH_USER_MODEL, models.CASCADE, related_name="sign_on", primary_key=True)
+    issuer = models.CharField(max_length=400)
+    subject = models.CharField(max_length=255, help_text="Unique and never used again, as its issuer promises")
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["issuer", "subject"], name="signonaccount_unique")]
+
+    def __str__(self) -> str:
+        return self.subject

@@ -1,12 +1,13 @@
-"""Models of what was played: Run, Episode, Step and Blob, and SavedView for the people who read them.
+"""Models of what was played: Run, Episode, Step, Blob and Incident, and SavedView for the people who read them.
 
 The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start, which ends the
 episodes that a dead server left open (`recording/interrupted_episodes.py`), and so do imports (`episodes/transfer`).
 Every page reads them.
 
 Environments, splits, runs and blobs are referred to without a constraint in the database (`UNCHECKED`). The recorder
-has found or made them in the same transaction and they are never deleted, while with a constraint PostgreSQL would
-lock, and so write, the few rows that all episodes refer to at every insert (0.16 of 1.2 CPU ms an episode).
+has found or made them in the same transaction, and nothing that is referred to is deleted, while with a constraint
+PostgreSQL would lock, and so write, the few rows that all episodes refer to at every insert (0.16 of 1.2 CPU ms an
+episode).
 """
 
 from __future__ import annotations
@@ -293,6 +294,12 @@ class Step(models.Model):
             models.UniqueConstraint(fields=["episode", "index"], name="step_index_unique"),  # a transcript in order
             models.UniqueConstraint(fields=["episode", "task_id"], name="step_task_id_unique"),  # recall; never twice
         ]
+        indexes: ClassVar = [  # whether a blob is needed
+            models.Index(fields=["input_blob"], name="step_input_blob", condition=models.Q(input_blob__isnull=False)),
+            models.Index(
+                fields=["output_blob"], name="step_output_blob", condition=models.Q(output_blob__isnull=False)
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"step {self.index}"
@@ -328,3 +335,34 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class Incident(models.Model):
+    """What the supervisor saw (`orsweb/server/watchdog.py`). Similar holds within an hour are one row."""
+
+    KINDS: ClassVar = [("died", "server died"), ("held", "server held")]
+
+    kind = models.CharField(max_length=4, choices=KINDS)
+    happened = models.DateTimeField(help_text="Of several holds, the latest")
+    how = models.CharField(max_length=200, help_text="How the process died, or what was held")
+    seconds = models.FloatField(default=0.0, help_text="How long the server was held; of several holds, the longest")
+    count = models.PositiveIntegerField(default=1)
+    environment = models.ForeignKey(
+        Environment, models.CASCADE, null=True, blank=True, related_name="incidents", help_text="Empty: unknown"
+    )
+    call = models.CharField(max_length=100, blank=True, help_text="The tool, or what else of the environment ran")
+    episode = models.BigIntegerField(null=True, blank=True, help_text="Id of the episode, which may have been deleted")
+    input_hash = models.CharField(max_length=32, blank=True, help_text="BLAKE2b-128 of the recorded input")
+    since = models.DateTimeField(null=True, blank=True, help_text="When the call began")
+    is_certain = models.BooleanField(default=False, help_text="Whether this call is known to have caused it")
+    has_disabled = models.BooleanField(default=False, help_text="Whether the environment was disabled because of it")
+    others = models.TextField(blank=True, help_text="What else ran, if the cause is not certain")
+    trace = models.TextField(blank=True, help_text="Stack of the thread")
+
+    class Meta:
+        ordering: ClassVar = ["-pk"]
+        indexes: ClassVar = [models.Index(fields=["environment", "kind", "id"], name="incident_environment")]
+        permissions: ClassVar = [("view_operations", "Can view operations")]
+
+    def __str__(self) -> str:
+        return f"{self.get_kind_display()} {self.how}"

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from environments.models import Environment
 from episodes.models.record import HAS_RUN, UNCHECKED, Blob, Episode, Run
 
 RESPONSE_KINDS = frozenset(("assistant_message", "reasoning", "tool_call"))
@@ -22,6 +23,11 @@ HAS_NO_EPISODE = models.Q(episode__isnull=True)
 IS_UNSUMMARISED = models.Q(is_summarised=False)
 JOINS = [("session", "session"), ("call", "call"), ("calls", "calls"), ("guess", "guess")]
 """How the episode of a rollout was found: see `episodes/uploads/matching.py`."""
+
+
+def environment_name_of(text: str) -> str:
+    """Return the last part of an environment's name such as `me/math` in lower case, as episodes have it."""
+    return text.strip("/ ").rpartition("/")[2].strip().lower()[:200]
 
 
 class Rollout(models.Model):
@@ -42,10 +48,21 @@ class Rollout(models.Model):
     environment_name = models.CharField(
         max_length=200, blank=True, help_text="Last part of its name in lower case, as episodes have it"
     )
+    hosted_environment = models.ForeignKey(
+        Environment,
+        models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="rollouts",
+        **UNCHECKED,
+        help_text="The one of that name, if its key could use it; empty: played elsewhere, as far as this server knows",
+    )
     variant = models.CharField(max_length=200, blank=True)
     split = models.CharField(max_length=200, blank=True)
     task_index = models.BigIntegerField(null=True, blank=True)
-    model = models.CharField(max_length=200, blank=True)
+    model = models.CharField(
+        max_length=200, blank=True, help_text="As the client names it, or else that of its episode unless it is a guess"
+    )
     model_params = models.BigIntegerField(null=True, blank=True, help_text="Number of parameters")
     training_stage = models.CharField(max_length=20, blank=True)
     event = models.TextField(blank=True, help_text="The event that announced it, as JSON; empty if in event_blob")
@@ -76,10 +93,18 @@ class Rollout(models.Model):
             models.Index(fields=["event_id"], name="rollout_event"),  # by the id in addresses, whichever the key
             models.Index(fields=["environment_name", "received"], name="rollout_environment"),  # of a time span
             models.Index(fields=["environment_name", "id"], name="rollout_environment_id"),  # newest first
+            models.Index(  # whether a run belongs to a private environment
+                fields=["hosted_environment"],
+                name="rollout_hosted",
+                condition=models.Q(hosted_environment__isnull=False),
+            ),
             models.Index(fields=["model", "id"], name="rollout_model"),  # newest first
             models.Index(fields=["episode"], name="rollout_episode", condition=HAS_EPISODE),  # those of an episode
             models.Index(fields=["id"], name="rollout_alone", condition=HAS_NO_EPISODE),  # without one, newest first
             models.Index(fields=["id"], name="rollout_unsummarised", condition=IS_UNSUMMARISED),  # the follower's next
+            models.Index(  # whether a blob is needed
+                fields=["event_blob"], name="rollout_event_blob", condition=models.Q(event_blob__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:
@@ -90,10 +115,33 @@ class Rollout(models.Model):
         """Return what a person calls the rollout: its name, or else its run, environment and task."""
         if self.name:
             return self.name
-        task = f"{self.split} {'' if self.task_index is None else f'#{self.task_index}'}".strip()
+        index = self.played_task_index
+        task = f"{self.played_split} {'' if index is None else f'#{index}'}".strip()
         return (
             " · ".join(filter(None, (self.run.name if self.run else "", self.environment_name, task))) or self.event_id
         )
+
+    @property
+    def _certain_episode(self) -> Episode | None:
+        return None if self.joined_by == "guess" else self.episode
+
+    @property
+    def played_split(self) -> str:
+        """Return the name of the split: as the client names it, or else that of the episode unless it is a guess."""
+        episode = None if self.split else self._certain_episode
+        return episode.split.name if episode and episode.split else self.split
+
+    @property
+    def played_task_index(self) -> int | None:
+        """Return the number of the task: as the client says, or else that of the episode unless it is a guess."""
+        episode = self._certain_episode if self.task_index is None else None
+        return episode.task_index if episode else self.task_index
+
+    @property
+    def played_step(self) -> int | None:
+        """Return the training step: as the client says, or else that of the episode if it belongs to the same run."""
+        episode = self._certain_episode if self.run_step is None else None
+        return episode.run_step if episode and episode.run_id == self.run_id else self.run_step
 
     @property
     def has_usage(self) -> bool:
@@ -167,6 +215,14 @@ class RolloutMessage(models.Model):
         constraints: ClassVar = [
             # a conversation in order; a message that is sent again is not stored again
             models.UniqueConstraint(fields=["rollout", "index", "event_id"], name="message_event_unique")
+        ]
+        indexes: ClassVar = [  # whether a blob is needed
+            models.Index(
+                fields=[f"{name}_blob"],
+                name=f"message_{name}_blob",
+                condition=models.Q((f"{name}_blob__isnull", False)),
+            )
+            for name in ("content", "summary", "extra")
         ]
 
     def __str__(self) -> str:

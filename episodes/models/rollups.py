@@ -247,6 +247,9 @@ class Progress(models.Model):
 
     name = models.CharField(max_length=40, primary_key=True)
     end_number = models.BigIntegerField(default=0)
+    removals = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Rises when episodes are removed; what was read before is then read again"
+    )
 
     def __str__(self) -> str:
         return f"{self.name}: {self.end_number}"

@@ -6,11 +6,12 @@ X-Deployment.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from environments import models
 from environments.agent_http.response import Response, json_response
 from environments.authoring.hosted_environment import HostedEnvironment
+from environments.keys.agent_key import READ
 from environments.service import get_record
 from episodes.platform_api.view import MAX_PAGE, PlatformView
 from episodes.uploads.figures import DifficultyQuery, difficulties
@@ -20,20 +21,22 @@ class OfEnvironment(PlatformView):
     """A view of the environment that the path names."""
 
     http_method_names = ["get"]
+    scopes: ClassVar[tuple[str, ...]] = ()
 
     @property
-    def named(self) -> HostedEnvironment:
-        """The environment. Raises: UnknownEnvironment."""
-        return self.service.registry.get(self.arguments["name"])
+    def environment(self) -> HostedEnvironment:
+        """The environment. Raises: UnknownEnvironment, Forbidden."""
+        return self.named(self.arguments["name"])
 
 
 class PlatformEnvironments(PlatformView):
     """GET /v1/environments: all hosted environments, by `limit`, `offset`, `owner` and `search`."""
 
     http_method_names = ["get"]
+    scopes = ()
 
     async def get(self) -> Response:
-        names = self.service.registry.names
+        names = self.key.among(self.service.registry.names)
         if self.query.get("owner", self.namespace) != self.namespace:
             names = []
         if search := self.query.get("search", "").lower():
@@ -49,7 +52,7 @@ class PlatformEnvironment(OfEnvironment):
     """GET /v1/environments/{owner}/{name}: one hosted environment."""
 
     async def get(self) -> Response:
-        name = self.named.name
+        name = self.environment.name
         rows = await get_record().read(_rows, [name])
         owner = self.arguments.get("owner_name", self.namespace)
         return json_response(_described(name, owner, rows.get(name, {})))
@@ -59,14 +62,15 @@ class Variants(OfEnvironment):
     """GET /v1/environments/{owner}/{name}/variants: the names that may follow an address, which are all hosted ones."""
 
     async def get(self) -> Response:
-        return json_response([{"id": name, "name": name} for name in self.service.registry.names])
+        names = self.key.among(self.service.registry.names)
+        return json_response([{"id": name, "name": name} for name in names])
 
 
 class RequiredSecrets(OfEnvironment):
     """GET …/required-secrets: the names in the attribute `required_secrets` of the class, if it has one."""
 
     async def get(self) -> Response:
-        names = self.named.declared("required_secrets", ())
+        names = self.environment.declared("required_secrets", ())
         is_list = isinstance(names, list | tuple | set | frozenset)
         return json_response({"secrets": [str(name) for name in names] if is_list else []})
 
@@ -74,9 +78,11 @@ class RequiredSecrets(OfEnvironment):
 class TaskDifficulty(OfEnvironment):
     """GET …/task-difficulty: rewards and lengths of the rollouts of each task."""
 
+    scopes = (READ,)
+
     async def get(self) -> Response:
         query = DifficultyQuery(
-            environment=self.named.name,
+            environment=self.environment.name,
             key_label=self.reader,
             variant=self.query.get("variant"),
             split=self.query.get("split"),

@@ -14,6 +14,8 @@ from typing import Any
 import structlog
 
 from environments.agent_http.response import JSON_HEADERS, Response, json_response
+from environments.errors import Forbidden
+from environments.keys.agent_key import RECORD, sent_key
 from environments.service import get_record
 from environments.wire import value_json
 from episodes.platform_api.view import PlatformView, failure
@@ -36,37 +38,54 @@ _pending_bytes = 0
 
 class RolloutsView(PlatformView):
     http_method_names = ["post"]
+    scopes = (RECORD,)
 
     async def post(self) -> Response:
         global _pending_bytes
         self.require_json()
+        self.key.usage.check_bytes()
         content, size = self.http_request.content, len(self.http_request.content)
         if _pending_bytes + size > MAX_PENDING_BYTES:
             return failure(503, "Too many uploads wait to be stored; try again.", RETRY)
         _pending_bytes += size
         try:
-            arguments = (self._masked(content), self.owner, time.time())
-            if size <= MAX_LOOP_BYTES:
-                read = read_events(*arguments)
-            else:
-                read = await asyncio.to_thread(read_events, *arguments)
+            read = self._read(content) if size <= MAX_LOOP_BYTES else await asyncio.to_thread(self._read, content)
         except BaseException:
             _pending_bytes -= size
             raise
+        self._check_limits(read, size)
+        self.key.usage.record(size, time.time())
         return await _store(read, size)
+
+    def _read(self, content: bytes) -> ReadEvents:
+        return read_events(self._masked(content), self.owner, time.time(), self.key.hidden)
+
+    def _check_limits(self, read: ReadEvents, size: int) -> None:
+        """Raises: Forbidden if a rollout names a run or an environment outside the key's limits; nothing is stored."""
+        global _pending_bytes
+        if not self.key.run and self.key.environments is None:
+            return
+        try:
+            for start in (start for chunk in read.chunks for start in chunk.starts):
+                if self.key.run:
+                    self.key.check_run(str(start.fields.get("runName", "")))
+                if start.environment_name:
+                    self.key.check_environment(start.environment_name)
+        except Forbidden:
+            _pending_bytes -= size
+            raise
 
     def _masked(self, content: bytes) -> bytes:
         """Return the body with the API key of its request, and the secrets of the key's sessions, masked."""
         secrets = self.service.recent_secrets
-        secrets.add(self.owner, [self.http_request.META.get("HTTP_X_API_KEY", "")])
-        mask = secrets.mask(self.owner)
-        if mask.is_empty:
+        secrets.add(self.owner, [sent_key(self.http_request.META)])
+        if secrets.is_empty(self.owner):
             return content
         try:
             text = content.decode("utf-8")
         except UnicodeDecodeError:
             return content  # will be refused
-        masked = mask.json(text)
+        masked = secrets.json(self.owner, text)
         return content if masked is text else masked.encode()
 
 

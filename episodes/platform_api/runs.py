@@ -1,6 +1,6 @@
 """Runs and their rollouts, as the command `orwd` lists them.
 
-A run of which no client has uploaded rollouts shows the episodes that this server recorded.
+A run shows the rollouts that clients uploaded, and those of its recorded episodes of which nobody has uploaded one.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from environments.database.storable import id_in, storable
 from environments.errors import OrsError
 from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
+from episodes.models.privacy import visible_runs
 from episodes.platform_api.view import MAX_PAGE, PlatformView, failure
-from episodes.uploads.figures import episodes_of, rollouts_of, run_figures, with_figures
+from episodes.uploads.figures import rollouts_of, run_figures, unreported_episodes, with_figures
 
 
 class NoSuchRun(OrsError):
@@ -29,7 +30,9 @@ class RunListing(PlatformView):
 
     async def get(self) -> Response:
         page = self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0
-        return json_response(await get_record().read(_runs, self.reader, self.query.get("search", ""), *page))
+        return json_response(
+            await get_record().read(_runs, self.reader, self.key.hidden_ids, self.query.get("search", ""), *page)
+        )
 
 
 class RunDescription(PlatformView):
@@ -42,7 +45,8 @@ class RunDescription(PlatformView):
 
     async def of_run(self, read: Any, *arguments: int) -> Response:
         try:
-            return json_response(await get_record().read(read, self.reader, self.arguments["run"], *arguments))
+            reader, hidden = self.reader, self.key.hidden_ids
+            return json_response(await get_record().read(read, reader, hidden, self.arguments["run"], *arguments))
         except NoSuchRun as error:
             return failure(404, str(error))
 
@@ -54,33 +58,35 @@ class RunRollouts(RunDescription):
         return await self.of_run(_rollouts, self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0)
 
 
-def _visible(reader: str | None) -> QuerySet[Run]:
+def _visible(reader: str | None, hidden: frozenset[int]) -> QuerySet[Run]:
+    runs = Run.objects.filter(visible_runs(hidden, reader))
     if reader is None:
-        return Run.objects.all()
+        return runs
     own = {"run": OuterRef("pk"), "key_label": reader}
-    return Run.objects.filter(Exists(Episode.objects.filter(**own)) | Exists(Rollout.objects.filter(**own)))
+    return runs.filter(Exists(Episode.objects.filter(**own)) | Exists(Rollout.objects.filter(**own)))
 
 
-def _runs(reader: str | None, search: str, offset: int, limit: int) -> dict[str, Any]:
-    runs = _visible(reader)
+def _runs(reader: str | None, hidden: frozenset[int], search: str, offset: int, limit: int) -> dict[str, Any]:
+    runs = _visible(reader, hidden)
     if search:
         runs = runs.filter(name__icontains=storable(search))
     found = [_described(run, reader) for run in runs.order_by("-pk")[offset : offset + limit]]
     return {"runs": found, "total": runs.count()}
 
 
-def _run(reader: str | None, text: str) -> dict[str, Any]:
-    run = _find(reader, text)
+def _run(reader: str | None, hidden: frozenset[int], text: str) -> dict[str, Any]:
+    run = _find(reader, hidden, text)
     figures = run_figures(run, reader)
-    last = rollouts_of(reader).filter(run=run).order_by("-id").values_list("received", flat=True).first()
-    last = last or Episode.objects.filter(run=run).order_by("-id").values_list("created", flat=True).first()
-    updated = (last or run.created).isoformat()
+    received = rollouts_of(reader).filter(run=run).order_by("-id").values_list("received", flat=True).first()
+    episodes = Episode.objects.filter(run=run, **({} if reader is None else {"key_label": reader}))
+    created = episodes.order_by("-id").values_list("created", flat=True).first()
+    updated = max(filter(None, (received, created)), default=run.created).isoformat()
     return {**_described(run, reader), "avg_rollout_length": figures.mean_length, "updated_at": updated}
 
 
-def _find(reader: str | None, text: str) -> Run:
+def _find(reader: str | None, hidden: frozenset[int], text: str) -> Run:
     pk = id_in(text)
-    run = _visible(reader).filter(Q(name=storable(text)) if pk is None else Q(pk=pk)).first()
+    run = _visible(reader, hidden).filter(Q(name=storable(text)) if pk is None else Q(pk=pk)).first()
     if run is None:
         raise NoSuchRun(f"There is no run {text[:200]!r}; GET /v1/runs lists the runs.")
     return run
@@ -97,15 +103,19 @@ def _described(run: Run, reader: str | None) -> dict[str, Any]:
     }
 
 
-def _rollouts(reader: str | None, text: str, offset: int, limit: int) -> dict[str, Any]:
-    run = _find(reader, text)
-    rollouts = rollouts_of(reader).filter(run=run)
-    if total := rollouts.count():
-        shown = with_figures(rollouts).order_by("-id")[offset : offset + limit]
-        return {"rollouts": [_rollout(rollout) for rollout in shown], "total": total}
-    episodes = episodes_of(reader).filter(run=run)
-    played = episodes.select_related("environment").order_by("-id")[offset : offset + limit]
-    return {"rollouts": [_episode(episode) for episode in played], "total": episodes.count()}
+def _rollouts(reader: str | None, hidden: frozenset[int], text: str, offset: int, limit: int) -> dict[str, Any]:
+    """Return a page of the rollouts and episodes of a run, newest first. Both are read from the first page on."""
+    run, end = _find(reader, hidden, text), offset + limit
+    rollouts, episodes = rollouts_of(reader).filter(run=run), unreported_episodes(run, reader)
+    times = [
+        *(("rollout", *row) for row in rollouts.order_by("-id").values_list("received", "pk")[:end]),
+        *(("episode", *row) for row in episodes.order_by("-id").values_list("created", "pk")[:end]),
+    ]
+    page = sorted(times, key=lambda one: one[1], reverse=True)[offset:end]
+    uploaded = with_figures(Rollout.objects.order_by()).in_bulk([pk for kind, _, pk in page if kind == "rollout"])
+    played = Episode.objects.select_related("environment").in_bulk([pk for kind, _, pk in page if kind == "episode"])
+    rows = [_rollout(uploaded[pk]) if kind == "rollout" else _episode(played[pk]) for kind, _, pk in page]
+    return {"rollouts": rows, "total": rollouts.count() + episodes.count()}
 
 
 def _rollout(rollout: Any) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from episodes.platform_api import environments, namespace, rollouts, runs
+from episodes.platform_api import current_namespace, environments, rollouts, runs
 
 OF_ENVIRONMENT = {
     "variants": environments.Variants,
@@ -14,7 +14,7 @@ OF_ENVIRONMENT = {
 
 urlpatterns = [
     path("v1/rollouts", rollouts.RolloutsView.as_view()),
-    path("v1/namespace/current", namespace.CurrentNamespace.as_view()),
+    path("v1/namespace/current", current_namespace.CurrentNamespace.as_view()),
     path("v1/environments", environments.PlatformEnvironments.as_view()),
     *(
         path(f"v1/environments/<str:owner_name>/<str:name>/{word}", view.as_view())
@@ -27,5 +27,5 @@ urlpatterns = [
     path("v1/runs", runs.RunListing.as_view()),
     path("v1/runs/<str:run>", runs.RunDescription.as_view()),
     path("v1/runs/<str:run>/rollouts", runs.RunRollouts.as_view()),
-    path("v1/<path:rest>", namespace.UnknownAddress.as_view()),
+    path("v1/<path:rest>", current_namespace.UnknownAddress.as_view()),
 ]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
-from environments import conf
 from environments.agent_http.errors import reply_to
 from environments.agent_http.response import JSON_HEADERS, Response, json_response
 from environments.agent_http.view import ProtocolView
 from environments.database.storable import id_in
 from environments.errors import InvalidRequest
+from environments.keys.agent_key import ADMIN, READ
 from environments.wire import value_json
 from episodes.uploads.events import BadUpload
 
@@ -23,6 +23,7 @@ LOCAL = "local"
 class PlatformView(ProtocolView):
     """Handles one request. An error is `{"detail": …, "message": …}`: the SDK reads the first, `orwd` the second."""
 
+    scopes: ClassVar[tuple[str, ...]] = (READ,)
     arguments: Mapping[str, str]
 
     async def dispatch(self, http_request: Any, **kwargs: str) -> Response:  # type: ignore[override]
@@ -49,8 +50,8 @@ class PlatformView(ProtocolView):
 
     @property
     def reader(self) -> str | None:
-        """Label of the key whose rollouts and runs the sender sees; None without keys: all."""
-        return self.owner if conf.has_keys() else None
+        """Label of the key whose rollouts and runs the sender sees; None: all."""
+        return None if self.key.may(ADMIN) else self.owner
 
     @property
     def query(self) -> dict[str, str]:

@@ -10,7 +10,7 @@ from episodes.playtest.provider_formats import Format, Unrepresentable, prompt_a
 
 IMAGE_CHARACTERS = 120
 """Characters of an image's data that are shown; the prompt shows the image itself."""
-SHOWN_CHARACTERS = 100_000
+MAX_SHOWN_CHARACTERS = 100_000
 _NAMES: dict[Format, str] = {"openai": "OpenAI", "anthropic": "Anthropic", "google": "Google"}
 _TOOLS = {"openai": "tools", "anthropic": "tools", "google": "functionDeclarations"}
 _DATA = ("data", "url")
@@ -73,7 +73,7 @@ def _tools(tools: list[Any], key: Format) -> str:
 
 def _text(value: Any) -> str:
     text = indented(value)
-    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}\N{HORIZONTAL ELLIPSIS}"
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}\N{HORIZONTAL ELLIPSIS}"
 
 
 def _shortened(value: Any) -> Any:

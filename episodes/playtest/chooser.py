@@ -11,10 +11,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
+from environments.access.privacy import visible
 from environments.database.storable import id_in
 from environments.models import Environment, Split, Task
 from episodes.models import Play
-from episodes.playtest.seat import PlayerSeat, seated
+from episodes.playtest.player_seat import PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session
 
@@ -30,7 +31,7 @@ def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
         return _start(request, seat)
     choice = choice_of(request.GET.dict())
     # guests see what their invite is for, and no errors that would tell which other names exist
-    return _page(request, seat, choice, {"errors": {} if seat.guest else address_problems(choice)})
+    return _page(request, seat, choice, {"errors": {} if seat.guest else address_problems(choice, seat.hidden)})
 
 
 def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
@@ -42,7 +43,7 @@ def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     except BadChoice as error:
         return _page(request, seat, choice, {"errors": {error.field: str(error)}}, status=422)
     except NotStarted as error:
-        return _page(request, seat, choice, {"errors": {choice.place: str(error)}, "failed": error.episode}, status=422)
+        return _page(request, seat, choice, {"errors": {"start": str(error)}, "failed": error.episode}, status=422)
     return redirect("player", play.pk)
 
 
@@ -79,7 +80,9 @@ def _page(
 
 def _environments(seat: PlayerSeat) -> QuerySet[Environment]:
     splits = Split.objects.filter(is_served=True).order_by("position", "name")
-    rows = Environment.objects.filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=splits))
+    rows = Environment.objects.filter(visible(seat.hidden, "pk"), is_hosted=True).prefetch_related(
+        Prefetch("splits", queryset=splits)
+    )
     return rows.filter(pk=seat.invite.environment_id) if seat.invite else rows
 
 

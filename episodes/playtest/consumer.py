@@ -35,8 +35,8 @@ from episodes.playtest.live_play import LivePlay, Message
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import ending_of
+from episodes.playtest.player_seat import access_problem, can_lose_access, seat_of_scope
 from episodes.playtest.reader_threads import readers
-from episodes.playtest.seat import INVITE_OVER, LOGGED_OUT, can_lose_access, has_access, seat_of_scope
 
 log = structlog.get_logger(__name__)
 
@@ -127,13 +127,12 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.enqueue({"type": "error", "message": str(refused), "task_id": message.get("task_id")})
 
     async def _has_access(self) -> bool:
-        """Check access again, because invites end and people log out; without access, say so and close the socket."""
-        if not can_lose_access(self.scope) or await readers().run(has_access, self.scope):
-            return True
-        is_guest = self.facts is not None and self.facts.play.guest_id is not None
-        await self.send_json({"type": "error", "message": INVITE_OVER if is_guest else LOGGED_OUT})
-        await self.close(STRANGER)
-        return False
+        """Check access again: invites end, people log out, permissions change. Without it, say so and close."""
+        problem = await readers().run(access_problem, self.scope) if can_lose_access(self.scope) else ""
+        if problem:
+            await self.send_json({"type": "error", "message": problem})
+            await self.close(STRANGER)
+        return not problem
 
     async def _recheck_access(self) -> None:
         is_allowed = True
@@ -181,12 +180,14 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
 
 def _facts_for(scope: dict[str, Any]) -> PlayFacts | None:
-    """Return facts of the play that a socket asks for; None if its visitor does not play that episode.
+    """Return facts of the play that a socket asks for; None if its visitor does not play that episode, or may not.
 
     Makes queries.
     """
     seat = seat_of_scope(scope)
-    return facts_of(scope["url_route"]["kwargs"]["pk"], seat) if seat is not None else None
+    if seat is None or access_problem(scope):
+        return None
+    return facts_of(scope["url_route"]["kwargs"]["pk"], seat)
 
 
 def _after(scope: dict[str, Any]) -> int:

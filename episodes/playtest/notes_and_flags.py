@@ -13,12 +13,13 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from environments.access.privacy import visible
 from environments.curation.action import ActionRefused
 from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
 from environments.models import Task, TaskFlag
 from episodes.models import Episode
-from episodes.playtest.seat import PlayerSeat, seated
+from episodes.playtest.player_seat import PlayerSeat, seated
 from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
 
 
@@ -55,7 +56,8 @@ def _change(request: HttpRequest, episode: Episode, author: str) -> None:
 
 def _episode(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode `pk`. Raises: Http404, also for guests who did not play it."""
-    rows = Episode.objects.filter(play__guest=seat.guest) if seat.guest else Episode.objects.all()
+    rows = Episode.objects.filter(visible(seat.hidden))
+    rows = rows.filter(play__guest=seat.guest) if seat.guest else rows
     found = rows.filter(pk=pk).first()
     if found is None:
         raise Http404(f"There is no episode {pk} to write notes on. It may have been deleted.")
@@ -90,7 +92,7 @@ def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
 
 def _task(seat: PlayerSeat, pk: int) -> Task:
     """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
-    found = Task.objects.filter(pk=pk).first()
+    found = Task.objects.filter(visible(seat.hidden), pk=pk).first()
     if found is not None and seat.guest and not found.episodes.filter(play__guest=seat.guest).exists():
         found = None
     if found is None:

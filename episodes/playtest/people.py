@@ -7,13 +7,16 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import hidden_from
 from episodes.analytics.people import people_of
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
-from episodes.playtest.seat import for_accounts
+from episodes.playtest.player_seat import for_accounts
 
 
 @require_safe
 @never_cache
 @for_accounts
 def people(request: HttpRequest) -> HttpResponse:
-    return render(request, "playtest/people.html", {"found": people_of(), "most": MAX_EPISODES_OF_PEOPLE})
+    return render(
+        request, "playtest/people.html", {"found": people_of(hidden_from(request.user)), "most": MAX_EPISODES_OF_PEOPLE}
+    )

@@ -13,11 +13,11 @@ from typing import Any
 from environments.display import parts
 from environments.service import hidden_fields
 from episodes.models import Episode, Play
-from episodes.playtest.seat import PlayerSeat
+from episodes.playtest.player_seat import PlayerSeat
 from episodes.transcript.cards import message_cards
 from episodes.transcript.peers import standings
 
-SHOWN_CHARACTERS = 4_000
+MAX_SHOWN_CHARACTERS = 4_000
 """Characters of one field that are shown."""
 _RELATED = ("environment", "split", "task", "prompt", "tools")
 
@@ -63,7 +63,7 @@ def content_of(episode: Episode) -> dict[str, Any]:
     context = {"is_told": episode.status != "running", "spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
     if not context["is_told"] or hidden is None or not isinstance(json.loads(episode.task.spec), dict):
         return context
-    fields = parts.fields(episode.task.spec, SHOWN_CHARACTERS)
+    fields = parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS)
     shown = [one for one in fields if one.label not in hidden]
     return context | {"spec": message_cards(shown, "spec"), "hidden_count": len(fields) - len(shown)}
 

@@ -25,7 +25,7 @@ from episodes.transcript.steps import StepLine, TranscriptView, line_after, line
 
 MAX_STEPS = 200
 """Maximum number of steps on a page: the newest ones."""
-SHOWN_CHARACTERS = 4_000
+MAX_SHOWN_CHARACTERS = 4_000
 """Characters of one text that are shown; a click loads the rest."""
 MAX_QUICK_CHARACTERS = 2_000
 """Input and output of a step that is rendered on the event loop. Syntax colours of more would block it too long."""
@@ -87,7 +87,7 @@ class PlaySteps:
 
 
 def view_of(facts: PlayFacts) -> TranscriptView:
-    return TranscriptView(MAX_STEPS, facts.definition, SHOWN_CHARACTERS)
+    return TranscriptView(MAX_STEPS, facts.definition, MAX_SHOWN_CHARACTERS)
 
 
 def steps_html(facts: PlayFacts, after: int, last: int) -> str:

@@ -12,7 +12,7 @@ from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.models import Episode, Play
 from episodes.playtest.live_play_registry import live_plays_of
-from episodes.playtest.seat import PlayerSeat
+from episodes.playtest.player_seat import PlayerSeat
 
 MAX_START_SECONDS = 10.0
 """A view waits this long for the session to be ready. After that, the player's page waits."""

@@ -10,18 +10,20 @@ import secrets
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, cast, get_args
+from typing import Any, Literal, get_args
 
+from environments.access.privacy import visible
 from environments.database.storable import id_in
 from environments.errors import OrsError, shorten
 from environments.models import Environment, Split, Task
 from environments.runtime.live_episode import NewSession
-from environments.service import ask_service
-from environments.tasks.split_positions import served
+from environments.service import ask_service, hidden_fields
+from environments.tasks.split_indexes import served
+from environments.tasks.task_hash import is_sent_task
 from environments.wire import parsed_json
 from episodes.models import Invite, Play
 from episodes.playtest.forms.values import kind_named, shown
-from episodes.playtest.seat import PlayerSeat
+from episodes.playtest.player_seat import PlayerSeat
 
 Pick = Literal["random", "next", "number", "spec", "task"]
 Field = Literal["environment", "split", "pick", "number", "spec", "task"]
@@ -50,11 +52,6 @@ class TaskChoice:
     """Id of a task's row, as text."""
     is_blind: bool = False
 
-    @property
-    def place(self) -> Field:
-        """The field that shows a failure of the environment."""
-        return cast(Field, self.pick) if self.pick in ("number", "spec", "task") else "pick"
-
 
 def choice_of(data: Mapping[str, str]) -> TaskChoice:
     """Return the choice in a form, or in the address of the page that shows the form."""
@@ -64,10 +61,13 @@ def choice_of(data: Mapping[str, str]) -> TaskChoice:
     return TaskChoice(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") == "on")
 
 
-def address_problems(choice: TaskChoice) -> dict[Field, str]:
-    """Return a sentence by field about an environment or split in an address that cannot be played."""
+def address_problems(choice: TaskChoice, hidden: frozenset[int]) -> dict[Field, str]:
+    """Return a sentence by field about an environment or split in an address that cannot be played.
+
+    `hidden`: ids of the private environments that do not exist for the person.
+    """
     try:
-        environment = _environment(choice) if choice.environment else None
+        environment = _environment(choice, hidden) if choice.environment else None
         if environment is not None and choice.split:
             _split(choice, environment)
     except BadChoice as error:
@@ -81,13 +81,15 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSes
         raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
     if seat.invite is not None:
         _check_invite(seat.invite, choice, seat)  # before any lookup, so that guests cannot find out which names exist
-    environment = _environment(choice)
+    environment = _environment(choice, seat.hidden)
     facts: dict[str, Any] = {"sid": str(uuid.uuid4()), "owner": seat.owner, "environment": environment.name}
     facts |= {"player": "human", "user_agent": user_agent[:300]}
-    if choice.pick in ("spec", "task"):
-        return NewSession(
-            **facts, spec=_pasted(choice.spec, environment) if choice.pick == "spec" else _spec_of(choice, environment)
-        )
+    if choice.pick == "spec":
+        reads_all = seat.reads_hidden or hidden_fields(environment.name) == frozenset()
+        return NewSession(**facts, spec=_pasted(choice.spec, environment), is_sent=not reads_all)
+    if choice.pick == "task":
+        task = _task(choice, environment)
+        return NewSession(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
     split = _split(choice, environment)
     return NewSession(**facts, split=split.name, index=_index(choice, seat, split))
 
@@ -100,8 +102,8 @@ def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:
         raise BadChoice("environment", sentence)
 
 
-def _environment(choice: TaskChoice) -> Environment:
-    found = Environment.objects.filter(name=choice.environment[:200]).first()
+def _environment(choice: TaskChoice, hidden: frozenset[int]) -> Environment:
+    found = Environment.objects.filter(visible(hidden, "pk"), name=choice.environment[:200]).first()
     if found is None or not found.is_hosted:
         raise BadChoice("environment", f"{choice.environment[:100]!r} isn't hosted here. Choose one from the list.")
     if sentence := why_unplayable(found):
@@ -202,8 +204,8 @@ def _takes_objects(environment: Environment) -> bool:
     return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 
 
-def _spec_of(choice: TaskChoice, environment: Environment) -> Any:
+def _task(choice: TaskChoice, environment: Environment) -> Task:
     found = Task.objects.filter(pk=id_in(choice.task) or 0, environment=environment).first()
     if found is None:
         raise BadChoice("task", f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.")
-    return json.loads(found.spec)
+    return found

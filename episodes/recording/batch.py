@@ -15,7 +15,7 @@ from environments.database.storable import bigint, digest_of, finite, storable, 
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.models import Blob, Episode, Step
-from episodes.recording.row_ids import Ids, KnownRows
+from episodes.recording.referenced_rows import Ids, KnownRows
 from episodes.recording.task_statistics import count
 from episodes.uploads.batch import KnownRollouts, UploadBatch
 from episodes.uploads.events import UploadChunk

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,12 +17,15 @@ from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max
 from django.db.models.functions import Coalesce
 from django.db.models.sql.compiler import SQLCompiler
 
-from environments.database.bulk import ID_LISTS
-from environments.database.storable import finite
+from environments.database.json_rows import ID_LISTS
+from environments.database.storable import finite, storable
 from episodes.models import Episode, Step
 from episodes.recording.task_statistics import count_ended
 from episodes.rollups.progress import last_end
 
+INTERRUPTED = "The server ended without having been stopped."
+"""Why an episode was interrupted that an earlier server left open."""
+EMPTY: Mapping[int, str] = {}
 _STEPS = Step.objects.filter(episode=OuterRef("pk")).order_by()
 _REFUSED = Q(status="refused")
 
@@ -71,9 +75,15 @@ class Finite(Func):
         return self.as_sql(compiler, connection, template=f"MAX(MIN(%(expressions)s, {most}), -{most})")
 
 
-def close_interrupted(now: float) -> int:
-    """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch."""
+def close_interrupted(now: float, details: Mapping[int, str] = EMPTY, detail: str = INTERRUPTED) -> int:
+    """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch.
+
+    `details`: why they ended, by episode; `detail`: why the others did.
+    """
     running, ending = Episode.objects.filter(status="running"), _ending(now)
+    running.update(detail=detail)
+    for number, why in details.items():
+        running.filter(pk=number).update(detail=storable(why))
     numbers = list(running.order_by("pk").values_list("pk", flat=True))
     if not numbers:
         return 0

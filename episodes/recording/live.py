@@ -6,6 +6,8 @@ Channels and their events, whose data is a JSON object:
 
 *episodes*     started, steps, ended          {"ids": [newest last, 50 at most],
                                               "counts": {"started": n, "steps": n, "ended": n}}
+*episodes-without-ID-ID*                       the same about the episodes of all environments but these: what people
+                                              follow from whom private environments are hidden
 *episode-ID*   started, noted, steps, ended   {"ids": [ID], "last": highest index of its new steps or null}
                messages                       {"ids": []}: a client has uploaded messages of any episode
 
@@ -22,14 +24,19 @@ from itertools import islice
 from typing import Any, Literal
 
 import structlog
+from django.db import connections
 from django_eventstream import send_event
 from django_eventstream.channelmanager import DefaultChannelManager
 from django_eventstream.views import get_listener_manager
 
+from environments.access.privacy import visible
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
+from episodes.models import Episode
 from episodes.uploads.events import UploadChunk
 
 EPISODES = "episodes"
+WITHOUT = f"{EPISODES}-without-"
+"""Start of the channels without some environments, whose ids follow. Pages can't name them: the server does."""
 PAUSE_SECONDS = 0.75
 """Time between two announcements, each of three events at most on a channel."""
 MAX_IDS = 50
@@ -44,6 +51,11 @@ def is_channel(name: str) -> bool:
     return _CHANNEL.fullmatch(name) is not None
 
 
+def channel_without(hidden: frozenset[int]) -> str:
+    """Return the channel of all episodes but those of the environments `hidden`."""
+    return WITHOUT + "-".join(map(str, sorted(hidden))) if hidden else EPISODES
+
+
 def channel_of(episode: int) -> str:
     return f"episode-{episode}"
 
@@ -52,7 +64,8 @@ class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
     """Channel manager of django-eventstream (see the settings): anyone who may see pages may follow their channels."""
 
     def can_read_channel(self, user: Any, channel: str) -> bool:
-        return user is not None and user.is_authenticated and is_channel(channel)
+        is_known = is_channel(channel) or channel.startswith(WITHOUT)
+        return user is not None and user.is_authenticated and is_known
 
     def is_channel_reliable(self, channel: str) -> bool:
         """Return False: no event is stored for listeners that come later."""
@@ -67,7 +80,7 @@ class News:
     def __init__(self) -> None:
         self._ids: dict[Kind, dict[int, int | None]] = {"started": {}, "noted": {}, "steps": {}, "ended": {}}
         self._last = self._ids["steps"]  # the value is the highest index of the new steps
-        self._steps = 0
+        self._steps: dict[int, int] = {}  # number of new steps by episode
         self._has_uploads = False
 
     def add(self, rows: Iterable[Row | UploadChunk]) -> None:
@@ -78,7 +91,7 @@ class News:
                 continue
             episode = row.episode
             if isinstance(row, StepTaken):
-                self._steps += 1
+                self._steps[episode] = self._steps.get(episode, 0) + 1
                 last[episode] = max(row.index, last.get(episode) or 0)
             else:
                 self._ids[_KINDS[type(row)]][episode] = None
@@ -87,16 +100,29 @@ class News:
         """Yield channel, type and data of each event for the followers of these channels, in order."""
         for channel in followed:
             if channel == EPISODES:
-                yield from self._of_all()
+                yield from self._of_all(channel)
+            elif channel.startswith(WITHOUT):
+                hidden = frozenset(map(int, channel.removeprefix(WITHOUT).split("-")))
+                yield from self._without(hidden)._of_all(channel)
             elif is_channel(channel):
                 yield from self._of_one(channel, int(channel.partition("-")[2]))
 
-    def _of_all(self) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
+    def _without(self, hidden: frozenset[int]) -> News:
+        """Return the news about the episodes of other environments than `hidden`. One query."""
+        ids = set[int]().union(*self._ids.values())
+        seen = set(Episode.objects.filter(visible(hidden), pk__in=ids).values_list("pk", flat=True))
+        found = News()
+        for kind, episodes in self._ids.items():
+            found._ids[kind].update((pk, last) for pk, last in episodes.items() if pk in seen)
+        found._steps.update((pk, count) for pk, count in self._steps.items() if pk in seen)
+        return found
+
+    def _of_all(self, channel: str) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
         started, ended = self._ids["started"], self._ids["ended"]
-        counts = {"started": len(started), "steps": self._steps, "ended": len(ended)}
+        counts = {"started": len(started), "steps": sum(self._steps.values()), "ended": len(ended)}
         for kind, ids in self._ids.items():
             if ids and kind != "noted":
-                yield EPISODES, kind, {"ids": list(islice(reversed(ids), MAX_IDS))[::-1], "counts": counts}
+                yield channel, kind, {"ids": list(islice(reversed(ids), MAX_IDS))[::-1], "counts": counts}
 
     def _of_one(self, channel: str, episode: int) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
         for kind, ids in self._ids.items():
@@ -152,5 +178,8 @@ class Live:
     def _announce(self, news: News) -> None:
         with self._listeners.lock:
             followed = list(self._listeners.listeners_by_channel)
-        for channel, kind, data in news.events(followed):
-            send_event(channel, kind, data)
+        try:
+            for channel, kind, data in news.events(followed):
+                send_event(channel, kind, data)
+        finally:
+            connections.close_all()  # channels without some environments ask for those of the episodes

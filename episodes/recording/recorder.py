@@ -15,23 +15,30 @@ from typing import Any, TypeVar, cast
 
 import structlog
 from django.db import DatabaseError, InterfaceError
-from django.db.models import Max
+from django.db.models import Max, QuerySet
 
+from environments.access.privacy import visible
 from environments.database.storable import storable, storable_id
 from environments.database.worker_threads import Workers
+from environments.runtime.incident_reports import LeftBehind
 from environments.runtime.records import RecalledCall, Row, StepStatus
 from episodes.models import Episode, Step
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
-from episodes.recording.interrupted_episodes import close_interrupted
+from episodes.recording.incidents import explanations, store_reports
+from episodes.recording.interrupted_episodes import INTERRUPTED, close_interrupted
 from episodes.recording.live import Live
-from episodes.recording.recount import Upkeep
+from episodes.recording.recorder_load import RecorderLoad
+from episodes.recording.upkeep import Upkeep
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away
+from episodes.removal.batch import last_removed
 from episodes.rollups.follower import Follower
 from episodes.uploads.events import UploadChunk
 
 T = TypeVar("T")
 
 READERS = 2
+MAX_LOOKUP_SECONDS = 2.0
+"""How long a request for a session that is not live waits to learn why."""
 MAX_FOLLOWER_SECONDS = 1.0
 """A stop waits this long for the follower, which continues from where it was at the next start."""
 
@@ -55,12 +62,21 @@ class Recorder:
         self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
         self._live.start()
         self._writer.start()
-        self._upkeep = Upkeep(self._readers)
+        self._upkeep = Upkeep(self._readers, self._writer.forgetting)
         self._follower.start()
 
-    async def recover(self) -> int:
-        """End the episodes that a dead server left open, and return their number. Only the holder of the lock may."""
-        return await self._readers.run(close_interrupted, time.time())
+    async def recover(self, left: LeftBehind) -> int:
+        """End the episodes that a dead server left open, and return their number. Only the holder of the lock may.
+
+        `left`: what that server left for its successor.
+        """
+        closed = await self._readers.run(close_interrupted, time.time(), *explanations(left))
+        await self._readers.run(store_reports, left)
+        return closed
+
+    async def note_incidents(self, left: LeftBehind) -> None:
+        """Store reports about this server itself."""
+        await self._readers.run(store_reports, left)
 
     async def stop(self, timeout_seconds: float) -> int:
         """Write what is queued, for at most `timeout_seconds`, and return the number of rows that were not written."""
@@ -79,6 +95,19 @@ class Recorder:
         """Number of rows that the database refused because of their content; each is in the log."""
         return self._writer.rejected
 
+    def load(self) -> RecorderLoad:
+        """Return how much is waiting and what was committed. For any thread."""
+        parts = self._follower.places()
+        newest = max(self._writer.last_end, *parts.values())
+        return RecorderLoad(
+            queued=self._queue.qsize() + len(self._writer.in_hand) + len(self._writer.postponed),
+            oldest_seconds=self._writer.oldest_seconds(),
+            rejected=self._writer.rejected,
+            commits=self._writer.commits.snapshot(),
+            behind={name: newest - place for name, place in parts.items()},
+            follower_seconds=self._follower.idle_seconds(),
+        )
+
     # --- Record -------------------------------------------------------------------------------------------------------
 
     def next_episode(self) -> int:
@@ -90,40 +119,50 @@ class Recorder:
 
         `committed` is called afterwards, also when the rows had to be rejected.
         """
-        self._queue.put((rows, committed))
+        self._queue.put((rows, committed, time.monotonic()))
 
     def upload(self, upload: UploadChunk, committed: Callable[[], None]) -> None:
         """Queue what a client uploaded. `committed` is called on the loop once it is durable or was rejected."""
-        self._queue.put(((upload,), committed))
+        self._queue.put(((upload,), committed, time.monotonic()))
 
     async def read(self, function: Callable[..., T], *args: Any) -> T:
         """Return `function(*args)`, which reads what is recorded, called on a thread of its own."""
         return await self._report_reader.run(function, *args)
 
-    async def recall(self, session_id: str, owner: str, task_id: str) -> RecalledCall | None:
+    async def recall(
+        self, session_id: str, owner: str, task_id: str, hidden: frozenset[int] = frozenset()
+    ) -> RecalledCall | None:
         """Return the call with this id in the newest such episode of the owner's session; None if there is none.
 
-        Waits while the database is away.
+        Waits while the database is away. `hidden`: ids of the environments that do not exist for the owner.
         """
         wait = FIRST_WAIT_SECONDS
         while True:  # ends with the caller, whose client receives comments meanwhile
             try:
-                return await self._readers.run(_recall, session_id, owner, task_id)
+                return await self._readers.run(_recall, session_id, owner, task_id, hidden)
             except (DatabaseError, InterfaceError) as error:
                 if not is_away(error):
                     raise
             await asyncio.sleep(wait)
             wait = min(wait * 2, MAX_WAIT_SECONDS)
 
+    async def interruption(self, session_id: str, owner: str) -> str:
+        """Return why a server interrupted the owner's latest such episode; empty if none did, or if that is unknown."""
+        try:
+            async with asyncio.timeout(MAX_LOOKUP_SECONDS):
+                return await self._readers.run(_interruption, session_id, owner)
+        except (DatabaseError, InterfaceError, TimeoutError):
+            return ""
+
     # --- inside -------------------------------------------------------------------------------------------------------
 
     def _settle(self, calls: Sequence[Call]) -> None:
         """Wake the follower from the writer's thread, wake the loop once for the batch, and notify open pages."""
         self._follower.wake()
-        if callbacks := [committed for _, committed in calls if committed]:
+        if callbacks := [call[1] for call in calls if call[1]]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)
-        self._live.tell(rows for rows, _ in calls)
+        self._live.tell(call[0] for call in calls)
 
     def _not_written(self) -> int:
         """Return the number of rows that the writer left when it was given up."""
@@ -132,7 +171,7 @@ class Recorder:
             while True:
                 if call := self._queue.get_nowait():
                     calls.append(call)
-        return sum(len(rows) for rows, _ in calls)
+        return sum(len(call[0]) for call in calls)
 
 
 def _call_all(callbacks: list[Callable[[], None]]) -> None:
@@ -145,11 +184,23 @@ def _call_all(callbacks: list[Callable[[], None]]) -> None:
 
 def _last_episode() -> int:
     last: int | None = Episode.objects.aggregate(last=Max("pk"))["last"]
-    return last or 0
+    return max(last or 0, last_removed())
 
 
-def _recall(session_id: str, owner: str, task_id: str) -> RecalledCall | None:
+def _interruption(session_id: str, owner: str) -> str:
+    latest = _of_session(session_id, owner).order_by("-pk").values_list("cause", "detail").first()
+    return (latest[1] or INTERRUPTED) if latest and latest[0] == "interrupted" else ""
+
+
+def _of_session(session_id: str, owner: str) -> QuerySet[Episode]:
+    return Episode.objects.filter(
+        session_id=storable_id(session_id, SESSION_ID_LENGTH), key_label=storable(owner, KEY_LABEL_LENGTH)
+    )
+
+
+def _recall(session_id: str, owner: str, task_id: str, hidden: frozenset[int]) -> RecalledCall | None:
     steps = Step.objects.filter(
+        visible(hidden, "episode__environment"),
         episode__session_id=storable_id(session_id, SESSION_ID_LENGTH),
         episode__key_label=storable(owner, KEY_LABEL_LENGTH),
         task_id=storable_id(task_id, TASK_ID_LENGTH),

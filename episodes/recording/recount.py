@@ -10,14 +10,12 @@ long that takes; the few that ended since are added in the short transaction tha
 transaction and the recorder's wait for each other. On PostgreSQL it locks the table against the recorder's counting: an
 episode is then either committed and found, or counted after the new rows are written and added to them.
 
-`Upkeep`, which the recorder starts and stops, checks every two seconds with one query of the environments whether a
-recount is due, and runs it on one of the recorder's reader threads. A recount that a stop interrupts is due again at
-the next start.
+`upkeep.py` checks whether a recount is due while a server runs. A recount that a stop interrupts is due again at the
+next start.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import threading
 import time
@@ -26,16 +24,14 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import astuple, dataclass
 
-import structlog
-from django.db import Error, connection, transaction
+from django.db import connection, transaction
 from django.db.models import Exists, Max, OuterRef, Q
 
 from environments import conf
-from environments.database.bulk import ID_LISTS
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.database.worker_threads import Workers
+from environments.database.json_rows import ID_LISTS
 from environments.models import Environment, Task, TaskStatistics
-from environments.scoring.buckets import bucket_of
+from environments.scoring.task_buckets import bucket_of
 from episodes.models import Episode
 from episodes.recording.task_statistics import COLUMNS, recorded_sql
 
@@ -215,44 +211,3 @@ def _mark_seen(tasks: Sequence[int], seen: set[int]) -> None:
     wrong = Task.objects.filter(pk__in=seen, is_unseen=True).order_by("pk")
     unlocked = wrong.select_for_update(skip_locked=True, no_key=True)  # wait for no task, as the recorder does
     Task.objects.filter(pk__in=list(unlocked.values_list("pk", flat=True))).update(is_unseen=False)
-
-
-CHECK_SECONDS = 2.0
-MAX_WAIT_SECONDS = 60.0
-
-log = structlog.get_logger(__name__)
-
-
-class Upkeep:
-    """Recounts what is due, as a task on the loop, until it is stopped."""
-
-    def __init__(self, readers: Workers) -> None:
-        self._readers = readers
-        self._stopped = threading.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run())
-
-    def stop(self) -> None:
-        """Stop; a recount in progress ends with its transaction."""
-        self._stopped.set()
-        self._task.cancel()
-
-    async def _run(self) -> None:
-        wait = CHECK_SECONDS
-        while True:
-            try:
-                await self._readers.run(self._recount)
-                wait = CHECK_SECONDS
-            except Error as error:  # the database is away, or busy for too long
-                log.warning("statistics_not_recounted", error=type(error).__name__)
-                wait = min(wait * 2, MAX_WAIT_SECONDS)
-            await asyncio.sleep(wait)
-
-    def _recount(self) -> None:
-        for environment in stale():
-            if self._stopped.is_set():
-                return
-            began = time.monotonic()
-            tasks = rebuild(environment, stop=self._stopped)
-            if tasks:
-                seconds = round(time.monotonic() - began, 2)
-                log.info("statistics_recounted", environment=environment.name, tasks=tasks, seconds=seconds)

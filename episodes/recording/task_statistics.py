@@ -16,7 +16,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.scoring.buckets import Thresholds, bucket_sql
+from environments.scoring.task_buckets import Thresholds, bucket_sql
 from episodes.attempts.rule import FAILURES, IS_CONTINUATION
 from episodes.models import Episode
 
@@ -52,21 +52,21 @@ _ROLLOUTS = f"""
     ) AS a
     CROSS JOIN (SELECT 'all' AS "by" UNION ALL SELECT 'run' UNION ALL SELECT 'model') AS k
     WHERE k."by" = 'all' OR CASE k."by" WHEN 'run' THEN a.run ELSE a.model END <> ''
-"""
+"""  # nosec B608 # only our own names
 _IS_KIND = ["kind = 'no_call'", "kind = 'expired'", "kind = 'interrupted'", "kind IN ('env_error', 'setup_failed')"]
 _KINDS = ", ".join(f"CASE WHEN {is_kind} THEN 1 ELSE 0 END" for is_kind in _IS_KIND)
 _EACH = f"""
     SELECT task_id, environment_id, "by", "key",
         counts, value IS NOT NULL, success, COALESCE(value, 0.0), value, value, {_KINDS}, success, {{bucket}}
     FROM ({{rollouts}}) AS t WHERE true
-"""
+"""  # nosec B608 # only our own names
 _KIND_SUMS = ", ".join(f"SUM(CASE WHEN {is_kind} THEN 1 ELSE 0 END)" for is_kind in _IS_KIND)
 _TOGETHER_RATE = "COALESCE(CAST(SUM(success) AS double precision) / NULLIF(SUM(counts), 0), 0.0)"
 _TOGETHER = f"""
     SELECT task_id, environment_id, "by", "key", SUM(counts), COUNT(value), SUM(success), COALESCE(SUM(value), 0.0),
         MIN(value), MAX(value), {_KIND_SUMS}, {_TOGETHER_RATE}, {{bucket}}
     FROM ({{rollouts}}) AS t GROUP BY task_id, environment_id, "by", "key"
-"""
+"""  # nosec B608 # only our own names
 _ADD = f"""
     INSERT INTO environments_taskstatistics AS s ({{columns}}) {{rows}}
     ON CONFLICT (task_id, "by", "key") DO UPDATE SET
@@ -79,7 +79,7 @@ _ADD = f"""
         {", ".join(f"{name} = s.{name} + excluded.{name}" for name in KIND_COLUMNS)},
         rate = {{rate}},
         bucket = {{bucket}}
-"""
+"""  # nosec B608 # only our own names
 _RATE = (
     "COALESCE(CAST(s.successes + excluded.successes AS double precision)"
     " / NULLIF(s.attempts + excluded.attempts, 0), 0.0)"
@@ -92,7 +92,7 @@ _COUNTED = """
 _SQLITE_SEEN = f"""
     UPDATE environments_task SET is_unseen = 0
     WHERE id = (SELECT task_id FROM episodes_episode WHERE id = ?) AND is_unseen AND {_COUNTED}
-"""
+"""  # nosec B608 # only our own names
 # a locked row, whose holder may be waiting for one of ours, is left for the task's next attempt
 _POSTGRESQL_SEEN = f"""
     UPDATE environments_task SET is_unseen = false WHERE id IN (
@@ -101,7 +101,7 @@ _POSTGRESQL_SEEN = f"""
         WHERE e.id = ANY(%s::bigint[]) AND environments_task.is_unseen AND {_COUNTED}
         FOR NO KEY UPDATE OF environments_task SKIP LOCKED
     )
-"""
+"""  # nosec B608 # only our own names
 # SQLite runs the statement once per row, which is cheaper there than grouping, and each row sees those before it
 _SQLITE_ROW = "(SELECT ? AS id, ? AS kind, ? AS return_sum, ? AS return_last, ? AS return_max, ? AS return_mean) AS g"
 _POSTGRESQL_ROWS = (

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from queue import SimpleQueue
 from typing import Any
 
@@ -28,12 +29,14 @@ from django.db import (
 from environments.database.bulk_writer import BulkWriter, tune
 from environments.runtime.records import Row, StepTaken
 from episodes.recording.batch import RecordBatch
-from episodes.recording.row_ids import KnownRows
+from episodes.recording.recorder_load import CommitCounts
+from episodes.recording.referenced_rows import KnownRows
 from episodes.uploads.batch import KnownRollouts
 from episodes.uploads.events import MAX_CHUNK_CHARACTERS, UploadChunk
 
-Call = tuple[Sequence[Row | UploadChunk], Callable[[], None] | None]
-"""The rows of one call of the recorder, which stay together, and the function to call once they are durable."""
+Call = tuple[Sequence[Row | UploadChunk], Callable[[], None] | None, float]
+"""The rows of one call of the recorder, which stay together, the function to call once they are durable, and when it
+was called, as `time.monotonic` says."""
 
 MAX_CALLS = 2000
 """Calls in one transaction: about 100 ms of SQLite's write lock."""
@@ -81,9 +84,11 @@ class RecordWriter(threading.Thread):
         """Uploads that did not fit into the last transaction."""
         self.rejected = 0
         """Number of rows that the database refused because of their content."""
+        self.commits = CommitCounts()
         self._queue, self._settle = queue, settle
         self._known = KnownRows()
         self._known_rollouts = KnownRollouts()
+        self._writing = threading.Lock()
         self._tuned: Any = None  # the raw connection that `tune` has prepared
 
     def run(self) -> None:
@@ -92,12 +97,32 @@ class RecordWriter(threading.Thread):
             calls = self._gather()
             is_open = None not in calls or self._defer_close()
             self.in_hand = [call for call in calls if call is not None]
+            began = time.monotonic()
             self._write(self.in_hand)
+            if self.in_hand:
+                self.commits.count(len(self.in_hand), began, self.in_hand[0][2])
             if not self.given_up.is_set():
                 self._settle(self.in_hand)
                 self.in_hand = ()
         with contextlib.suppress(DatabaseError, InterfaceError):
             connection.close()
+
+    def oldest_seconds(self) -> float:
+        """Return for how long the oldest call has waited that is being written; 0 if none is. For any thread."""
+        calls = self.in_hand
+        return time.monotonic() - calls[0][2] if calls else 0.0
+
+    @property
+    def last_end(self) -> int:
+        """The last number of an ending that was given; 0 if that is not known now."""
+        return self._known.last_end
+
+    @contextlib.contextmanager
+    def forgetting(self, digests: Collection[str]) -> Iterator[None]:
+        """Forget that the database has these blobs, and write nothing until the block ends. For another thread."""
+        with self._writing:
+            self._known.blobs.difference_update(digests)
+            yield
 
     def _gather(self) -> list[Call | None]:
         """Take all waiting calls, at least one, within the limits of a transaction. Uploads may have to wait."""
@@ -142,12 +167,13 @@ class RecordWriter(threading.Thread):
             return
         try:
             self._connect()
-            # a connection that died meanwhile needs no check before: it fails here and is replaced
-            with transaction.atomic():
-                batch = RecordBatch(self._known, self._known_rollouts, BulkWriter(connection))
-                batch.add(row for rows, _ in calls for row in rows)
-                batch.write()
-            batch.remember()
+            with self._writing:
+                # a connection that died meanwhile needs no check before: it fails here and is replaced
+                with transaction.atomic():
+                    batch = RecordBatch(self._known, self._known_rollouts, BulkWriter(connection))
+                    batch.add(row for call in calls for row in call[0])
+                    batch.write()
+                batch.remember()
         except Exception:
             self._known.forget()
             self._known_rollouts.forget()
@@ -167,7 +193,7 @@ class RecordWriter(threading.Thread):
             if is_away(error):
                 self._wait_for_database([call], error)
                 return
-            rows, _ = call
+            rows = call[0]
             self.rejected += len(rows)
             for upload in (row for row in rows if isinstance(row, UploadChunk)):
                 upload.is_rejected = True

@@ -71,6 +71,11 @@ class ActivityPart:
     def forget(self) -> None:
         pass
 
+    def remove(self, endings: Sequence[Ending]) -> None:
+        """Subtract the endings. Their returns are subtracted by the definition that is in force now."""
+        rows = [(*key, *row) for key, row in sorted(_counted(endings).items())]
+        BulkWriter(connection).subtract(Activity, KEY, COUNTS, rows)
+
     def empty(self) -> bool:
         return delete_some(Activity)
 

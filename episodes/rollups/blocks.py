@@ -1,11 +1,11 @@
 """The part that makes CurveBlock rows of environments, splits and runs, each when its last episode has ended.
 
-Endings that do not fill a block yet stay in memory, scope by scope, and are read from the episodes after a start. A
-block does not change when one of its episodes is deleted later.
+Endings that do not fill a block yet stay in memory, scope by scope, and are read from the episodes after a start.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left, bisect_right
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,11 +14,20 @@ from typing import NamedTuple
 from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
-from episodes.attempts.endings import Ending, endings_of
+from episodes.attempts.endings import Ending, endings_of, rows_of
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
-from episodes.rollups.summaries import COLUMNS, RollupSummary, columns_read, merged, read_summary, summary_of, values_of
+from episodes.rollups.summaries import (
+    COLUMNS,
+    RollupSummary,
+    columns_read,
+    merged,
+    read_summary,
+    shrink,
+    summary_of,
+    values_of,
+)
 
 BLOCK_ENDINGS = 128
 BLOCKS_ABOVE = 4
@@ -70,6 +79,17 @@ class BlocksPart:
 
     def forget(self) -> None:
         self._open.clear()
+
+    def remove(self, endings: Sequence[Ending]) -> None:
+        """Take the endings out of their blocks, which keep their numbers, even without a single episode."""
+        for scope, gone in by_scope(endings).items():
+            numbers = [ending.number for ending in gone]
+            blocks = CurveBlock.objects.filter(
+                scope=scope.kind, scope_id=scope.id, first_end__lte=numbers[-1], last_end__gte=numbers[0]
+            )
+            ranges = rows_of(blocks.values_list("pk", "first_end", "last_end"))
+            held = {pk: gone[bisect_left(numbers, low) : bisect_right(numbers, high)] for pk, low, high in ranges}
+            shrink(CurveBlock, {pk: some for pk, some in held.items() if some})
 
     def empty(self) -> bool:
         return delete_some(CurveBlock)

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from django.db import connection
 
-from environments.database.bulk import ID_LISTS
 from environments.database.bulk_writer import BulkWriter, Values
+from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite
 from episodes.attempts.components import MARKS, components_in
 from episodes.attempts.endings import Ending
@@ -84,6 +84,9 @@ class ComponentsPart:
 
     def forget(self) -> None:
         self._ids.clear()
+
+    def remove(self, endings: Sequence[Ending]) -> None:
+        EpisodeComponent.objects.filter(episode__in=[ending.episode for ending in endings]).delete()
 
     def empty(self) -> bool:
         return delete_some(EpisodeComponent) or delete_some(RewardComponent)

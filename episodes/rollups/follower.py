@@ -30,7 +30,7 @@ from episodes.rollups.rollouts import RolloutFollowing
 from episodes.rollups.rollouts import start_over as start_rollouts_over
 from episodes.rollups.rollup_part import RollupPart
 from episodes.rollups.run_tasks import RunTasksPart
-from episodes.rollups.spans import SpansPart
+from episodes.rollups.step_spans import SpansPart
 from episodes.rollups.text import TextPart
 from episodes.rollups.tools import ToolsPart
 
@@ -105,6 +105,17 @@ class Follower(threading.Thread):
         if self.is_alive():
             self.join(timeout_seconds)
 
+    def places(self) -> dict[str, int]:
+        """Return the number of the last ending that each part has followed. For any thread."""
+        return {one.name: one.place for one in self._runners if one.place is not None}
+
+    def idle_seconds(self) -> float:
+        """Return how long ago each part had last followed something, or found nothing to follow: the longest of them.
+
+        It rises above a few seconds if a part fails, or if the thread is held. For any thread.
+        """
+        return time.monotonic() - min(one.moved_at for one in self._runners)
+
     def run(self) -> None:
         while not self._stopped.is_set():
             self._woken.clear()
@@ -132,6 +143,10 @@ class _PartRunner:
         self._following = following
         self._retry_seconds = 0.0
         self._retry_at = 0.0
+        self.name = following.name
+        self.place = 0 if isinstance(following, Following) else None
+        """The number of the last ending that was followed; None for a part that does not follow endings."""
+        self.moved_at = time.monotonic()
 
     @property
     def is_ready(self) -> bool:
@@ -139,7 +154,7 @@ class _PartRunner:
 
     def advance(self) -> bool:
         """Follow one batch, and return whether there may be more to follow."""
-        name = self._following.name
+        name = self.name
         try:
             has_more = self._following.advance()
         except Overtaken:
@@ -152,6 +167,9 @@ class _PartRunner:
         if self._retry_seconds:
             log.info("follows_again", part=name)
         self._retry_seconds = 0.0
+        self.moved_at = time.monotonic()
+        if isinstance(self._following, Following):
+            self.place = self._following.place
         return has_more
 
     def _delay(self, name: str, error: Exception) -> None:

@@ -1,4 +1,4 @@
-"""Changes of groups by a batch of endings: StepGroup rows that are read, changed and written. Used by `spans.py`."""
+"""Changes of groups by a batch of endings: StepGroup rows read, changed and written. Used by `step_spans.py`."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from django.db.models import BooleanField
 from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter
-from episodes.attempts.endings import Ending, rows_of
+from episodes.attempts.endings import Ending, endings_of, rows_of
 from episodes.attempts.group_states import GroupState
 from episodes.attempts.rule import NO_ROLLOUTS
-from episodes.models import StepGroup
+from episodes.models import Episode, Progress, StepGroup
 
 _MAX_KEYS = 200
 """Groups in one query: databases limit the length of a statement."""
@@ -38,6 +38,9 @@ class GroupChange:
     """Signatures of the groups that exist."""
     _states: dict[GroupKey, GroupState] = field(default_factory=dict)
 
+    _gone: set[GroupKey] = field(default_factory=set)
+    """Groups that have no rollout any more."""
+
     def read(self, endings: Sequence[Ending]) -> None:
         """Read the groups of these endings, and add the endings to them. One query for each _MAX_KEYS groups."""
         members: dict[GroupKey, list[Ending]] = defaultdict(list)
@@ -50,6 +53,27 @@ class GroupChange:
             for one in found:
                 state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
 
+    def remove(self, endings: Sequence[Ending]) -> None:
+        """Read the groups of these endings, and what they are without them. One query for each training step too."""
+        keys = {
+            GroupKey(one.run, one.run_step, one.task)
+            for one in endings
+            if one.run is not None and one.run_step is not None and one.kind not in NO_ROLLOUTS
+        }
+        self._read_states(keys)
+        keys &= set(self._ids)
+        self._states = {}
+        removed = [one.episode for one in endings]
+        for run, step in {(key.run, key.step) for key in keys}:
+            last = Progress.objects.filter(name="steps").values("end_number")
+            rest = Episode.objects.filter(run=run, run_step=step, end_number__lte=last).exclude(pk__in=removed)
+            for one in endings_of(rest):
+                key = GroupKey(run, step, one.task)
+                if key in keys and one.kind not in NO_ROLLOUTS:
+                    state = self._states.setdefault(key, GroupState())
+                    state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
+        self._gone = keys - set(self._states)
+
     def differences(self) -> Mapping[tuple[int, int], Mapping[str, int]]:
         """Return by run and training step how the numbers of groups by signature change."""
         found: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -57,6 +81,8 @@ class GroupChange:
             if key in self._before:
                 found[key.run, key.step][self._before[key]] -= 1
             found[key.run, key.step][state.signature] += 1
+        for key in self._gone:
+            found[key.run, key.step][self._before[key]] -= 1
         return found
 
     def write(self) -> None:
@@ -66,13 +92,14 @@ class GroupChange:
         writer = BulkWriter(connection)
         writer.update(StepGroup, ("state",), changed)
         writer.insert(StepGroup, ("run_id", "run_step", "task_id", "state"), new)
+        StepGroup.objects.filter(pk__in=[self._ids[key] for key in self._gone]).delete()
 
     def _read_states(self, keys: Collection[GroupKey]) -> None:
         wanted = list(keys)
         for start in range(0, len(wanted), _MAX_KEYS):
             some = wanted[start : start + _MAX_KEYS]
             values = [value for key in some for value in key]
-            rows = StepGroup.objects.filter(RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField()))
+            rows = StepGroup.objects.filter(RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField()))  # nosec B611 # the values are parameters
             for pk, run, step, task, text in rows_of(rows.values_list("pk", "run_id", "run_step", "task_id", "state")):
                 key = GroupKey(run, step, task)
                 self._ids[key], self._states[key] = pk, GroupState.from_text(text)

@@ -1,7 +1,8 @@
 """Takes one part through the endings, batch by batch, so that each ending is written exactly once.
 
 A batch and the part's Progress commit together, and Progress moves only from where this process expects it: a process
-that was overtaken by another writes nothing and reads again.
+that was overtaken by another writes nothing and reads again. So does one that read Progress before a removal, whose
+episodes may be in the batch or in what the part remembers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ EMPTYING = -1
 
 
 class Overtaken(Exception):
-    """Another process has moved the part's Progress."""
+    """Another process has moved the part's Progress, or episodes were removed."""
 
 
 class Following:
@@ -32,6 +33,7 @@ class Following:
     def __init__(self, part: RollupPart) -> None:
         self.part = part
         self._place: int | None = None  # Progress, once read
+        self._removals = 0  # of Progress, when it was read
 
     def advance(self) -> bool:
         """Follow one batch, or delete some rows of a part that starts over; return whether there was something to do.
@@ -60,7 +62,8 @@ class Following:
 
     def _read_place(self) -> int:
         if self._place is None:
-            self._place = Progress.objects.get_or_create(name=self.part.name)[0].end_number
+            progress = Progress.objects.get_or_create(name=self.part.name)[0]
+            self._place, self._removals = progress.end_number, progress.removals
         return self._place
 
     def _follow(self, place: int) -> bool:
@@ -87,7 +90,8 @@ class Following:
 
     def _move(self, place: int, to: int) -> None:
         """Change the part's Progress from `place` to `to`. Raises: Overtaken."""
-        if not Progress.objects.filter(name=self.part.name, end_number=place).update(end_number=to):
+        found = Progress.objects.filter(name=self.part.name, end_number=place, removals=self._removals)
+        if not found.update(end_number=to):
             raise Overtaken(f"{self.part.name} is no longer at {place}")
 
 

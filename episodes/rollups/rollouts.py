@@ -7,6 +7,7 @@ ids, which rise in the order of their commits because one thread writes them; Ro
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
@@ -21,6 +22,7 @@ from episodes.models import Blob, Episode, Rollout, RolloutMessage, RolloutScan
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
 from episodes.search.documents import SearchDocument, documents_of
+from episodes.uploads.batch import model_named
 from episodes.uploads.matching import (
     CALL_KINDS,
     MAX_COMPARED,
@@ -58,6 +60,10 @@ class RolloutSummary:
     rollout: Rollout
     match: FoundEpisode | None
     values: dict[str, Any]
+
+    @property
+    def certain_episode(self) -> int | None:
+        return self.match.episode if self.match and self.match.by != "guess" else None
 
 
 class RolloutFollowing:
@@ -221,6 +227,18 @@ def _write(summaries: Sequence[RolloutSummary]) -> None:
         for one in summaries
     ]
     BulkWriter(connection).update(Rollout, (*SUMMARY_COLUMNS, "is_summarised"), rows)
+    _name_models([one for one in summaries if _is_unchanged(one.rollout, states)])
+
+
+def _name_models(summaries: Sequence[RolloutSummary]) -> None:
+    """Give rollouts whose client names no model that of their episode, by which the list of rollouts finds them."""
+    unnamed = defaultdict[int, list[int]](list)
+    for one in summaries:
+        if one.certain_episode is not None and not model_named(one.rollout.event_object):
+            unnamed[one.certain_episode].append(one.rollout.pk)
+    models = Episode.objects.filter(pk__in=unnamed).exclude(model="").order_by().values_list("pk", "model")
+    for episode, model in models:
+        Rollout.objects.filter(pk__in=unnamed[episode]).exclude(model=model).update(model=model)
 
 
 def _is_unchanged(rollout: Rollout, states: Mapping[int, Sequence[Any]]) -> bool:

@@ -35,6 +35,13 @@ class RollupPart(Protocol):
     def forget(self) -> None:
         """Drop what is remembered between batches: the last batch was not written, or another process has followed."""
 
+    def remove(self, endings: Sequence[Ending]) -> None:
+        """Take endings that were followed out of the part's rows.
+
+        Called within the transaction that removes the episodes, before they and their steps are deleted.
+        Raises: django.db.Error.
+        """
+
     def empty(self) -> bool:
         """Delete some of the part's rows; return whether there may be more. Called within a transaction."""
 

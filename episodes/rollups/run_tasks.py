@@ -40,6 +40,10 @@ class RunTasksPart:
     def forget(self) -> None:
         pass
 
+    def remove(self, endings: Sequence[Ending]) -> None:
+        BulkWriter(connection).subtract(RunTask, KEY, COUNTS, rows := self.gather(endings))
+        RunTask.objects.filter(run_id__in={row[0] for row in rows}, attempts=0).delete()
+
     def empty(self) -> bool:
         return delete_some(RunTask)
 

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
+
+from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.scoring.returns import RETURNS, Return
-from episodes.attempts.endings import Ending, Epoch
+from episodes.attempts.endings import Ending, Epoch, rows_of
 from episodes.attempts.rule import OWN_KINDS
 from episodes.attempts.sketches import Sketch, sketch_of
 from episodes.attempts.summary import Distributions, Summary, returns_sketch, together
+from episodes.models import CurveBlock, StepSpan
 
 RETURN_COLUMNS = tuple(f"return_{name}" for name in RETURNS)
 COLUMNS = (
@@ -35,6 +38,11 @@ class RollupSummary(NamedTuple):
 
     def compressed(self, edges: Sequence[float]) -> RollupSummary:
         return self._replace(summary=self.summary.compressed(edges))
+
+    def without(self, endings: Sequence[Ending]) -> RollupSummary:
+        """Return the summary without these endings, which are among its own. Its range and times stay."""
+        gone = summary_of(endings)
+        return self._replace(summary=self.summary.without(gone.summary), steps=self.steps - gone.steps)
 
 
 def summary_of(endings: Sequence[Ending]) -> RollupSummary:
@@ -71,6 +79,14 @@ def merged(parts: Sequence[RollupSummary]) -> RollupSummary:
         max([part.ended for part in parts]),
         sum([part.steps for part in parts]),
     )
+
+
+def shrink(model: type[CurveBlock] | type[StepSpan], rows: Mapping[int, Sequence[Ending]]) -> None:
+    """Take endings out of the rows with these ids, which hold them. Called within a transaction."""
+    writer = BulkWriter(connection)
+    found = model.objects.filter(pk__in=rows).values_list("pk", *columns_read())
+    fresh = [(*values_of(read_summary(row).without(rows[pk]), writer), pk) for pk, *row in rows_of(found)]
+    writer.update(model, COLUMNS, fresh)
 
 
 def columns_read() -> list[Any]:

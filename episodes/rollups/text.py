@@ -23,6 +23,9 @@ class TextPart:
     def forget(self) -> None:
         pass
 
+    def remove(self, endings: Sequence[Ending]) -> None:
+        index.remove([ending.episode for ending in endings])
+
     def empty(self) -> bool:
         """Delete all rows at once, which takes no longer than deleting some."""
         index.empty()

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django.db import connection
 
-from environments.database.bulk import ID_LISTS
+from environments.database.json_rows import ID_LISTS
 from episodes.attempts.endings import Ending
 from episodes.models import ToolUse
 from episodes.rollups.rollup_part import delete_some
@@ -30,7 +30,7 @@ _SQL = f"""
         COUNT(*), SUM(CASE WHEN s.reward <> 0 THEN 1 ELSE 0 END), SUM(s.duration_ms)
     FROM episodes_step AS s WHERE s.episode_id IN ({{episodes}})
     GROUP BY 1, 2, 3, 4
-"""
+"""  # nosec B608 # only our own names
 
 
 class ToolKey(NamedTuple):
@@ -99,11 +99,19 @@ class ToolsPart:
     def forget(self) -> None:
         pass
 
+    def remove(self, endings: Sequence[Ending]) -> None:
+        gathered = self.gather(endings)
+        rows = _present(gathered)
+        for key, row in rows:
+            _subtract(row, gathered[key])
+        ToolUse.objects.bulk_update([row for _, row in rows if _calls(row)], COUNTS)
+        ToolUse.objects.filter(pk__in=[row.pk for _, row in rows if not _calls(row)]).delete()
+
     def empty(self) -> bool:
         return delete_some(ToolUse)
 
 
-def _present(gathered: dict[ToolKey, Use]) -> Iterable[tuple[ToolKey, ToolUse]]:
+def _present(gathered: dict[ToolKey, Use]) -> list[tuple[ToolKey, ToolUse]]:
     """Return the existing rows with these keys."""
     rows = ToolUse.objects.filter(
         environment_id__in={key.environment for key in gathered},
@@ -112,6 +120,17 @@ def _present(gathered: dict[ToolKey, Use]) -> Iterable[tuple[ToolKey, ToolUse]]:
     )
     found = ((ToolKey(row.environment_id, row.tool, row.day), row) for row in rows)
     return [(key, row) for key, row in found if key in gathered]
+
+
+def _calls(row: ToolUse) -> int:
+    return row.ok + row.refused + row.failed
+
+
+def _subtract(row: ToolUse, use: Use) -> None:
+    for name in COUNTS[:-1]:
+        setattr(row, name, max(0, getattr(row, name) - getattr(use, name)))
+    left = [max(0, before - count) for before, count in zip(json.loads(row.durations), use.durations, strict=True)]
+    row.durations = json.dumps(left, separators=(",", ":"))
 
 
 def _add_present(use: Use, row: ToolUse) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 from environments.database.storable import MAX_BIGINT, is_storable, storable
 from environments.errors import shorten
 from environments.wire import value_json
-from episodes.filtering.parameters import BadFilter, unknown_name
+from episodes.filtering.parameters import LEGAL, BadFilter, unknown_name
 from episodes.models import Run
 
 MAX_NAME_CHARACTERS = 200
@@ -90,7 +90,7 @@ def _tags(name: str, value: Any) -> list[str]:
 
 def _state(name: str, value: Any) -> str:
     if value not in STATES:
-        raise BadFilter(name, _brief(value), f"allowed are {', '.join(STATES)}")
+        raise BadFilter(name, _brief(value), f"{LEGAL}{', '.join(STATES)}")
     return str(value)
 
 

@@ -21,6 +21,7 @@ from environments.errors import OrsError
 from environments.models import Environment
 from environments.service import close_sessions_of_run
 from episodes.models import Episode, Run, RunTag
+from episodes.models.privacy import visible_runs
 from episodes.runs.description import ENDED_STATES
 from episodes.runs.generation import advance
 
@@ -49,20 +50,22 @@ class SteeredRun:
     is_new: bool
 
 
-def runs_of(key_label: str | None) -> QuerySet[Run]:
+def runs_of(key_label: str | None, hidden: frozenset[int] = frozenset()) -> QuerySet[Run]:
     """Return the runs that a key may see: those that hold an episode of its own, and those it created.
 
-    `key_label`: label of the key; None for a person, who sees all runs.
+    `key_label`: label of the key; None for a person, who sees all runs. `hidden`: ids of the private environments that
+    do not exist for the reader; a run that played in one of them, as far as the key sees it, is left out.
     """
+    runs = Run.objects.filter(visible_runs(hidden, key_label))
     if key_label is None:
-        return Run.objects.all()
+        return runs
     own = Episode.objects.filter(run=OuterRef("pk"), key_label=key_label)
-    return Run.objects.filter(Q(key_label=key_label) | Exists(own))
+    return runs.filter(Q(key_label=key_label) | Exists(own))
 
 
-def run_by_name(name: str, key_label: str | None) -> Run:
+def run_by_name(name: str, key_label: str | None, hidden: frozenset[int] = frozenset()) -> Run:
     """Return the run with its tags. Raises: RunNotFound."""
-    run = runs_of(key_label).filter(name=name).prefetch_related("tags").first()
+    run = runs_of(key_label, hidden).filter(name=name).prefetch_related("tags").first()
     if run is None:
         raise RunNotFound(name)
     return run
@@ -75,7 +78,13 @@ def etag_of(run: Run) -> str:
     return f'"{digest.hexdigest()}"'
 
 
-def steer(name: str, description: Mapping[str, Any], key_label: str | None, expected: Collection[str]) -> SteeredRun:
+def steer(
+    name: str,
+    description: Mapping[str, Any],
+    key_label: str | None,
+    expected: Collection[str],
+    hidden: frozenset[int] = frozenset(),
+) -> SteeredRun:
     """Create the run or change the members that `description` has; all others keep their values.
 
     A model becomes that of the episodes of the run that name none, recorded ones included.
@@ -87,7 +96,7 @@ def steer(name: str, description: Mapping[str, Any], key_label: str | None, expe
     key's run.
     """
     with transaction.atomic():
-        run, is_new = _locked(name, key_label, expected)
+        run, is_new = _locked(name, runs_of(key_label, hidden), key_label or "", expected)
         _check(run, description, expected, is_new=is_new)
         _change(run, description)
     advance()
@@ -98,13 +107,13 @@ def steer(name: str, description: Mapping[str, Any], key_label: str | None, expe
     return SteeredRun(run_by_name(name, None), is_new)
 
 
-def _locked(name: str, key_label: str | None, expected: Collection[str]) -> tuple[Run, bool]:
-    """Return the run, locked until the end of the transaction, and whether it is new."""
-    if expected and not runs_of(key_label).filter(name=name).exists():
+def _locked(name: str, seen: QuerySet[Run], key_label: str, expected: Collection[str]) -> tuple[Run, bool]:
+    """Return the run, locked until the end of the transaction, and whether it is new. `seen`: that the sender sees."""
+    if expected and not seen.filter(name=name).exists():
         raise RunConflict(f"If-Match was sent, but there is no run {name!r}; leave it out to create the run.")
-    made = {"created": timezone.now(), "key_label": key_label or ""}
+    made = {"created": timezone.now(), "key_label": key_label}
     found, is_new = Run.objects.get_or_create(name=name, defaults=made)
-    if not is_new and not runs_of(key_label).filter(pk=found.pk).exists():
+    if not is_new and not seen.filter(pk=found.pk).exists():
         raise RunNotFound(name)
     return Run.objects.select_for_update().prefetch_related("tags").get(pk=found.pk), is_new
 

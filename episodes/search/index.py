@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.db.models.expressions import RawSQL
 
+from environments.database.write_turns import give_way
 from episodes.models import TranscriptText
 from episodes.search.documents import SearchDocument, documents_of
 from episodes.search.words import Term, terms_of
@@ -27,6 +29,9 @@ words. The index does not store the order. Reading so many takes 0.2 to 0.7 s, d
 BLOCK_EPISODES = 16_384
 """Number of episodes in a block, the unit of the function that migration 0003 creates for PostgreSQL."""
 
+MERGED_PAGES = 500
+"""Pages that one step of `merge` writes, for about 20 ms."""
+MAX_MERGES = 100_000
 _MAX_POSITIONS = 255
 """Number of positions of one word in a tsvector. PostgreSQL drops the others and clips those beyond 16,383."""
 
@@ -52,8 +57,8 @@ def matching(text: str, most: int | None = MAX_MATCHES) -> QuerySet[TranscriptTe
 
 def _in_sqlite(terms: Sequence[Term], most: int | None) -> RawSQL:
     table, limit = "episodes_transcriptwords", -1 if most is None else most
-    sql = f"SELECT rowid FROM {table} WHERE {table} MATCH %s ORDER BY rowid DESC LIMIT %s"
-    return RawSQL(sql, [fts_query(terms), limit])
+    sql = f"SELECT rowid FROM {table} WHERE {table} MATCH %s ORDER BY rowid DESC LIMIT %s"  # nosec B608 # only our own names
+    return RawSQL(sql, [fts_query(terms), limit])  # nosec B611 # the values are parameters
 
 
 def fts_query(terms: Sequence[Term]) -> str:
@@ -75,7 +80,7 @@ def _in_postgresql(terms: Sequence[Term], most: int | None) -> RawSQL:
         "CAST(%s AS tsquery), CAST(%s AS tsquery), CAST(%s AS integer), CAST(%s AS integer),"
         " (SELECT MAX(episode_id) FROM episodes_transcripttext))"
     )
-    return RawSQL(sql, [wanted, phrases or None, most, looked_at])
+    return RawSQL(sql, [wanted, phrases or None, most, looked_at])  # nosec B611 # the values are parameters
 
 
 def _lexemes(term: Term) -> list[str]:
@@ -113,6 +118,48 @@ def _fill_postgresql(documents: Sequence[SearchDocument]) -> None:
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [[one.subject for one in documents], list(map(_tsvector, documents))])
+
+
+def remove(episodes: Collection[int]) -> None:
+    """Delete the documents of the episodes. On SQLite their words stay in the full-text table, where nothing finds
+    them, until `empty`.
+    """
+    TranscriptText.objects.filter(episode_id__in=episodes).delete()
+
+
+def erase(episodes: Collection[int]) -> None:
+    """Delete the documents of `episodes` with their words. Call it before what they contain is changed."""
+    rows = dict(TranscriptText.objects.filter(episode_id__in=episodes).values_list("episode_id", "pk"))
+    with transaction.atomic():
+        erase_words("episodes_transcriptwords", [(rows[one.subject], one) for one in documents_of(rows)])
+        TranscriptText.objects.filter(pk__in=rows.values()).delete()
+
+
+def erase_words(table: str, documents: Sequence[tuple[int, SearchDocument]]) -> None:
+    """Delete words from a full-text table of SQLite, which keeps no text and so has to be told which words they are."""
+    if connection.vendor == "sqlite":
+        with connection.cursor() as cursor:
+            cursor.executemany(
+                f"INSERT INTO {table} ({table}, rowid, words) VALUES ('delete', %s, %s)",  # nosec B608 # only our own names
+                [(pk, " ".join(one.words)) for pk, one in documents],
+            )
+
+
+def merge(table: str = "episodes_transcriptwords") -> None:
+    """Write SQLite's full-text table again in small portions, without the words that were erased."""
+    with connection.cursor() as cursor:
+        for number in range(MAX_MERGES):
+            before = _changes(cursor)
+            pages = -MERGED_PAGES if number == 0 else MERGED_PAGES
+            cursor.execute(f"INSERT INTO {table} ({table}, rank) VALUES ('merge', %s)", [pages])  # nosec B608 # only our own names
+            if _changes(cursor) - before < 2:  # SQLite's sign that nothing is left to merge
+                return
+            give_way()
+
+
+def _changes(cursor: Any) -> int:
+    cursor.execute("SELECT total_changes()")
+    return int(cursor.fetchone()[0])
 
 
 def empty() -> None:

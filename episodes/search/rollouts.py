@@ -16,7 +16,8 @@ from django.db.models.expressions import RawSQL
 
 from episodes.models import Rollout, RolloutText
 from episodes.search.documents import SearchDocument, add_messages
-from episodes.search.index import MAX_MATCHES, fts_query, matching, tsquery, tsvector
+from episodes.search.index import MAX_MATCHES, erase_words, fts_query, matching, tsquery, tsvector
+from episodes.search.index import merge as merge_table
 from episodes.search.words import terms_of
 
 _WORDS = "episodes_rolloutwords"
@@ -32,11 +33,11 @@ def _alone(text: str) -> QuerySet[RolloutText, int]:
     if not (terms := terms_of(text)):
         return rows.none().values_list("rollout_id", flat=True)
     if connection.vendor == "sqlite":
-        sql = f"SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH %s ORDER BY rowid DESC LIMIT %s"
-        found: RawSQL = RawSQL(sql, [fts_query(terms), MAX_MATCHES])
+        sql = f"SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH %s ORDER BY rowid DESC LIMIT %s"  # nosec B608 # only our own names
+        found: RawSQL = RawSQL(sql, [fts_query(terms), MAX_MATCHES])  # nosec B611 # the values are parameters
         return rows.filter(pk__in=found).values_list("rollout_id", flat=True)
     sql = "SELECT id FROM episodes_rollouttext WHERE words @@ CAST(%s AS tsquery) ORDER BY rollout_id DESC LIMIT %s"
-    return rows.filter(pk__in=RawSQL(sql, [tsquery(terms), MAX_MATCHES])).values_list("rollout_id", flat=True)
+    return rows.filter(pk__in=RawSQL(sql, [tsquery(terms), MAX_MATCHES])).values_list("rollout_id", flat=True)  # nosec B611 # the values are parameters
 
 
 def documents_of_rollouts(rollouts: Collection[int]) -> list[SearchDocument]:
@@ -55,11 +56,24 @@ def write(documents: Sequence[SearchDocument], without: Collection[int] = ()) ->
             (_fill_sqlite if connection.vendor == "sqlite" else _fill_postgresql)(documents)
 
 
+def erase(rollouts: Collection[int]) -> None:
+    """Delete the documents of `rollouts` with their words. Call it before what they contain is changed."""
+    rows = dict(RolloutText.objects.filter(rollout_id__in=rollouts).values_list("rollout_id", "pk"))
+    with transaction.atomic():
+        erase_words(_WORDS, [(rows[one.subject], one) for one in documents_of_rollouts(rows)])
+        RolloutText.objects.filter(pk__in=rows.values()).delete()
+
+
+def merge() -> None:
+    """Write SQLite's full-text table again without the words that were erased."""
+    merge_table(_WORDS)
+
+
 def _fill_sqlite(documents: Sequence[SearchDocument]) -> None:
     rows = RolloutText.objects.bulk_create(RolloutText(rollout_id=one.subject) for one in documents)
     values = [(row.pk, " ".join(one.words)) for row, one in zip(rows, documents, strict=True)]
     with connection.cursor() as cursor:
-        cursor.executemany(f"INSERT INTO {_WORDS} (rowid, words) VALUES (%s, %s)", values)
+        cursor.executemany(f"INSERT INTO {_WORDS} (rowid, words) VALUES (%s, %s)", values)  # nosec B608 # only our own names
 
 
 def _fill_postgresql(documents: Sequence[SearchDocument]) -> None:

@@ -22,6 +22,7 @@ from environments.display.formats import (
     unsigned,
     until,
 )
+from environments.keys.task_view import public_hash
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.visible import visible
@@ -31,6 +32,22 @@ register = template.Library()
 for written in (reward, signed, unsigned, moment, until, clock, seconds, milliseconds):
     register.filter(written)
 register.simple_tag(success)
+
+ERRORS = {
+    "returns": "Standard error of the mean; every return is one observation",
+    "tasks": "Standard error of the mean; every task is one observation, because attempts at one task are alike",
+    "difference": "95% interval of the difference; every shared task is one observation",
+}
+"""What the number after ± means, by what it is about."""
+
+
+@register.simple_tag
+def plus_minus(value: float | str | None, of: str = "returns") -> SafeString:
+    """Return ± with an error of the kind `of`, and its meaning as a title; nothing without a number."""
+    if not isinstance(value, float):  # Django passes an empty text where a variable is missing
+        return SafeString()
+    return format_html('<span title="{}">± {}</span>', ERRORS[of], unsigned(value))
+
 
 ENDINGS = {
     "running": "◉",
@@ -171,10 +188,10 @@ def calls(episode: Episode) -> SafeString:
 
 @register.filter
 def task_name(episode: Episode) -> str:
-    """Return `split #index` where the client named an index, else the first characters of the task's hash."""
+    """Return `split #index` where the client named an index, else the start of the hash that everybody may read."""
     if episode.split is not None and episode.task_index is not None:
         return f"{episode.split.name} #{episode.task_index}"
-    return f"task {episode.task.content_hash[:8]}"
+    return f"task {public_hash(episode.task.content_hash)[:8]}"
 
 
 @register.filter

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from django.db.models import OuterRef, QuerySet, Subquery
 
 from environments.models import Environment
+from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import Convention, Coverage
 from environments.scoring.definition import Definition, definition_of
-from environments.scoring.figures import Figures
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.summary import EndedReturn, coverage_from, figures_from, returns_counted

@@ -1,6 +1,6 @@
 """A preview of an episode: its prompt, first and last steps in a few lines of text, next to a table of episodes.
 
-Texts are cut to SHOWN_CHARACTERS, and large blobs are left to the replay.
+Texts are cut to MAX_SHOWN_CHARACTERS, and large blobs are left to the replay.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from episodes.models import Blob, Episode, Step
 from episodes.rendering.visible import visible
 
 STEPS_AT_EACH_END = 3
-SHOWN_CHARACTERS = 600
+MAX_SHOWN_CHARACTERS = 600
 """Number of characters of each text that are shown."""
 MAX_BLOB_BYTES = 256 * 1024
 """Maximum size of a blob that is read for a preview, in bytes."""
@@ -64,7 +64,7 @@ def _preview_of_step(step: Step) -> PreviewText:
     return PreviewText(
         step,
         _text(fields(_read(step.input_blob, step.input))),
-        _text(shown) or visible(shorten(step.error, SHOWN_CHARACTERS)),
+        _text(shown) or visible(shorten(step.error, MAX_SHOWN_CHARACTERS)),
     )
 
 
@@ -77,4 +77,4 @@ def _read(blob: Blob | None, text: str) -> str:
 def _text(parts: Sequence[Part]) -> str:
     """Return the parts as text. An image becomes its media type in brackets."""
     lines = [f"[{part.text[5:].partition(';')[0]}]" if part.kind == "image" else part.text for part in parts]
-    return visible(shorten("\n".join(lines).strip(), SHOWN_CHARACTERS))
+    return visible(shorten("\n".join(lines).strip(), MAX_SHOWN_CHARACTERS))

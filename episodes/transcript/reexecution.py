@@ -12,8 +12,8 @@ from dataclasses import dataclass
 
 from environments.display.parts import read_json
 from environments.errors import EnvironmentFault, OrsError, UnknownEnvironment
+from environments.runtime.call_outcome import CallOutcome, truncate_error
 from environments.runtime.host import Host, PlayedInstance
-from environments.runtime.outcome import CallOutcome, truncate_error
 from environments.runtime.secrets_mask import Mask
 from episodes.models import Episode, Step
 from episodes.transcript.step_difference import ASIDES, Aspect, differing

@@ -47,7 +47,8 @@ class DisplayOptions(Protocol):
     `episode` (with its environment), `definition` (of return), `base` (address below which the step's parts are, by
     default /episodes/<id>/), and booleans: `is_alone` (the step has a page of its own), `is_open` (long texts are
     unfolded), `is_bare` (nothing of the step can be requested from the server), `is_blind` (no rewards), `may_note`,
-    `may_continue` (people can continue the episode from its steps). See `episodes/step_card.html`.
+    `may_continue` (people can continue the episode from its steps), `may_redact` (the reader may redact texts). See
+    `episodes/step_card.html`.
     """
 
     def get(self, key: str, default: Any = None, /) -> Any: ...
@@ -116,6 +117,7 @@ def _texts(card: Card, options: DisplayOptions) -> Texts:
         texts |= _rewards(card, episode)
     if not options.get("is_bare"):
         texts |= _folds(card, episode, may_continue=bool(options.get("may_continue")))
+        texts["redact"] = _redact_url(step.index, episode) if options.get("may_redact") else ""
     return texts
 
 
@@ -127,6 +129,10 @@ def _rewards(card: Card, episode: Episode) -> Texts:
         "running": NOTHING if card.running is None else signed(card.running),
         "components": render_to_string("episodes/reward_components.html", components) if card.components else "",
     }
+
+
+def _redact_url(index: int, episode: Episode) -> str:
+    return f"{reverse('admin:episodes_redaction_add')}?episode={episode.pk}&step={index}"
 
 
 def _folds(card: Card, episode: Episode, *, may_continue: bool) -> Texts:

@@ -15,7 +15,7 @@ from typing import Any
 from django.db import connection
 from django.db.models import Max, QuerySet
 
-from environments.display.parts import SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
+from environments.display.parts import MAX_SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
 from episodes.attempts.components import COMPONENT_MEMBERS, components_of
 from episodes.attempts.return_so_far import ReturnSoFar
 from episodes.models import Blob, Episode, Step
@@ -39,7 +39,7 @@ class TranscriptView:
 
     steps: int = STEPS_PER_PAGE
     definition: str = "sum"
-    characters: int = SHOWN_CHARACTERS
+    characters: int = MAX_SHOWN_CHARACTERS
     """Characters of one text that are shown."""
     blob_bytes: int = 2 * 1024 * 1024
     """Largest input or output that is read; the page links to a larger one."""
@@ -168,9 +168,9 @@ def _lines(steps: Sequence[Step], so_far: ReturnSoFar, view: TranscriptView) -> 
             step=step,
             input=fields(given or "", view.characters),
             output=blocks(whole.get("blocks", [] if not answer else output), view.characters),
-            metadata=indented(metadata)[: 4 * SHOWN_CHARACTERS] if metadata is not None else "",
+            metadata=indented(metadata)[: 4 * MAX_SHOWN_CHARACTERS] if metadata is not None else "",
             components=list(components_of(metadata, SHOWN_COMPONENTS).items()),
-            raw=answer if answer and len(answer) <= SHOWN_CHARACTERS else "",
+            raw=answer if answer and len(answer) <= MAX_SHOWN_CHARACTERS else "",
             running=so_far.add(step.reward),
             is_whole=given is not None and answer is not None,
         )
@@ -223,7 +223,7 @@ def _statement() -> tuple[list[str], str]:
     fields = Step._meta.concrete_fields
     columns = ", ".join(connection.ops.quote_name(field.column) for field in fields if field.column)
     where = 'WHERE episode_id = %s AND "index" > %s ORDER BY "index" LIMIT %s'
-    return [field.attname for field in fields], f"SELECT {columns} FROM {Step._meta.db_table} {where}"
+    return [field.attname for field in fields], f"SELECT {columns} FROM {Step._meta.db_table} {where}"  # nosec B608 # only our own names
 
 
 # --- steps as JSON ----------------------------------------------------------------------------------------------------

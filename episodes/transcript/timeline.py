@@ -33,7 +33,7 @@ GAP_ENDS = 15
 """Messages at each end of a long gap between two steps that are shown at first."""
 GAP_PART = 100
 """Messages that a click on the rest of a gap shows."""
-SHOWN_CHARACTERS = 20_000
+MAX_SHOWN_CHARACTERS = 20_000
 TAIL = -1
 """In place of the index of a step: the messages after the last step."""
 
@@ -250,7 +250,7 @@ def _lines_of_calls(timeline: Timeline, part: Sequence[int], definition: str) ->
     if not wanted:
         return {}
     episode = timeline.match.episode
-    view = TranscriptView(len(part), definition or episode.environment.default_return, SHOWN_CHARACTERS)
+    view = TranscriptView(len(part), definition or episode.environment.default_return, MAX_SHOWN_CHARACTERS)
     lines = lines_at(episode, min(wanted), min(max(wanted) + 1, min(wanted) + len(part)), view)
     return {line.step.index: line for line in lines if line.step.index in wanted}
 
@@ -300,7 +300,7 @@ def view_of(message: RolloutMessage, prompt: str = "") -> MessageView:
 def card_of_text(text: str, kind: Literal["text", "json"]) -> MessageCard | None:
     if not text:
         return None
-    shown = text[:SHOWN_CHARACTERS]
+    shown = text[:MAX_SHOWN_CHARACTERS]
     return message_card(Part(kind, shown, omitted=len(text) - len(shown)), "output", 0)
 
 

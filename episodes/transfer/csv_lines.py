@@ -14,6 +14,7 @@ from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, Coverage
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, DefinitionAsked, definition_of
 from environments.scoring.returns import RETURNS
+from environments.transfer.cells import FORMULA_STARTS
 from episodes.analytics.components import names_of
 from episodes.attempts.conventions import coverage_among
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout
@@ -23,8 +24,6 @@ from episodes.uploads.usage import USAGE_FIELDS
 
 MAX_WAITING = 250
 """Maximum number of episodes whose components are read together."""
-_FORMULA = (*"=+-@\t\r\n", *"\uff1d\uff0b\uff0d\uff20")
-"""Characters that start a formula, with the full-width forms that spreadsheets in East Asia accept too."""
 
 _COLUMNS = {
     **{"episode": "id", "environment": "environment", "split": "split", "task_index": "task_index"},
@@ -52,7 +51,7 @@ def csv_line(values: Iterable[Any]) -> str:
 def _cell(value: Any) -> str:
     """Return a value as a cell. Texts that look like a formula are prefixed with an apostrophe; None is empty."""
     if isinstance(value, str):
-        return f"'{value}" if value.startswith(_FORMULA) else value
+        return f"'{value}" if value.startswith(FORMULA_STARTS) else value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):

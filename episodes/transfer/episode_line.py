@@ -7,66 +7,47 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from environments.database.storable import MAX_BIGINT
 from environments.errors import shorten
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import Return
+from environments.tasks.task_hash import hash_of_spec
 from environments.transfer.rows import BadRow
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
-from episodes.recording.row_ids import hash_of_spec
 from episodes.runs.description import (
     MAX_COMMIT_CHARACTERS,
     MAX_NOTES_CHARACTERS,
     MAX_TAG_CHARACTERS,
     MAX_TAGS,
 )
-from episodes.transfer.embedded_json import TEXT, sliced
+from episodes.transfer.embedded_json import sliced
 from episodes.transfer.episode_lines import SCHEMA
+from episodes.transfer.line_parts import Count, LinePart, Name, Number, Text, Time
+from episodes.transfer.rollout_line import EXACT_ROLLOUT, RolloutPart
 
 EXACT = {
     "task": {"spec": None},
     "labels": None,
     "prompt": None,
     "tools": None,
+    "rollouts": [EXACT_ROLLOUT],
     "steps": [{"input": None, "output": None}],
 }
 """The members of a line that hold exact JSON texts; a shape for `exact.sliced`."""
-_BIG = 2**31 - 1
 MAX_ID = 2**53 - 1
 """The largest integer that scripts of pages read exactly."""
 _SHOWN_CHARACTERS = 60
 
 
-def _storable(text: str) -> str:
-    if "\0" in text:
-        raise ValueError("the character NUL cannot be stored")
-    return text
-
-
-Text = Annotated[str, AfterValidator(_storable)]
-Name = Annotated[Text, Field(max_length=200)]
-Number = Annotated[int, Field(ge=-MAX_BIGINT, le=MAX_BIGINT)]
-Count = Annotated[int, Field(ge=0, le=_BIG)]
-Time = Annotated[AwareDatetime, Field(strict=False)]
 Cause = Literal["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"]
 
 
 def _checked_convention(declared: dict[str, str]) -> dict[str, str]:
     convention_declared(declared)
     return declared
-
-
-class LinePart(BaseModel):
-    """An object in a line. Unknown keys and values of another type are errors."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
-
-    def _text(self, name: str) -> str:
-        """Return the exact text under `name` or `name_text`, or an empty text if neither is present."""
-        return getattr(self, name) or getattr(self, f"{name}{TEXT}") or ""
 
 
 class EnvironmentPart(LinePart):
@@ -103,9 +84,9 @@ class TaskPart(LinePart):
         if not self.text:
             raise ValueError("there is no spec")
         own = hash_of_spec(self.text)
-        if self.hash not in (None, own):
+        if self.hash not in (None, own, hash_of_spec(self.text, is_sent=True)):
             raise ValueError(f"the hash of this spec is {own}; leave the hash out to take the spec as it is")
-        self.hash = own
+        self.hash = self.hash or own
         return self
 
     @property
@@ -223,14 +204,17 @@ class EpisodeLine(LinePart):
     end_number: Number | None = None
     play: PlayPart | None = None
     notes: list[NotePart] = []
+    rollouts: list[RolloutPart] = []
     steps: list[StepPart]
 
     @model_validator(mode="after")
-    def check_steps(self) -> Self:
+    def check_parts(self) -> Self:
         if len({step.index for step in self.steps}) < len(self.steps):
             raise ValueError("two of its steps have the same index")
         if len({step.task_id for step in self.steps}) < len(self.steps):
             raise ValueError("two of its steps have the same task_id")
+        if len({rollout.event_id for rollout in self.rollouts}) < len(self.rollouts):
+            raise ValueError("two of its rollouts have the same event_id")
         return self
 
     @model_validator(mode="after")

@@ -43,8 +43,10 @@ class EpisodeLines:
         return ""
 
     def write(self, episode: Recorded) -> Iterator[str]:
-        """Yield the line in pieces of at most one step, because an episode may be larger than memory."""
-        yield f'{self.head(episode)}, "steps": ['
+        """Yield the line in pieces of at most one step or message, because an episode may be larger than memory."""
+        yield self.head(episode)
+        yield from episode.uploads.pieces(episode.facts.id)
+        yield ', "steps": ['
         between = ""
         for step in episode.steps:
             yield between + _step(step)
@@ -52,7 +54,7 @@ class EpisodeLines:
         yield "]}\n"
 
     def head(self, episode: Recorded, embed: Callable[[str, str], str] = embedded) -> str:
-        """Return the line up to its steps: an object without its closing brace.
+        """Return the line up to its rollouts and steps: an object without its closing brace.
 
         `embed`: returns the member for a key and an exact JSON text, and nothing for an empty text.
         """

@@ -18,9 +18,12 @@ from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from environments.scoring.convention import Convention
+from environments.keys.agent_key import EVERYBODY
+from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import DefinitionAsked
 from episodes.models import Blob, Episode, Note, Play, Step
+from episodes.transfer.episode_rollouts import NO_UPLOADS, EpisodeUploads
+from episodes.visibility import TaskGuard
 
 BATCH_IDS = 20_000
 """Ids that one query reads. With some filters a query costs the same for few as for many."""
@@ -56,6 +59,9 @@ class NoteFacts(NamedTuple):
     author: str
     text: str
     created: datetime
+
+
+UNGUARDED = TaskGuard(EVERYBODY)
 
 
 class Additions:
@@ -183,13 +189,17 @@ class EpisodeFacts(NamedTuple):
     duration_seconds: float | None
     end_number: int | None
 
+    def treatment_by(self, asked: DefinitionAsked) -> Treatment:
+        """Return how the episode counts. What `asked` leaves open is as the environment defines it."""
+        treatments = asked.convention(Convention.from_code(self.convention)).treatments
+        return "out" if self.is_probe else treatments.get(self.cause, "keep")
+
     def return_by(self, asked: DefinitionAsked) -> float | None:
         """Return the episode's return that counts: 0 if the convention counts it as 0.
 
         What `asked` leaves open is as the environment defines it.
         """
-        treatments = asked.convention(Convention.from_code(self.convention)).treatments
-        if not self.is_probe and treatments.get(self.cause) == "zero":
+        if self.treatment_by(asked) == "zero":
             return 0.0
         value: float | None = getattr(self, f"return_{asked.return_ or self.default_return}")
         return value
@@ -245,6 +255,8 @@ class Recorded:
     """The steps in order. They must be consumed before the next episode is read."""
     additions: Additions = NO_ADDITIONS
     """What people added to this episode and to those read together with it."""
+    uploads: EpisodeUploads = NO_UPLOADS
+    """What clients uploaded about this episode and those read together with it."""
 
 
 def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
@@ -255,26 +267,31 @@ def ids_of(episodes: QuerySet[Episode]) -> Iterator[Sequence[int]]:
         last = ids[-1]
 
 
-def facts_of(ids: Sequence[int]) -> Iterator[EpisodeFacts]:
-    """Yield the columns of episodes in the order of `ids`, without deleted ones."""
+def facts_of(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[EpisodeFacts]:
+    """Yield the columns of episodes in the order of `ids`, without deleted ones; of tasks what `guard` shows."""
     for start in range(0, len(ids), BATCH_EPISODES):
         batch = ids[start : start + BATCH_EPISODES]
         rows = Episode.objects.filter(pk__in=list(batch)).order_by().values_list(*_EPISODE_COLUMNS)
         found = {row[0]: EpisodeFacts._make(row) for row in rows}
-        yield from (found[number] for number in batch if number in found)
+        yield from (_guarded(found[number], guard) for number in batch if number in found)
 
 
-def recorded(ids: Sequence[int]) -> Iterator[Recorded]:
-    """Yield episodes with their steps in the order of `ids`, without deleted ones."""
+def _guarded(facts: EpisodeFacts, guard: TaskGuard) -> EpisodeFacts:
+    spec = guard.spec(facts.task_id, facts.environment, facts.spec)
+    return facts._replace(spec=spec, content_hash=guard.hash(facts.content_hash))
+
+
+def recorded(ids: Sequence[int], guard: TaskGuard = UNGUARDED) -> Iterator[Recorded]:
+    """Yield episodes with their steps in the order of `ids`, without deleted ones; of tasks what `guard` shows."""
     blobs = Blobs()
-    for group in _groups(facts_of(ids)):
+    for group in _groups(facts_of(ids, guard)):
         blobs.prepare(digest for facts in group for digest in (facts.prompt, facts.tools))
-        additions = Additions([facts.id for facts in group])
+        additions, uploads = Additions([one.id for one in group]), EpisodeUploads([one.id for one in group])
         rows = {} if _is_long(group[0]) else _steps_of(group, blobs)
         for facts in group:
             steps = _long_steps(facts.id, blobs) if _is_long(facts) else iter(rows.get(facts.id, ()))
             texts = blobs.text(facts.prompt), blobs.text(facts.tools)
-            yield Recorded(facts, *texts, _taken(steps, blobs), additions)
+            yield Recorded(facts, *texts, _taken(steps, blobs), additions, uploads)
 
 
 def _groups(episodes: Iterator[EpisodeFacts]) -> Iterator[list[EpisodeFacts]]:

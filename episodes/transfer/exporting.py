@@ -15,15 +15,17 @@ from typing import Literal, Protocol, get_args
 from django.db.models import QuerySet
 
 from environments.transfer.streaming import Pieces
+from episodes.attempts.conventions import coverage_among
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode, Rollout
 from episodes.transfer.atif.job_archive import JobArchive
 from episodes.transfer.atif.lines import TrajectoryLines
 from episodes.transfer.csv_lines import EpisodeTable
 from episodes.transfer.episode_lines import EpisodeLines
-from episodes.transfer.export_source import Recorded, facts_of, ids_of, recorded
+from episodes.transfer.export_source import UNGUARDED, Recorded, facts_of, ids_of, recorded
 from episodes.transfer.pairs import pairs
 from episodes.transfer.training import Chat, TrainingFile, conversations
+from episodes.visibility import TaskGuard
 
 Format = Literal["jsonl", "csv", "parquet", "messages", "pairs", "atif", "harbor"]
 FORMATS: tuple[Format, ...] = get_args(Format)
@@ -86,6 +88,7 @@ def exported(
     training: TrainingFile | None = None,
     progress: Callable[[int], None] | None = None,
     has_additions: bool = True,
+    guard: TaskGuard = UNGUARDED,
 ) -> Pieces:
     """Yield the file in pieces.
 
@@ -93,11 +96,12 @@ def exported(
     for; afterwards it says what was left out of messages and pairs.
     progress: called with the number of episodes written so far; not for pairs, which use only some of the episodes.
     has_additions: whether jsonl, atif and harbor include what people added, such as notes.
+    guard: what of tasks may be in the file.
     """
     if format == "pairs":
-        return _joined(pairs(episodes, training or TrainingFile()))
+        return _joined(pairs(episodes, training or TrainingFile(), guard))
     writer = _writer(format, episodes, training or TrainingFile(), has_additions=has_additions)
-    return _joined(_written(episodes, writer, progress))
+    return _joined(_written(episodes, writer, guard, progress))
 
 
 def exported_rollouts(rollouts: QuerySet[Rollout], training: TrainingFile) -> Pieces:
@@ -135,6 +139,8 @@ def _writer(
         return EpisodeTable(episodes)
     if format == "messages":
         return Chat(training)
+    if format in ("atif", "harbor"):
+        training.coverage = coverage_among(episodes, training.options.definition).text
     if format == "atif":
         return TrajectoryLines(training, has_additions=has_additions)
     if format == "harbor":
@@ -145,12 +151,15 @@ def _writer(
 
 
 def _written(
-    episodes: QuerySet[Episode], writer: EpisodeFileWriter, progress: Callable[[int], None] | None
+    episodes: QuerySet[Episode],
+    writer: EpisodeFileWriter,
+    guard: TaskGuard,
+    progress: Callable[[int], None] | None,
 ) -> Iterator[str | bytes]:
     yield writer.start()
     done = 0
     for ids in ids_of(episodes):
-        for episode in _read(ids, has_steps=writer.needs_steps):
+        for episode in _read(ids, guard, has_steps=writer.needs_steps):
             yield from writer.write(episode)
             done += 1
             if progress:
@@ -158,10 +167,10 @@ def _written(
     yield writer.end()
 
 
-def _read(ids: Sequence[int], *, has_steps: bool) -> Iterator[Recorded]:
+def _read(ids: Sequence[int], guard: TaskGuard, *, has_steps: bool) -> Iterator[Recorded]:
     if has_steps:
-        return recorded(ids)
-    return (Recorded(facts, "", "", iter(())) for facts in facts_of(ids))
+        return recorded(ids, guard)
+    return (Recorded(facts, "", "", iter(())) for facts in facts_of(ids, guard))
 
 
 def _joined(pieces: Iterator[str] | Iterator[str | bytes]) -> Pieces:

@@ -30,9 +30,9 @@ from episodes.models import (
     Step,
 )
 from episodes.recording.batch import BLOB_COLUMNS, MAX_INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
-from episodes.recording.row_ids import TASK_COLUMNS
+from episodes.recording.referenced_rows import TASK_COLUMNS
 from episodes.rollups.progress import last_end
-from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout, MessagePart, RolloutPart
+from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout
 from episodes.transfer.episode_line import (
     MAX_ID,
     EnvironmentPart,
@@ -45,6 +45,7 @@ from episodes.transfer.episode_line import (
     SplitPart,
     StepPart,
 )
+from episodes.transfer.rollout_line import MessagePart, RolloutPart
 from episodes.uploads.batch import MESSAGE_COLUMNS, rollout_ids
 
 MAX_CACHED_TASKS = 50_000
@@ -63,7 +64,10 @@ _ROLLOUT_UNCHANGED = (
     *("event_id", "is_announced", "run_step", "name", "environment", "environment_name", "variant", "split"),
     *("task_index", "model", "model_params", "training_stage", "info", "sent_ms", "problem"),
 )
-_ROLLOUT_COLUMNS = ("key_label", "event", "event_blob_id", "run_id", "received", *_ROLLOUT_UNCHANGED)
+_ROLLOUT_COLUMNS = (
+    *("key_label", "event", "event_blob_id", "run_id", "received", "hosted_environment_id"),
+    *_ROLLOUT_UNCHANGED,
+)
 Key = tuple[str, datetime]
 """Session id and start of an episode."""
 
@@ -151,6 +155,13 @@ class References:
         if part.name not in self._environments:
             self._environments[part.name] = _environment(part)
         return self._environments[part.name]
+
+    def hosted(self, name: str) -> int | None:
+        """Return the id of the environment of a rollout; None if there is none of that name."""
+        if name and name not in self._environments:
+            found = Environment.objects.filter(name=name).values_list("pk", flat=True).first()
+            self._environments |= {} if found is None else {name: found}
+        return self._environments.get(name)
 
     def split(self, environment: int, part: SplitPart | None) -> int | None:
         if part is None:
@@ -325,7 +336,8 @@ class ImportBatch:
     def _rollout(self, key_label: str, part: RolloutPart) -> Values:
         run = RunPart(name=part.run, model=part.model, created=part.received) if part.run else None
         texts = (*self._large(part.event), self._references.run(run), self._time(part.received))
-        return (key_label, *texts, *(getattr(part, name) for name in _ROLLOUT_UNCHANGED))
+        hosted = self._references.hosted(part.environment_name)
+        return (key_label, *texts, hosted, *(getattr(part, name) for name in _ROLLOUT_UNCHANGED))
 
     def _message(self, rollout: int, part: MessagePart) -> Values:
         return (

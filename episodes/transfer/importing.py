@@ -23,12 +23,13 @@ from django.db.models import Max
 from environments.database.bulk_writer import BulkWriter
 from environments.database.jobs import Progress
 from environments.models import Environment
+from environments.transfer.report import many
 from environments.transfer.rows import BadRow, Refusal, Unreadable
 from episodes.models import Episode
 from episodes.recording.recount import rebuild
 from episodes.rollups.follower import catch_up
-from episodes.transfer.atif.files import MAX_ITEM_BYTES, EpisodeSource, FoundItem, source_of
-from episodes.transfer.atif.imported import ImportedEpisode, TrialFacts
+from episodes.transfer.atif.import_files import MAX_ITEM_BYTES, EpisodeSource, FoundItem, source_of
+from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout, TrialFacts
 from episodes.transfer.atif.reading import trajectory_episode
 from episodes.transfer.episode_line import MAX_ID, EpisodeLine, episode_of
 from episodes.transfer.import_batch import (
@@ -74,8 +75,8 @@ class EpisodeImportReport:
         changes += [f"{self.new_ends:,} with a new ending number"] if self.new_ends else []
         renumbered = f" ({', '.join(changes)})" if changes else ""
         return (
-            f"{self.imported:,} episodes with {self.steps:,} steps imported{renumbered}, {self.skipped:,} skipped as "
-            f"already there, {self.refused:,} lines refused"
+            f"{many(self.imported, 'episode')} with {many(self.steps, 'step')} imported{renumbered}, "
+            f"{self.skipped:,} skipped as already there, {many(self.refused, 'line')} refused"
         )
 
     def take(self, episodes: Sequence[NewEpisode], skipped: int) -> None:
@@ -168,7 +169,7 @@ class Import:
                 raise BadRow(f"is damaged or longer than {MAX_ITEM_BYTES // 2**20} MB")
             text = _decoded(item.content)
             found = trajectory_episode(text, item.folder, lambda: self._named(item.trial()))
-            episode = ImportedEpisode(episode_of(text)) if found is None else found
+            episode = _line_episode(text) if found is None else found
             yield _Numbered(item.file, item.number, episode, len(item.content))
         except BadRow as error:
             self.report.refuse(item.file, item.number, str(error))
@@ -239,6 +240,12 @@ def _max_id(source: EpisodeSource) -> int:
     except (OSError, zipfile.BadZipFile) as error:
         raise Unreadable(f"The file cannot be read: {getattr(error, 'strerror', None) or error}.") from error
     return min(highest, MAX_ID)
+
+
+def _line_episode(text: str) -> ImportedEpisode:
+    """Return the episode of a line of `jsonl`. Raises: BadRow."""
+    line = episode_of(text)
+    return ImportedEpisode(line, [ImportedRollout(part, part.messages) for part in line.rollouts])
 
 
 def _decoded(line: bytes) -> str:

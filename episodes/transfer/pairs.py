@@ -16,8 +16,9 @@ from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
 from episodes.transfer.chat_messages import Turn, UnfaithfulArguments, prompt_turns, step_turns, tools_of
 from episodes.transfer.conversations import prompt_and_rest
-from episodes.transfer.export_source import Recorded, recorded
+from episodes.transfer.export_source import UNGUARDED, Recorded, recorded
 from episodes.transfer.training import Line, TrainingFile, reported_conversation
+from episodes.visibility import TaskGuard
 
 BATCH_TASKS = 200
 
@@ -38,7 +39,7 @@ class _Extremes:
             self.worst, self.low = number, value
 
 
-def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile) -> Iterator[bytes]:
+def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile, guard: TaskGuard = UNGUARDED) -> Iterator[bytes]:
     """Yield a pair for each task whose best and worst return differ, by at least the margin of the options."""
     options = file.options
     conventions = ConventionsInForce.of(None, options.definition)
@@ -49,7 +50,7 @@ def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile) -> Iterator[by
         found = _extremes(compared.filter(task__in=tasks))
         distinct = [one for one in found if one.high - one.low >= options.margin and one.high > one.low]
         worst = {one.best: one.worst for one in distinct}
-        taken = recorded([number for one in distinct for number in (one.best, one.worst)])
+        taken = recorded([number for one in distinct for number in (one.best, one.worst)], guard)
         for chosen in taken:
             with Line(options) as line:
                 try:

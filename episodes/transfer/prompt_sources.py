@@ -21,6 +21,7 @@ from environments import conf
 from environments.display.parts import read_json
 from environments.errors import OrsError
 from environments.hosts.loading import EveryHost, load
+from environments.models import Task
 from environments.runtime.task_trial import try_out
 from environments.runtime.threads import ThreadPool
 from environments.service import service_or_none, try_out_spec
@@ -88,7 +89,8 @@ class PromptSources:
                 self._by_task.clear()
             found = self._newest(self._readable.filter(task=episode.facts.task_id), column)
             if found is NOTHING and column == "prompt":
-                found = self._asked(episode.facts.environment, episode.facts.spec)
+                spec = Task.objects.values_list("spec", flat=True).get(pk=episode.facts.task_id)  # the file may hide it
+                found = self._asked(episode.facts.environment, spec)
             self._by_task[key] = found
         return self._by_task[key]
 

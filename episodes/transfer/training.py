@@ -68,6 +68,8 @@ class TrainingFile:
     options: TrainingOptions = field(default_factory=TrainingOptions)
     sources: PromptSources = field(default_factory=PromptSources)
     reported: ReportedConversations = field(default_factory=ReportedConversations)
+    coverage: str = ""
+    """How many rollouts of the whole file count, for trajectories, which say so themselves."""
     left_out: int = 0
     """Number of episodes or pairs that were left out so far because a call's input is no object."""
 

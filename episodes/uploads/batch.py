@@ -16,6 +16,7 @@ from typing import Any
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, storable
+from environments.models import Environment
 from environments.wire import value_json
 from episodes.models import Rollout, RolloutMessage, Run
 from episodes.uploads.events import CONTENT, EXTRA, MAX_CLOCK_SECONDS, SUMMARY, RolloutStart, UploadChunk
@@ -35,7 +36,7 @@ NEW_COLUMNS = (
 STATE_COLUMNS = (
     *("is_announced", "run_id", "run_step", "name", "environment", "environment_name", "variant", "split"),
     *("task_index", "model", "model_params", "training_stage", "event", "event_blob_id", "info", "sent_ms", "problem"),
-    "is_summarised",
+    *("is_summarised", "hosted_environment_id"),
 )
 MESSAGE_COLUMNS = (
     *("rollout_id", "index", "event_id", "kind", "name", "call_id", "content", "content_blob_id", "summary"),
@@ -45,13 +46,25 @@ MESSAGE_COLUMNS = (
 
 
 class KnownRollouts:
-    """Ids of the rollouts that were written lately. After a failed transaction everything is forgotten."""
+    """Ids of the rollouts that were written lately, and of the environments that they named.
+
+    After a failed transaction everything is forgotten.
+    """
 
     def __init__(self) -> None:
         self._ids: dict[RolloutKey, int] = {}
+        self._environments: dict[str, int] = {}
 
     def forget(self) -> None:
         self._ids.clear()
+        self._environments.clear()
+
+    def environments(self, names: Collection[str]) -> Mapping[str, int]:
+        """Return the ids of at least those environments of these names that exist. A query if one is not known yet."""
+        if missing := sorted(name for name in names if name and name not in self._environments):
+            found = Environment.objects.only("name").in_bulk(missing, field_name="name")
+            self._environments.update({name: row.pk for name, row in found.items()})
+        return self._environments
 
     def learn(self, wanted: Mapping[RolloutKey, float], writer: BulkWriter) -> dict[RolloutKey, int]:
         """Return the id of each rollout; those that don't exist are created, received at the given time."""
@@ -83,6 +96,8 @@ class _Change:
 
     start: RolloutStart | None = None
     received: float = 0.0
+    environment: int | None = None
+    """Id of the environment that `start` names, if the key may use it."""
     infos: list[tuple[int, Mapping[str, Any]]] = field(default_factory=list)
 
 
@@ -131,12 +146,15 @@ class UploadBatch:
 
     def _prepare_states(self, uploads: Iterable[UploadChunk], ids: Mapping[RolloutKey, int]) -> None:
         changes = defaultdict[int, _Change](_Change)
+        environments = self._known.environments({one.environment_name for upload in uploads for one in upload.starts})
         for upload in uploads:
             label, received_ms = upload.key_label, int(upload.received * 1000)
             for start in upload.starts:
                 change = changes[ids[label, start.event_id]]
                 if change.start is None:
                     change.start, change.received = start, upload.received
+                    if (name := start.environment_name) not in upload.hidden:
+                        change.environment = environments.get(name)
                 if isinstance(info := start.fields.get("rollout_info"), dict):
                     change.infos.append((received_ms if start.sent_ms is None else start.sent_ms, info))
             for update in upload.updates:
@@ -150,6 +168,7 @@ class UploadBatch:
     def _change(self, state: dict[str, Any], change: _Change) -> None:
         if change.start is not None and not state["is_announced"]:
             state |= self._announced(change.start, change.received)
+            state["hosted_environment_id"] = change.environment
         info = merged(json.loads(state["info"] or "{}"), change.infos)
         latest = {key: value for key, (_, value) in info.items()}
         state["info"] = value_json(info) if info else ""
@@ -162,17 +181,15 @@ class UploadBatch:
     def _announced(self, start: RolloutStart, received: float) -> dict[str, Any]:
         """Return the columns that the event of the rollout sets."""
         fields = start.fields
-        run_info = fields.get("run_info")
-        run_info = run_info if isinstance(run_info, dict) else {}
-        environment, model = _word(fields, "environment"), _word(run_info, "model_name")
+        run_info, model = _run_info(fields), model_named(fields)
         text, blob = self._large(value_json(fields))
         return {
             "is_announced": True,
             "run_id": _run(_word(fields, "runName"), model, received),
             "run_step": _number(fields.get("step")),
             "name": _word(fields, "rolloutName", 300),
-            "environment": environment[:300],
-            "environment_name": environment.rpartition("/")[2].lower()[:200],
+            "environment": _word(fields, "environment", 300),
+            "environment_name": start.environment_name,
             "variant": _word(fields, "variant"),
             "split": _word(fields, "split"),
             "model": model,
@@ -183,6 +200,16 @@ class UploadBatch:
             "sent_ms": start.sent_ms,
             "problem": "; ".join(_problems(start, received)),
         }
+
+
+def model_named(fields: Mapping[str, Any]) -> str:
+    """Return the model that the event of a rollout names; empty if it names none."""
+    return _word(_run_info(fields), "model_name")
+
+
+def _run_info(fields: Mapping[str, Any]) -> Mapping[str, Any]:
+    found = fields.get("run_info")
+    return found if isinstance(found, dict) else {}
 
 
 def _rollouts_in(upload: UploadChunk) -> Iterable[str]:

@@ -13,7 +13,7 @@ Parsing takes 0.4 of the 0.9 ms that 128 messages of 500 bytes take here, so not
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,7 +23,7 @@ from environments.database.bulk_writer import Values
 from environments.database.storable import MAX_BIGINT, digest_of, storable, storable_id
 from environments.errors import OrsError
 from environments.wire import parsed_json, value_json
-from episodes.models.rollouts import RESPONSE_KINDS
+from episodes.models.rollouts import RESPONSE_KINDS, environment_name_of
 
 MAX_CHUNK_EVENTS = 512
 MAX_CHUNK_CHARACTERS = 256 * 1024
@@ -56,6 +56,12 @@ class RolloutStart:
     fields: Mapping[str, Any]
     sent_ms: int | None
 
+    @property
+    def environment_name(self) -> str:
+        """Last part of the environment's name in lower case, as episodes have it; empty if the client names none."""
+        name = self.fields.get("environment")
+        return environment_name_of(storable(name)) if isinstance(name, str) else ""
+
 
 @dataclass(slots=True)
 class RolloutUpdate:
@@ -72,6 +78,8 @@ class UploadChunk:
 
     key_label: str
     received: float
+    hidden: Collection[str] = ()
+    """Names of the private environments that do not exist for the key, in lower case."""
     starts: list[RolloutStart] = field(default_factory=list)
     updates: list[RolloutUpdate] = field(default_factory=list)
     messages: list[tuple[str, Values]] = field(default_factory=list)
@@ -95,14 +103,14 @@ class ReadEvents:
     """Position of each event that cannot be stored, and why."""
 
 
-def read_events(content: bytes, key_label: str, received: float) -> ReadEvents:
-    """Return the events in the body of a request. Raises: BadUpload."""
+def read_events(content: bytes, key_label: str, received: float, hidden: Collection[str] = ()) -> ReadEvents:
+    """Return the events in the body of a request. `hidden` is that of UploadChunk. Raises: BadUpload."""
     events = _events_of(content)
-    chunk = UploadChunk(key_label, received)
+    chunk = UploadChunk(key_label, received, hidden)
     read = ReadEvents([chunk])
     for position, event in enumerate(events):
         if len(chunk) >= MAX_CHUNK_EVENTS or chunk.characters >= MAX_CHUNK_CHARACTERS:
-            chunk = UploadChunk(key_label, received)
+            chunk = UploadChunk(key_label, received, hidden)
             read.chunks.append(chunk)
         if problem := _add(chunk, event):
             if problem == IGNORED:

@@ -1,9 +1,9 @@
 """Figures over rollouts, computed when they are requested: rewards, lengths, and difficulties of tasks.
 
 The reward of a rollout is the last one of its messages, because clients repeat a reward on each of the messages into
-which they cut one turn. Where no client has uploaded rollouts of a run or task, the episodes that this server recorded
-take their place: the reward is the return by the environment's definition, and the text of the model is the input of
-its calls.
+which they cut one turn. Where no client has uploaded rollouts of a task, or of an episode of a run, the episodes that
+this server recorded take their place: the reward is the return by the environment's definition, and the text of the
+model is the input of its calls.
 """
 
 from __future__ import annotations
@@ -13,16 +13,19 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Avg, Count, F, Max, OuterRef, QuerySet, Subquery, Sum
+from django.db.models import Avg, Count, Exists, F, Max, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Coalesce, Length
 
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.models import Episode, Rollout, RolloutMessage, Run, Step
+from episodes.uploads.matching import match_of
 
 MAX_ROLLOUTS = 50_000
 """Difficulties are those of the newest rollouts, as many as this."""
 MAX_MEAN_ROLLOUTS = 5_000
 """Means of a run are those of its newest rollouts, as many as this, because a page lists many runs."""
+MAX_UNDER_WAY = 20
+"""Rollouts of a run that are still being uploaded, of which the episodes are looked for."""
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
 
 
@@ -171,25 +174,44 @@ def spread(values: Iterable[int]) -> dict[str, float]:
 
 @dataclass(frozen=True)
 class RunFigures:
-    """Figures of one run: of its uploaded rollouts, or else of its episodes."""
+    """Figures of one run: of its uploaded rollouts, and of its episodes of which nobody has uploaded one."""
 
     rollouts: int
+    """Number of both."""
     mean_reward: float | None
     mean_length: float | None
-    """Messages of a rollout, or tool calls of an episode."""
-    is_uploaded: bool
+    """Messages of an uploaded rollout; tool calls of an episode if none was uploaded."""
 
 
 def run_figures(run: Run, key_label: str | None) -> RunFigures:
-    """Return the figures of the run's newest rollouts that the key sees."""
+    """Return the figures of a run as far as the key sees it. Rewards and lengths of uploads are those of the newest."""
     rollouts = rollouts_of(key_label).filter(run=run)
-    if count := rollouts.count():
-        newest = with_figures(rollouts).order_by("-id").values_list("last_reward", "sent_messages")[:MAX_MEAN_ROLLOUTS]
-        rewards, lengths = zip(*newest, strict=True)
-        return RunFigures(count, _mean([reward for reward in rewards if reward is not None]), _mean(lengths), True)
-    episodes = episodes_of(key_label).filter(run=run).annotate(returned=ConventionsInForce.of().return_of(None))
-    means = episodes.aggregate(reward=Avg("returned"), length=Avg("steps_count"), count=Count("pk"))
-    return RunFigures(means["count"], means["reward"], means["length"], False)
+    count = rollouts.count()
+    played = unreported_episodes(run, key_label).annotate(returned=ConventionsInForce.of().return_of(None))
+    means = played.aggregate(reward=Avg("returned"), scored=Count("returned"), length=Avg("steps_count"), n=Count("pk"))
+    if not count:
+        return RunFigures(means["n"], means["reward"], means["length"])
+    newest = with_figures(rollouts).order_by("-id").values_list("last_reward", "sent_messages")[:MAX_MEAN_ROLLOUTS]
+    rewards, lengths = zip(*newest, strict=True)
+    found = [reward for reward in rewards if reward is not None]
+    rewarded = len(found) * count / len(rewards)  # among all of them, as far as the newest tell
+    mean = _weighted([(_mean(found), rewarded), (means["reward"], means["scored"])])
+    return RunFigures(count + means["n"], mean, _mean(lengths))
+
+
+def unreported_episodes(run: Run, key_label: str | None) -> QuerySet[Episode]:
+    """Return the attempts of a run of which nobody has uploaded a rollout in this run."""
+    rollouts = Rollout.objects.filter(run=run)
+    under_way = rollouts_of(key_label).filter(run=run, is_summarised=False).select_related("event_blob")
+    matches = [match_of(rollout) for rollout in under_way.order_by("-id")[:MAX_UNDER_WAY]]
+    episodes = episodes_of(key_label).filter(run=run).exclude(pk__in=[one.episode.pk for one in matches if one])
+    return episodes.exclude(Exists(rollouts.filter(episode=OuterRef("pk"))))
+
+
+def _weighted(parts: Iterable[tuple[float | None, float]]) -> float | None:
+    """Return the mean of means, each with its weight; None if there is none."""
+    known = [(mean, weight) for mean, weight in parts if mean is not None and weight]
+    return sum(mean * weight for mean, weight in known) / sum(weight for _, weight in known) if known else None
 
 
 def _mean(values: Sequence[float]) -> float | None:

@@ -25,14 +25,17 @@ from django.http import HttpRequest, HttpResponse
 from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
 
-from environments.conf import OPERATOR
+from environments import conf, security_log
+from environments.access.permissions import refusal
+from environments.conf import OPERATOR, has_keys
+from orsweb.accounts.page_rules import missing
 from orsweb.server.exposure import is_loopback
 
 Next = Callable[[HttpRequest], HttpResponse]
 
 
 class LocalOperatorMiddleware:
-    """Without ORSWEB_API_KEYS, makes every request from this machine one of the local operator, a superuser.
+    """On a server without keys, makes every request from this machine one of the local operator, a superuser.
 
     `serve` and `runserver` listen on loopback only if there are no keys. The client's address is checked nevertheless,
     because the application may run under another server.
@@ -43,7 +46,7 @@ class LocalOperatorMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         is_local = is_loopback(request.META.get("REMOTE_ADDR", ""))
-        if is_local and not settings.ORSWEB_API_KEYS and not request.user.is_authenticated:
+        if is_local and not has_keys() and not request.user.is_authenticated:
             request.user = _operator()
         return self.get_response(request)
 
@@ -56,7 +59,7 @@ class LocalOperatorSockets:
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         host, _ = scope.get("client") or ("", 0)
-        if is_loopback(host) and not settings.ORSWEB_API_KEYS and not scope["user"].is_authenticated:
+        if is_loopback(host) and not has_keys() and not scope["user"].is_authenticated:
             scope = {**scope, "user": await database_sync_to_async(_operator)()}
         await self._app(scope, receive, send)
 
@@ -77,6 +80,10 @@ class OwnPagesOnly:
         origin = urlsplit(headers.get(b"origin", b"").decode("latin-1").lower())
         is_own = bool(host) and origin.scheme in ("http", "https") and origin.netloc == host
         is_known = validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
+        if not is_known:
+            address, _ = scope.get("client") or ("", 0)
+            address = conf.address_of(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
+            security_log.note("host_refused", host, who="", address=address)
         await (self._app if is_own and is_known else WebsocketDenier())(scope, receive, send)
 
 
@@ -86,13 +93,25 @@ def _operator() -> User:
     return User.objects.get_or_create(username=OPERATOR, defaults=defaults)[0]
 
 
-class PagesNeedLoginMiddleware:
-    """Shows people who are not logged in nothing but the login page. Has an effect only with ORSWEB_API_KEYS.
+class ActorMiddleware:
+    """Notes what a request changes, exports or deletes under the visitor's name and address, in the security log."""
 
-    Guests opened an invite and may see the player's pages, which check who they are (episodes/playtest/seat.py). The
-    admin redirects accounts without access to its own login page, which would not tell them why, so they are refused
-    here. The API also accepts keys and refuses with JSON (episodes/api/auth.py); the page that documents it needs a
-    login like all others.
+    def __init__(self, get_response: Next) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponse:
+        guest = "" if request.user.is_authenticated else "guest"
+        with security_log.acting(request.user.get_username() or guest, request.META.get("REMOTE_ADDR", "")):
+            return self.get_response(request)
+
+
+class PagesNeedLoginMiddleware:
+    """Shows people who are not logged in nothing but the login page, and others the pages that they may see.
+
+    Has an effect only on a server with keys: without, everybody is the operator. `page_rules.py` says which permission
+    a page needs. Guests opened an invite and may see the player's pages, which check who they are
+    (episodes/playtest/player_seat.py). The API also accepts keys and refuses with JSON (episodes/api/auth.py); the page
+    that documents it needs a login like all others.
     """
 
     def __init__(self, get_response: Next) -> None:
@@ -100,11 +119,13 @@ class PagesNeedLoginMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         api = reverse("api")
-        checks_itself = request.path == reverse("login") or (request.path.startswith(api) and request.path != api)
+        is_login = request.path in (reverse("login"), *sign_on_paths())
+        checks_itself = is_login or (request.path.startswith(api) and request.path != api)
         if checks_itself:
             return self.get_response(request)
         if request.user.is_authenticated:
-            _check_admin(request)
+            if permission := missing(request):
+                raise PermissionDenied(refusal(request.user, permission))
             return self.get_response(request)
         if _is_for_guests(request):
             return self.get_response(request)
@@ -113,13 +134,9 @@ class PagesNeedLoginMiddleware:
         return redirect_to_login(_page_after_login(request))
 
 
-def _check_admin(request: HttpRequest) -> None:
-    """Raise PermissionDenied for an account that the admin has redirected to its login page."""
-    if request.path == reverse("admin:login") and not request.user.is_staff:
-        raise PermissionDenied(
-            f"The admin is for accounts with staff status, which {request.user.get_username()} does not have. A "
-            "superuser can grant it in the admin under Users. You can also log out and log in with another account."
-        )
+def sign_on_paths() -> tuple[str, ...]:
+    """Return the paths of single sign-on, which people open to log in; none if it is not configured."""
+    return (reverse("sign_on"), reverse("sign_on_callback")) if settings.ORSWEB_OIDC_ISSUER else ()
 
 
 def _page_after_login(request: HttpRequest) -> str:

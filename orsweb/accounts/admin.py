@@ -1,10 +1,13 @@
-"""The admin pages of users and groups, which `urls.py` registers. Accounts matter once ORSWEB_API_KEYS is set."""
+"""The admin pages of users and groups, which `urls.py` registers. Accounts matter once the server has keys."""
 
 from __future__ import annotations
 
+from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
 from django.contrib.auth.models import Group, User
+from django.db.models import QuerySet
+from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 
@@ -13,6 +16,25 @@ class LoginAdmin(UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfo
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
+    add_fieldsets = (
+        *(UserAdmin.add_fieldsets or ()),
+        (
+            "What the account may do",
+            {
+                "fields": ("groups", "is_superuser"),
+                "description": "Without a group, an account sees nothing. Superusers may do everything.",
+            },
+        ),
+    )
+    list_display = ("username", "group_names", "is_superuser", "is_active", "last_login")
+    list_filter = ("groups", "is_superuser", "is_active")
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[User]:
+        return super().get_queryset(request).prefetch_related("groups")
+
+    @admin.display(description="groups")
+    def group_names(self, user: User) -> str:
+        return ", ".join(group.name for group in user.groups.all())
 
 
 class LoginGroupAdmin(GroupAdmin, ModelAdmin):  # type: ignore[misc]

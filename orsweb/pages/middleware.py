@@ -9,8 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from csp.middleware import CSPMiddleware
+from django.conf import settings
+from django.core.exceptions import DisallowedHost
+from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
 from django.middleware.security import SecurityMiddleware
+
+from environments import security_log
 
 
 class _OnTheLoop:
@@ -23,12 +29,29 @@ class _OnTheLoop:
 
 
 class Security(_OnTheLoop, SecurityMiddleware):
-    pass
+    """Adds security headers, and keeps cookies that were set over TLS from being sent without it."""
+
+    def process_response(self, request: HttpRequest, response: HttpResponse) -> HttpResponse:
+        if request.is_secure():
+            for cookie in response.cookies.values():
+                cookie["secure"] = True
+        return super().process_response(request, response)
 
 
 class ContentPolicy(_OnTheLoop, CSPMiddleware):
-    pass
+    def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
+        if request.path_info.startswith("/admin/"):
+            response._csp_update = settings.ADMIN_CONTENT_SECURITY_POLICY  # type: ignore[attr-defined]  # read by csp
+        return super().process_response(request, response)
 
 
 class Common(_OnTheLoop, CommonMiddleware):
     """Refuses foreign Hosts, also for static files."""
+
+    def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
+        try:
+            return super().process_request(request)
+        except DisallowedHost:
+            address = str(request.META.get("REMOTE_ADDR", ""))
+            security_log.note("host_refused", str(request.META.get("HTTP_HOST", "")), who="", address=address)
+            raise

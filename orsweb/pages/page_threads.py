@@ -25,6 +25,11 @@ STREAMS = "/events"
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
+def is_stream(path: str) -> bool:
+    """Return whether the path is that of an event stream."""
+    return path.rstrip("/").endswith(STREAMS)
+
+
 class PageThreads:
     """Gives each request one of the threads, the most recently used first."""
 
@@ -36,8 +41,7 @@ class PageThreads:
         """Number of pages that these threads have finished."""
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        is_stream = scope["path"].rstrip("/").endswith(STREAMS)
-        thread = None if is_stream else await self._next_free()
+        thread = None if is_stream(scope["path"]) else await self._next_free()
         if thread is None:
             await self._app(scope, receive, send)
             return

@@ -1,17 +1,31 @@
-"""Refuses uploads that are too large before they are read completely. Wraps the handler of the pages.
+"""Limits the bodies of requests for pages by who sends them, before they are read. Wraps the handler of the pages.
 
-Django's own handler writes the whole body of a request to a file before it checks anything.
+Django's own handler writes the whole body of a request to a file before it checks anything, and it uses the system's
+temporary directory, which may be memory. Here the sender is looked up first: without a key or a login a body stays
+small, and only accounts that may import can send a large file, to the import page. Larger bodies are kept on the disk
+of the data.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import tempfile
 from collections.abc import Awaitable, Callable, MutableMapping
 from http import HTTPStatus
 from typing import Any
 
+from channels.db import database_sync_to_async
+from django.conf import settings
+from django.contrib.auth import get_user
+from django.core.exceptions import RequestAborted
+from django.core.handlers.asgi import ASGIHandler
+from django.http import HttpRequest, parse_cookie
 from django.template.loader import render_to_string
+from django.utils.module_loading import import_string
+
+from environments import conf
+from environments.wire import value_json
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -20,24 +34,98 @@ Send = Callable[[Message], Awaitable[None]]
 LINGER_SECONDS = 10.0
 """Time for which the rest of a refused upload is read and discarded: browsers show no response before they have sent
 everything."""
+MAX_ANONYMOUS_BYTES = 64 * 1024
+"""Largest body of a request without a key and without a login, such as the form of the login page."""
+
+
+class PageHandler(ASGIHandler):
+    """Django's handler, which keeps bodies that do not fit into memory in FILE_UPLOAD_TEMP_DIR."""
+
+    async def read_body(self, receive: Any) -> Any:
+        body = tempfile.SpooledTemporaryFile(  # noqa: SIM115  (the handler closes it)
+            max_size=settings.FILE_UPLOAD_MAX_MEMORY_SIZE, mode="w+b", dir=str(settings.FILE_UPLOAD_TEMP_DIR)
+        )
+        has_more = True
+        while has_more:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                body.close()
+                raise RequestAborted
+            body.write(message.get("body", b""))
+            has_more = message.get("more_body", False)
+        body.seek(0)
+        return body
 
 
 class BoundedUploads:
-    """Limits the body of a request to `large_bytes` at `large_path`, and to `small_bytes` at all other paths."""
+    """Limits the body of a request.
 
-    def __init__(self, app: Any, *, small_bytes: int, large_bytes: int, large_path: str) -> None:
+    `large_bytes` holds at `large_path` for accounts with the permission to import, `small_bytes` for other requests
+    with a login or a key, and MAX_ANONYMOUS_BYTES for everyone else.
+    """
+
+    def __init__(
+        self,
+        app: Any,
+        *,
+        small_bytes: int,
+        large_bytes: int,
+        large_path: str,
+        has_key: Callable[[Message], bool],
+    ) -> None:
         self._app, self._small, self._large, self._large_path = app, small_bytes, large_bytes, large_path
+        self._has_key = has_key
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        is_large = scope["path"] == self._large_path
-        limit = self._large if is_large else self._small
-        if _declared_bytes(scope) > limit:
-            await _refuse(receive, send, limit, is_import=is_large)
+        declared = _declared_bytes(scope)
+        limit = min(MAX_ANONYMOUS_BYTES, self._small)
+        if declared is None or declared > limit:
+            limit = await self._limit(scope)
+        if declared is not None and declared > limit:
+            await self._refuse(scope, receive, send, limit)
             return
         body = _Counted(receive, limit)
         await self._app(scope, body.receive, send)
         if body.is_too_large:  # the handler got a disconnect instead of the body, so it has not answered
-            await _refuse(receive, send, limit, is_import=is_large)
+            await self._refuse(scope, receive, send, limit)
+
+    async def _limit(self, scope: Message) -> int:
+        """Return the largest body that the sender may send."""
+        if not conf.has_keys():
+            return self._large if scope["path"] == self._large_path else self._small
+        if scope["path"].startswith("/api/") and self._has_key(scope):
+            return self._small
+        limit: int = await database_sync_to_async(self._limit_of_visitor)(scope)
+        return limit
+
+    def _limit_of_visitor(self, scope: Message) -> int:
+        """Return the limit of the person whom the session's cookie names; of a guest in the player's pages."""
+        request = HttpRequest()
+        cookies = parse_cookie(_header(scope, b"cookie"))
+        session = import_string(f"{settings.SESSION_ENGINE}.SessionStore")(cookies.get(settings.SESSION_COOKIE_NAME))
+        request.session = session
+        user = get_user(request)
+        if not user.is_authenticated:
+            is_guest = scope["path"].startswith("/play/") and "guest" in session
+            return self._small if is_guest else min(MAX_ANONYMOUS_BYTES, self._small)
+        may_import = scope["path"] == self._large_path and user.has_perm("environments.add_task")
+        return self._large if may_import else self._small
+
+    async def _refuse(self, scope: Message, receive: Receive, send: Send, limit: int) -> None:
+        is_anonymous = limit <= MAX_ANONYMOUS_BYTES < self._small
+        if scope["path"].startswith("/api/"):
+            status, kind, text = _api_refusal(limit, is_anonymous=is_anonymous)
+        else:
+            is_import = scope["path"] == self._large_path and limit == self._large
+            shown = {"limit_bytes": limit, "is_import": is_import, "is_anonymous": is_anonymous}
+            text = render_to_string("orsweb/upload_too_large.html", shown)
+            status, kind = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"text/html; charset=utf-8"
+        headers = [(b"content-type", kind), (b"connection", b"close")]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(_read_on(receive), LINGER_SECONDS)
+        await send({"type": "http.response.body", "body": b""})
 
 
 class _Counted:
@@ -56,21 +144,26 @@ class _Counted:
         return {"type": "http.disconnect"}
 
 
-def _declared_bytes(scope: Message) -> int:
-    for name, value in scope["headers"]:
-        if name == b"content-length" and value.isdigit():
-            return int(value)
-    return 0
+def _declared_bytes(scope: Message) -> int | None:
+    """Return the length that the header declares; None if the body is sent in chunks, without a length."""
+    length = _header(scope, b"content-length")
+    if length.isdigit():
+        return int(length)
+    return None if _header(scope, b"transfer-encoding") else 0
 
 
-async def _refuse(receive: Receive, send: Send, limit: int, *, is_import: bool) -> None:
-    page = render_to_string("orsweb/upload_too_large.html", {"limit_bytes": limit, "is_import": is_import}).encode()
-    headers = [(b"content-type", b"text/html; charset=utf-8"), (b"connection", b"close")]
-    await send({"type": "http.response.start", "status": HTTPStatus.REQUEST_ENTITY_TOO_LARGE, "headers": headers})
-    await send({"type": "http.response.body", "body": page, "more_body": True})
-    with contextlib.suppress(TimeoutError):
-        await asyncio.wait_for(_read_on(receive), LINGER_SECONDS)
-    await send({"type": "http.response.body", "body": b""})
+def _header(scope: Message, wanted: bytes) -> str:
+    return next((str(value, "latin-1") for name, value in scope["headers"] if name == wanted), "")
+
+
+def _api_refusal(limit: int, *, is_anonymous: bool) -> tuple[HTTPStatus, bytes, str]:
+    if is_anonymous:
+        status = HTTPStatus.UNAUTHORIZED
+        text = f"Send X-API-Key with one of this server's keys, or log in; without, a body may have {limit} bytes."
+    else:
+        status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
+        text = f"The body has more than {limit} bytes, the limit set by ORSWEB_MAX_BODY_BYTES."
+    return status, b"application/json", value_json({"detail": text})
 
 
 async def _read_on(receive: Receive) -> None:

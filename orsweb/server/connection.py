@@ -1,9 +1,10 @@
-"""uvicorn's HTTP/1.1 protocol with limited headers, errors in JSON, and a direct route for requests of agents.
+"""uvicorn's HTTP/1.1 protocol with limits of what a client may occupy, errors in JSON, and a direct route for agents.
 
 uvicorn's httptools protocol does not limit headers (it accepted 200 MB) and answers malformed HTTP in plain text. The
 subclass here limits what it buffers and answers both errors in JSON. It passes requests of agents to an Exchange.
 
-Divergence from the references: URL and headers together are limited (431).
+Divergence from the references: URL and headers together are limited (431), and so is the number of connections of an
+address (429).
 """
 
 from __future__ import annotations
@@ -20,10 +21,13 @@ from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from environments.agent_http.request import CONNECTION
+from orsweb.server.client_limits import AddressLimit, Waiting
 from orsweb.server.exchange import Agents, Exchange
 
 LINGER_SECONDS = 2.0
 """Time for which a refused client may go on sending, so that it can read the response before the connection closes."""
+MAX_REFUSED = 32
+"""Connections beyond those allowed that are told so; further ones are closed at once."""
 ENDLESS_STREAMS = re.compile(rb"/events/|/api/episodes/\d+/events|/mcp/")
 """Paths whose responses to GET are event streams that do not end by themselves."""
 AGENT_METHODS = (b"POST", b"GET")
@@ -81,8 +85,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
     # CPython 3.11 reads up to 30 attributes fast from a __dict__, which uvicorn's own fill: more cost 1.4 µs a request.
     __slots__ = (
+        "_addresses",
         "_agents",
+        "_body_bytes",
         "_extensions",
+        "_is_counted",
         "_is_refused",
         "_is_too_long",
         "_limit",
@@ -91,9 +98,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         "_withheld",
     )
 
-    def __init__(self, *args: Any, agents: Agents, **kwargs: Any) -> None:
+    def __init__(self, *args: Any, agents: Agents, addresses: AddressLimit, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._agents = agents
+        self._agents, self._addresses = agents, addresses
+        self._is_counted = False
+        self._body_bytes = 0  # of the request that uvicorn's own cycle receives
         self._limit: int = settings.ORSWEB_MAX_HEADER_BYTES
         self._withheld = 0
         self._received = 0
@@ -104,6 +113,49 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(JoinedTransport(transport, self.loop))  # type: ignore[arg-type]
         self._extensions = {CONNECTION: {"is_closed": transport.is_closing}}
+        self._is_counted = True
+        excess = self._addresses.add(self._address)
+        if excess > MAX_REFUSED:
+            self._is_refused = True
+            self.abort()
+        elif excess:
+            self._refuse(HTTPStatus.TOO_MANY_REQUESTS, self._addresses.refusal(self._address))
+
+    @property
+    def _address(self) -> str:
+        return self.client[0] if self.client else ""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._release()
+        super().connection_lost(exc)
+
+    def handle_websocket_upgrade(self) -> None:
+        self._release()  # the connection of a player, who has logged in, is another object
+        super().handle_websocket_upgrade()
+
+    def _release(self) -> None:
+        if self._is_counted:
+            self._is_counted = False
+            self._addresses.release(self._address)
+
+    def waiting(self) -> Waiting | None:
+        """Return what the client has to do next; None while it waits for this server."""
+        cycle, scope = self.cycle, self.scope
+        if unread := self.transport.get_write_buffer_size():
+            return Waiting(self, unread_bytes=unread)
+        if cycle is None or (cycle.response_complete and cycle.scope is not scope):
+            return Waiting(scope)  # the rest of a header
+        if cycle.scope is not scope or self.timeout_keep_alive_task is not None:
+            return None  # a request behind another one that is being answered, or none at all
+        if cycle.response_complete:
+            return Waiting(scope)  # the rest of a body that was refused
+        if isinstance(cycle, Exchange):
+            return None if cycle.has_started else Waiting(scope, cycle.size)
+        return Waiting(scope, self._body_bytes) if cycle.more_body and not self.flow.read_paused else None
+
+    def abort(self) -> None:
+        """Close the connection without waiting for the client to read what was written."""
+        self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
         if self._is_refused:
@@ -127,6 +179,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
         method = self.parser.get_method()
         if not (method in AGENT_METHODS and self._is_ordinary() and self._open_exchange(method.decode("ascii"))):
+            self._body_bytes = 0
             super().on_headers_complete()
 
     def _is_ordinary(self) -> bool:
@@ -163,6 +216,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._progressed = True
         exchange = self.cycle
         if not isinstance(exchange, Exchange):
+            self._body_bytes += len(body)
             super().on_body(body)
         elif not exchange.has_started and not exchange.take(body):
             self._start(exchange)

@@ -23,6 +23,8 @@ from environments.agent_http.response import Headers, Response
 
 log = structlog.get_logger(__name__)
 
+MAX_UNCHECKED_BYTES = 16 * 1024
+"""Largest body that is stored before the key of its request is checked."""
 CLOSE = (b"connection", b"close")
 CHUNKED = (b"transfer-encoding", b"chunked")
 
@@ -35,8 +37,8 @@ class Agents:
     """Whether a request with this method and path is an agent's."""
     respond: Callable[[HttpRequest], Awaitable[Response]]
     """The response to a request whose body has arrived."""
-    refuse_host: Callable[[HttpRequest], Response | None]
-    """The response to a request whose `Host` is not allowed, else None; its body need not have arrived."""
+    may_send: Callable[[HttpRequest], bool]
+    """Whether to read the body of a request: its `Host` is allowed, and its key is valid if one is needed."""
     max_body_bytes: int
 
 
@@ -64,30 +66,33 @@ class Exchange:
         "_agents",
         "_body",
         "_connection",
-        "_scope",
-        "_size",
+        "_is_known",
         "body",
         "disconnected",
         "has_started",
         "keep_alive",
         "more_body",
         "response_complete",
+        "scope",
+        "size",
     )
     message_event = UnusedEvent()
 
     def __init__(self, connection: Connection, agents: Agents, scope: dict[str, Any], *, keep_alive: bool) -> None:
-        self._connection, self._agents, self._scope = connection, agents, scope
+        self._connection, self._agents, self.scope = connection, agents, scope
         self._body: list[bytes] = []
-        self._size = 0
+        self.size = 0
+        self._is_known = False
         self.body, self.more_body = b"", True
         self.keep_alive = keep_alive
         self.disconnected = self.response_complete = self.has_started = False
 
     def take(self, piece: bytes) -> bool:
         """Add a piece of the body. Returns False if the body is refused; then the exchange has to start."""
-        self._size += len(piece)
-        # Most bodies arrive in one piece. Of a longer one, no more is stored if the Host is not allowed.
-        if self.is_too_large or (len(self._body) == 1 and self._refuse_host() is not None):
+        self.size += len(piece)
+        # Most bodies arrive in one small piece, and are checked with the request. Others are checked before.
+        is_usual = self.size <= MAX_UNCHECKED_BYTES and not self._body
+        if self.is_too_large or not (is_usual or self._may_send()):
             self._body.clear()
             return False
         self._body.append(piece)
@@ -95,13 +100,15 @@ class Exchange:
 
     @property
     def is_too_large(self) -> bool:
-        return self._size > self._agents.max_body_bytes
+        return self.size > self._agents.max_body_bytes
 
     def expect(self, length: str) -> bool:
         """Returns False if a body of this Content-Length is refused; then the exchange has to start."""
-        if length.isdecimal() and int(length) > self._agents.max_body_bytes:
-            self._size = int(length)
-        return not self.is_too_large
+        if not length.isdecimal() or (announced := int(length)) <= MAX_UNCHECKED_BYTES:
+            return True
+        if announced > self._agents.max_body_bytes:
+            self.size = announced
+        return not self.is_too_large and self._may_send()
 
     async def run_asgi(self, app: object) -> None:
         """Send the response. `app` is the ASGI application, which is not used."""
@@ -120,14 +127,17 @@ class Exchange:
         self._complete()
 
     async def _response(self) -> Response:
-        if self.is_too_large:
-            return self._refuse_host() or too_large(str(self._size), self._agents.max_body_bytes)
-        request = HttpRequest(self._scope, _never)
+        if self.is_too_large and self._may_send():
+            return too_large(str(self.size), self._agents.max_body_bytes)
+        request = HttpRequest(self.scope, _never)
         request.content = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         return await self._agents.respond(request)
 
-    def _refuse_host(self) -> Response | None:
-        return self._agents.refuse_host(HttpRequest(self._scope, _never))
+    def _may_send(self) -> bool:
+        """Return whether to read the body. Otherwise the response to the request without it says what is wrong."""
+        if not self._is_known:
+            self._is_known = self._agents.may_send(HttpRequest(self.scope, _never))
+        return self._is_known
 
     def _send(self, status: int, headers: Headers, body: bytes) -> None:
         """Send the whole response with one write."""

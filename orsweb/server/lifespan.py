@@ -17,14 +17,16 @@ import structlog
 from django.conf import settings
 from django.db import Error
 
+from environments import conf
 from environments.agent_http.handler import Receive, Send
 from environments.service import close_service, open_service
+from orsweb.server import culprits
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire
 
 LOCK_CHECK_SECONDS = 5.0
-DRAIN_SHARE = 1 / 4
-"""Share of ORSWEB_SHUTDOWN_TIMEOUT for draining the service. Before that, uvicorn waits for running responses; the rest
-is for stopping the process."""
+DRAIN_SHARE = 1 / 6
+"""Share of ORSWEB_SHUTDOWN_TIMEOUT for draining the service. Before that, `uvicorn_server.py` waits for running calls
+and responses; the rest is for stopping the process."""
 
 log = structlog.get_logger()
 
@@ -50,6 +52,7 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 async def _open() -> Lock:
     lock = await asyncio.to_thread(acquire)
     try:
+        culprits.write_stacks_into(conf.process_directory())
         await open_service(recovers=True)
     except BaseException:
         await asyncio.to_thread(lock.release)

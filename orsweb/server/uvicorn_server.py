@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import threading
 from collections.abc import Callable
 from functools import partial
@@ -18,13 +19,21 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 
-from environments.service import service_or_none
+from environments.runtime.service import SessionService
+from environments.service import service_or_none, store_reports
+from orsweb.server.client_limits import AddressLimit, Deadlines
 from orsweb.server.connection import BoundedHttpProtocol
 from orsweb.server.exchange import Agents
+from orsweb.server.pulse import Pulse
 
 KEEP_ALIVE_SECONDS = 60
-RESPONSES_SHARE = 2 / 3
-"""Share of ORSWEB_SHUTDOWN_TIMEOUT in which running responses may end; `lifespan.DRAIN_SHARE` follows it."""
+CALLS_SHARE = 7 / 12
+"""Share of ORSWEB_SHUTDOWN_TIMEOUT in which running calls may end, while the server answers other requests."""
+RESPONSES_SHARE = 1 / 6
+"""Share in which further responses may end after that; `lifespan.DRAIN_SHARE` follows it."""
+FORCE_CHECK_SECONDS = 0.1
+BACKLOG = 2048
+"""Connections that the kernel keeps while the server starts, or starts again."""
 MAX_EXIT_SECONDS = 1.0
 """Time after the drain for which hung threads of an author's code may delay the exit."""
 
@@ -36,11 +45,12 @@ class StartFailed(Exception):
 
 
 class UvicornServer(uvicorn.Server):
-    """uvicorn's server, which ends within ORSWEB_SHUTDOWN_TIMEOUT of the first signal whatever the hosted code does."""
+    """uvicorn's server, which tells its supervisor that it lives and when it stops."""
 
-    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None]) -> None:
+    def __init__(self, config: uvicorn.Config, on_ready: Callable[[], None], pulse: Pulse) -> None:
         super().__init__(config)
-        self._on_ready = on_ready
+        self._on_ready, self._pulse = on_ready, pulse
+        self._deadlines: asyncio.Task[None] | None = None  # kept, or it could be collected
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the server. Raises: StartFailed."""
@@ -55,28 +65,52 @@ class UvicornServer(uvicorn.Server):
         gc.collect()
         gc.freeze()
         gc.set_threshold(10_000, 20, 50)
+        self._pulse.start(store_reports)
         if not self.should_exit:
+            deadlines = Deadlines(self.server_state.connections, settings.ORSWEB_CLIENT_TIMEOUT)
+            self._deadlines = asyncio.create_task(deadlines.run())
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         log.addFilter(_is_not_cancellation)
-        interrupting = asyncio.create_task(_interrupt_calls())
-        await super().shutdown(sockets)
-        interrupting.cancel()
-        _exit_after(MAX_EXIT_SECONDS, status=0)
+        if (service := service_or_none()) is None:
+            await super().shutdown(sockets)
+        else:
+            await self._settle(service)
+            draining = asyncio.create_task(service.drain(settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2))
+            await super().shutdown(sockets)
+            draining.cancel()
+        _exit_soon()
+
+    async def _settle(self, service: SessionService) -> None:
+        """Let running calls end, unless the signal is repeated. Clients go on being answered, above all their pings:
+        ors-sdk 0.1.0 gives its calls up 13 s after a ping was not answered.
+        """
+        settling = asyncio.create_task(service.settle(settings.ORSWEB_SHUTDOWN_TIMEOUT * CALLS_SHARE))
+        while not settling.done() and not self.force_exit:
+            await asyncio.wait([settling], timeout=FORCE_CHECK_SECONDS)
+        settling.cancel()
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if not self.should_exit:
-            _exit_after(settings.ORSWEB_SHUTDOWN_TIMEOUT, status=1)
+        self._pulse.stop()
         super().handle_exit(sig, frame)
 
 
-def run(application: Any, agents: Agents, listeners: list[socket.socket], on_ready: Callable[[], None]) -> None:
-    """Serve until SIGTERM or Ctrl-C, then end the process with status 0. Raises: StartFailed."""
-    raise_file_limit()
+def run(
+    application: Any,
+    agents: Agents,
+    listeners: list[socket.socket],
+    on_ready: Callable[[], None],
+    pulse: Pulse | None = None,
+) -> None:
+    """Serve until SIGTERM or Ctrl-C, then end the process with status 0. Raises: StartFailed.
+
+    `pulse`: how the server tells its supervisor that it lives.
+    """
+    addresses = AddressLimit(settings.ORSWEB_MAX_CONNECTIONS_PER_ADDRESS, raise_file_limit())
     config = uvicorn.Config(
         application,
-        http=partial(BoundedHttpProtocol, agents=agents),  # type: ignore[arg-type]  # called like a class
+        http=partial(BoundedHttpProtocol, agents=agents, addresses=addresses),  # type: ignore[arg-type]  # called like a class
         lifespan="on",
         log_config=None,
         log_level="warning",
@@ -91,17 +125,24 @@ def run(application: Any, agents: Agents, listeners: list[socket.socket], on_rea
     # uvicorn raises the signals that it has handled again, which would end the process with their status.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _exit_quietly)
-    UvicornServer(config, on_ready).run(listeners)
+    UvicornServer(config, on_ready, pulse or Pulse()).run(listeners)
 
 
-def raise_file_limit() -> None:
-    """Raise the limit of file descriptors, often 1,024, because connections and threads with loops need many."""
+def raise_file_limit() -> int:
+    """Raise the limit of file descriptors, often 1,024, because connections and threads with loops need many.
+
+    Return the new limit.
+    """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
 def listen(host: str, port: int) -> list[socket.socket]:
-    """Bind one socket per address of `host`, all to the same port; port 0 chooses a free one. Raises: OSError."""
+    """Listen on every address of `host`, always on the same port; port 0 chooses a free one. Raises: OSError.
+
+    Clients that connect from now on wait until the server accepts them.
+    """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     listeners: list[socket.socket] = []
     for family, _, _, _, address in found:
@@ -112,24 +153,18 @@ def listen(host: str, port: int) -> list[socket.socket]:
             listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         listener.bind((address[0], port, *address[2:]))
         port = listener.getsockname()[1]
+        listener.listen(BACKLOG)
+        listener.setblocking(False)  # for the server and its supervisor
     return listeners
-
-
-async def _interrupt_calls() -> None:
-    """End running calls after half of the time for responses, so that clients get an error before they are cut off."""
-    half_seconds = settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2
-    await asyncio.sleep(half_seconds)
-    if (service := service_or_none()) is not None:
-        await service.drain(half_seconds)
 
 
 def _exit_quietly(sig: int, frame: FrameType | None) -> None:
     raise SystemExit(0)
 
 
-def _exit_after(seconds: float, *, status: int) -> None:
-    """End the process after `seconds` if it has not ended by itself, whatever its threads do."""
-    timer = threading.Timer(seconds, os._exit, [status])
+def _exit_soon() -> None:
+    """End the process with status 0 if it has not ended by itself after a moment, whatever its threads do."""
+    timer = threading.Timer(MAX_EXIT_SECONDS, os._exit, [0])
     timer.daemon = True
     timer.start()
 

@@ -11,6 +11,8 @@ from typing import Any
 from django import template
 from django.urls import NoReverseMatch, reverse
 
+from orsweb.accounts.page_rules import may_open, permission_for
+
 register = template.Library()
 
 
@@ -27,8 +29,6 @@ class MenuPage:
     """First segments of further paths that belong to the page."""
     is_foot: bool = False
     """Whether the foot of the rail starts here; the bar on phones has no room for it."""
-    is_for_staff: bool = False
-    """Whether only staff sees the link, because other accounts have no access."""
 
 
 RAIL = (
@@ -46,7 +46,6 @@ RAIL = (
         "Admin",
         "a",
         "M4 7h8M18 7h2M4 17h2M12 17h8M15 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM9 20a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
-        is_for_staff=True,
     ),
 )
 
@@ -79,18 +78,20 @@ def page_keys(context: dict[str, Any]) -> list[MenuPage]:
     return [] if is_outsider(context) else [page for page, _ in _open_pages(context)]
 
 
-@register.simple_tag
-def url_if_any(name: str, *args: object) -> str:
-    """Return the URL with this name; empty if there is no such page."""
-    return _url(name, *args)
+@register.simple_tag(takes_context=True)
+def url_if_any(context: dict[str, Any], name: str, *args: object) -> str:
+    """Return the URL with this name; empty if there is no such page or the visitor may not open it."""
+    return _url(name, *args) if _may_open(context, name) else ""
 
 
 def _open_pages(context: dict[str, Any]) -> list[tuple[MenuPage, str]]:
     """Return the pages of the rail that the visitor may see, with their URLs. On a bare page, all of them."""
+    return [(page, url) for page in RAIL if _may_open(context, page.name) and (url := _url(page.name))]
+
+
+def _may_open(context: dict[str, Any], name: str) -> bool:
     user = None if context.get("is_bare") else getattr(context.get("request"), "user", None)
-    is_staff = user is None or user.is_staff
-    found = [page for page in RAIL if is_staff or not page.is_for_staff]
-    return [(page, url) for page in found if (url := _url(page.name))]
+    return user is None or user.is_superuser or may_open(user, permission_for(name))
 
 
 def _url(name: str, *args: object) -> str:

@@ -124,7 +124,7 @@ async function lookFurther() {
     pages = fresh;
     showChecked();
   }
-  if (!rows().length) list.querySelector("[data-rows]")?.insertAdjacentHTML("beforeend", '<tr class="nothing"><td colspan="12">No task matches.</td></tr>');
+  if (!rows().length) list.querySelector("[data-rows]")?.insertAdjacentHTML("beforeend", '<tr class="nothing"><td colspan="12">No tasks match these filters.</td></tr>');
 }
 
 showChecked();

@@ -58,7 +58,11 @@ function configuration(state) {
       parsing: false,
       interaction: { mode: "nearest", axis: "x", intersect: false },
       scales: {
-        x: axis(ink, rule, { type: "linear", bounds: "data", ticks: { maxRotation: 0, callback: tick(state.data.x) } }),
+        x: axis(ink, rule, {
+          ...{ type: "linear", bounds: "data" },
+          // places and training steps are whole numbers, so a short axis has no tick between two of them
+          ticks: { maxRotation: 0, callback: tick(state.data.x), ...(state.data.x === "time" ? {} : { precision: 0 }) },
+        }),
         y: axis(ink, rule, {
           type: state.data.log ? "logarithmic" : "linear",
           title: { display: true, text: state.data.unit, color: ink },

@@ -94,4 +94,4 @@ async def served(answer: bytes, *, closes: bool = False) -> AsyncIterator[int]:
 async def played(script: Script, tally: Tally, port: int) -> None:
     connection = Connection(script, tally)
     await asyncio.get_running_loop().create_connection(lambda: connection, "127.0.0.1", port)
-    await asyncio.wait_for(connection.ended.wait(), 5)
+    await asyncio.wait_for(connection.ended.wait(), 60)

@@ -119,6 +119,7 @@ def test_it_is_drawn_again_in_dark_mode(curve: Page) -> None:
         "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).borderColor !== given",
         light,
     )
+    assert chart(curve, "line.borderColor") not in (light, None)
 
 
 def test_the_legend_hides_a_run(curve: Page) -> None:

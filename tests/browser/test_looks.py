@@ -19,7 +19,7 @@ PAGES = (
     *("/compare/?episodes={first},{second}", "/compare/?runs={run},{other}", "/tasks/{task}/"),
     *("/runs/{run}/groups/?step=4", "/tasks/{task}/group/?run={run}&step=4", "/api/", "/episodes/{first}/steps/0/"),
     *("/episodes/?environment=guess&run=looked-at&ending=attempt&since=7d&error=no", "/episodes/999999/", "/?span=2h"),
-    *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}", "/rollouts/", "/rollouts/wide-words/"),
+    *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}", "/rollouts/", "/rollouts/wide-words/", "/operations/"),
 )
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((1280, "light", "all"), (1280, "dark", "colours")),
@@ -31,18 +31,20 @@ TOO_WIDE = """[
   ...[...document.querySelectorAll(".rail a span")].map((it) => [it, it.parentElement]),
 ].filter(([it, within]) => it.checkVisibility() && it.scrollWidth > within.clientWidth).map(([it]) => it.outerHTML)"""
 """Parts of the frame that do not fit."""
-CUT_OFF = """(sentence) => {
+CUT_OFF = """([sentence, name]) => {
   const found = [...document.querySelectorAll("td .coverage")];
   found.forEach((it) => { it.textContent = sentence; });
+  document.querySelectorAll("td .split b").forEach((it) => { it.textContent = name; });
   const wide = [...document.querySelectorAll(".card:has(table)")].filter((card) => card.scrollWidth > card.clientWidth);
   return [found.length > 0, wide.map((card) => card.querySelector("table").outerHTML)];
 }"""
-"""Writes a sentence about coverage into each cell that has one; returns whether there are any, and the tables that are
-wider than their cards.
+"""Writes a sentence about coverage into each cell that has one, and a name over that of each split; returns whether
+there are any such sentences, and the tables that are wider than their cards.
 """
 LONG_COVERAGE = (
     "13,407 of 14,119 rollouts; 640 no call = 0, 52 expired = 0, 712 infrastructure failures left out (also 31 probes)"
 )
+LONG_SPLIT = "questions-about-citrus-fruit-that-nobody-answered-in-2025"
 WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
 """A table of Markdown that scrolls at any width."""
 
@@ -134,6 +136,21 @@ def test_lists_do_not_tell_what_agents_must_not_see(page: Page, places: dict[str
 
 
 @pytest.mark.parametrize("path", ["/", "/environments/"])
-def test_a_long_sentence_about_coverage_cuts_no_column_off(page: Page, places: dict[str, int], path: str) -> None:
+def test_long_texts_in_cells_cut_no_column_off(page: Page, places: dict[str, int], path: str) -> None:
     page.goto(path)
-    assert page.evaluate(CUT_OFF, LONG_COVERAGE) == [True, []]
+    assert page.evaluate(CUT_OFF, [LONG_COVERAGE, LONG_SPLIT]) == [True, []]
+
+
+@pytest.mark.usefixtures("complaints")
+def test_the_admin_keeps_to_its_policy(page: Page) -> None:
+    for path in (
+        "",
+        "environments/task/",
+        "environments/task/import/",
+        "environments/environment/1/change/",
+        "auth/user/",
+    ):
+        response = page.goto(f"/admin/{path}")
+        assert response is not None and "script-src 'self' 'unsafe-eval'" in response.headers["content-security-policy"]
+    page.goto("/admin/auth/user/add/")
+    expect(page.locator("[name=username]")).to_be_visible()

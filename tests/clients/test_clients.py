@@ -21,6 +21,7 @@ from pytest_django import DjangoDbBlocker
 from tests.conformance.record import recorded
 from tests.conformance.traffic import recording_proxy
 from tests.described import check_exchange
+from tests.other_servers import GO_VARIABLES
 from tests.server import LiveServer
 
 HERE = Path(__file__).parent
@@ -49,9 +50,8 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the command that runs the Go client."""
     _need("go", "golang-go")
     directory = tmp_path_factory.mktemp("go")
-    own = {"GOCACHE": str(directory / "cache"), "GOPATH": str(directory / "path")}
     program = str(directory / "play")
-    _run("go", "build", "-o", program, ".", cwd=HERE / "go", CGO_ENABLED="0", GOTOOLCHAIN="local", GOFLAGS="", **own)
+    _run("go", "build", "-o", program, ".", cwd=HERE / "go", GOPATH=str(directory / "path"), **GO_VARIABLES)
     return [program]
 
 

@@ -153,7 +153,7 @@ class Pending:
         self.socket.close()
 
 
-def eventually(claim: Callable[[], bool], seconds: float = 20) -> None:
+def eventually(claim: Callable[[], bool], seconds: float = 60) -> None:
     """Wait until `claim()` is true. Raises: AssertionError when that takes too long."""
     deadline = time.monotonic() + seconds
     while not claim():

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import httpx
@@ -12,9 +12,10 @@ from pytest_django import DjangoDbBlocker
 
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.record import Recorded, recorded
+from tests.hostile.sizes import size
 from tests.server import LiveServer
 
-KILLS = 3
+KILLS = size(3, 100)
 PLAYERS = 8
 STEPS_BEFORE_A_KILL = 150
 STEPS_AN_EPISODE = 20
@@ -79,7 +80,8 @@ def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
             yield Played(server, counted, record)
 
 
-def test_it_has_every_answered_step(played: Played) -> None:
+def test_it_has_every_answered_step(played: Played, tried: Callable[[str], None]) -> None:
+    tried(f"{KILLS} kills under {PLAYERS} agents, {played.counted.steps} answered steps")
     assert played.counted.steps >= KILLS * STEPS_BEFORE_A_KILL
     for sid, answered in played.counted.answered.items():
         assert [step.task_id for step in played.record.steps(sid)][: len(answered)] == answered
@@ -96,6 +98,13 @@ def test_it_closed_what_was_open_as_interrupted(played: Played) -> None:
     causes = set(played.record.episodes.filter(status="ended").values_list("cause", flat=True))
     assert causes <= {"interrupted", "abandoned"}
     assert played.record.episodes.filter(cause="interrupted").count() >= KILLS
+
+
+def test_it_says_why_to_their_clients(played: Played) -> None:
+    episode = played.record.episodes.filter(cause="interrupted").latest("pk")
+    assert episode.detail.startswith("The server's process was ended")
+    answer = httpx.post(f"{played.server.url}/ping", headers={"X-Session-ID": episode.session_id})
+    assert answer.status_code == 404 and answer.json()["detail"].endswith(episode.detail)
 
 
 def test_it_counted_the_steps_of_interrupted_episodes(played: Played) -> None:

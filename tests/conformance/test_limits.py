@@ -34,7 +34,7 @@ def limited() -> Iterator[LiveServer]:
 @pytest.fixture(scope="module")
 def brief() -> Iterator[LiveServer]:
     """A server whose sessions expire quickly; those of the other tests must survive a machine that stalls."""
-    with LiveServer("tests.envs:Slow", env={"ORSWEB_SESSION_TIMEOUT": "2"}) as running:
+    with LiveServer("tests.envs:Slow", env={"ORSWEB_SESSION_TIMEOUT": "4"}) as running:
         yield running
 
 
@@ -57,7 +57,7 @@ def test_it_expires_an_idle_session_and_tears_it_down(
 
 def test_it_keeps_a_session_whose_tool_runs(brief: LiveServer) -> None:
     with Agent(brief).open({}, "slow") as agent:
-        assert agent.call("wait", {"seconds": 2.8}).text == "waited"
+        assert agent.call("wait", {"seconds": 6}).text == "waited"
         assert agent.call("echo", {"text": "still here"}).text == "still here"
 
 

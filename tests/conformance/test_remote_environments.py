@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from mcp import Client as McpClient
 from pytest_django import DjangoDbBlocker
@@ -212,12 +213,23 @@ def test_an_environment_that_is_down_comes_back(program: Path) -> None:
             remote = ors.environment("go")
             with remote.session(task=remote.list_tasks("train")[0]) as session:
                 assert session.call_tool("answer", {"sum": 3}).reward == 1.0
+        _fail_to_open(server, "go")
+        _until(
+            lambda: "connection refused" in _asked(f"{server.url}/environments/go/"), seconds=15
+        )  # not at the next check
+        assert server.log.count("remote environment is unavailable") == 2
         assert "pass-word" not in server.log
 
 
 def test_an_environment_that_the_server_does_not_have_is_unavailable(program: Path) -> None:
     with go_server(program) as go, LiveServer(f"{go}/summs", "tests.envs:Echo") as server:
         assert "has no environment 'summs'; it has 'sums'; did you mean 'sums'?" in _asked(f"{server.url}/summs/tools")
+
+
+def _fail_to_open(server: LiveServer, environment: str) -> None:
+    body = {"env_name": environment, "split": "train", "index": 0}
+    answer = httpx.post(f"{server.url}/create", json=body, headers={"X-Session-ID": uuid.uuid4().hex}, timeout=30)
+    assert answer.status_code == 500
 
 
 def _asked(url: str) -> str:
@@ -229,8 +241,8 @@ def _asked(url: str) -> str:
         return error.read().decode()
 
 
-def _until(is_true: Any) -> None:
-    deadline = time.monotonic() + 30
+def _until(is_true: Any, seconds: float = 30) -> None:
+    deadline = time.monotonic() + seconds
     while not is_true():
         assert time.monotonic() < deadline
         time.sleep(0.2)

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+import httpx
 import pytest
 from pytest_django import DjangoDbBlocker
 
@@ -70,6 +71,18 @@ def test_it_records_the_calls_and_the_interruption(stopped: Stopped, django_db_b
         ("ended", "interrupted", 2),
         ("ended", "interrupted", 1),
     ]
+    assert {one.detail for one in episodes} == {"The server was stopped before the episode had ended."}
+
+
+@pytest.mark.parametrize("path", ["/ping", "/slow/call"])
+def test_the_next_request_of_its_client_says_that_it_was_interrupted(stopped: Stopped, path: str) -> None:
+    body = {"name": "echo", "input": {"text": "x"}}
+    answer = httpx.post(f"{stopped.server.url}{path}", json=body, headers={"X-Session-ID": stopped.sids[0]})
+    assert (answer.status_code, answer.json()["detail"]) == (
+        404,
+        "Active environment not found: the episode was interrupted. "
+        "The server was stopped before the episode had ended.",
+    )
 
 
 def test_it_tells_an_old_result_after_the_restart(stopped: Stopped) -> None:

@@ -13,7 +13,7 @@ from django.db.models import Exists, OuterRef
 from environments import conf
 from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import EpisodeEnded, EpisodeStarted, RunInfo
-from environments.scoring.buckets import bucket_of
+from environments.scoring.task_buckets import bucket_of
 from episodes.models import Episode
 from tests.factories import episode_ended, episode_started
 

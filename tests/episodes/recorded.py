@@ -13,7 +13,7 @@ from environments.runtime.records import Row
 from episodes.recording.recorder import Recorder
 
 T = TypeVar("T")
-DEADLINE_SECONDS = 20.0
+DEADLINE_SECONDS = 60.0
 
 
 @asynccontextmanager

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.utils import timezone
 
+from environments.models import Environment
 from episodes.models import Episode, Rollout, RolloutMessage
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started, step_taken
@@ -45,7 +46,8 @@ def played(number: int = 1, inputs: tuple[str, ...] = ('{"text":"hi"}',), **fiel
 def reported(event_id: str = "r-1", messages: Any = MESSAGES, **fields: Any) -> Rollout:
     now = timezone.now()
     values = {"is_announced": True, "environment": "acme/echo", "environment_name": "echo", "received": now, **fields}
-    rollout = Rollout.objects.create(event_id=event_id, **values)
+    hosted = Environment.objects.filter(name=values["environment_name"]).first()
+    rollout = Rollout.objects.create(event_id=event_id, **{"hosted_environment": hosted, **values})
     for index, (kind, content, further) in enumerate(messages):
         RolloutMessage.objects.create(
             rollout=rollout, index=index, event_id=str(index), kind=kind, content=content, received=now, **further

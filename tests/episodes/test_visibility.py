@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import AsyncClient, Client
 
 from episodes.models import Episode, Play
+from tests.people import member
 from tests.stored import make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -72,7 +73,7 @@ def test_its_task_is_refused_to_its_player(client: Client, played: Episode, addr
     said = answer.content.decode()
     assert answer.status_code == 403 and SENTENCE in said and f"episode {played.pk}" in said
     assert "azimuth" not in said
-    client.force_login(User.objects.create_user("bob"))
+    client.force_login(member("player", name="bob"))
     assert client.get(address.format(played.task_id)).status_code != 403
 
 
@@ -102,7 +103,7 @@ def test_a_list_does_not_show_its_return_so_far(client: Client, played: Episode,
 
 @pytest.mark.parametrize("address", ["/episodes/{}/", "/episodes/{}/steps/0.json", "/api/episodes/{}/steps"])
 def test_others_may_watch(client: Client, played: Episode, address: str) -> None:
-    client.force_login(User.objects.create_user("bob"))
+    client.force_login(member("player", name="bob"))
     assert client.get(address.format(played.pk)).status_code == 200
 
 

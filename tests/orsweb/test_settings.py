@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from django.core.checks import run_checks
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -57,9 +58,23 @@ def test_it_makes_its_files_readable_by_their_owner_only(tmp_path: Path) -> None
     assert modes == {"secret_key": 0o600, "orsweb.sqlite3": 0o600, "uploads": 0o700}
 
 
-def test_it_leaves_the_file_of_another_database_alone(tmp_path: Path) -> None:
-    assert check(tmp_path, DATABASE_URL=f"sqlite:///{tmp_path}/other.sqlite3")[0] == 0
-    assert not (tmp_path / "orsweb.sqlite3").exists()
+@pytest.mark.parametrize(("before", "after"), [(0o755, 0o700), (0o1777, 0o1777)])
+def test_it_makes_its_directory_private_unless_it_is_shared(tmp_path: Path, before: int, after: int) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data").chmod(before)
+    assert check(tmp_path / "data")[0] == 0
+    assert (tmp_path / "data").stat().st_mode & 0o7777 == after
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+def test_it_makes_a_database_elsewhere_readable_by_its_owner_only(tmp_path: Path, is_new: bool) -> None:
+    files = [tmp_path / f"other.sqlite3{ending}" for ending in ("", "-wal", "-shm")]
+    for file in () if is_new else files:
+        file.touch(0o664)
+    (tmp_path / "data").mkdir()
+    assert check(tmp_path / "data", DATABASE_URL=f"sqlite:///{files[0]}")[0] == 0
+    assert {file.stat().st_mode & 0o777 for file in files if file.exists()} == {0o600}
+    assert not (tmp_path / "data" / "orsweb.sqlite3").exists()
 
 
 def test_it_refuses_buckets_that_overlap(tmp_path: Path) -> None:
@@ -80,3 +95,8 @@ def test_it_refuses_buckets_that_overlap(tmp_path: Path) -> None:
 )
 def test_it_refuses_an_address_that_there_cannot_be(tmp_path: Path, name: str, value: str, sentence: str) -> None:
     assert check(tmp_path, **{name: value}) == (1, sentence)
+
+
+def test_the_documented_setting_has_no_warning_of_a_deployment_check() -> None:
+    """TLS, its redirects and HSTS are those of the proxy; cookies are `Secure` where it is used."""
+    assert [found for found in run_checks(include_deployment_checks=True) if not found.is_silenced()] == []

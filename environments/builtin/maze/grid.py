@@ -1,6 +1,6 @@
 """The grid of a maze: its cells, the effects of actions, and the distance of every situation from the exit.
 
-Driven by `maze` (playing) and `maze_tasks` (making tasks). Cells are (row, column), from 0 at the top left.
+Driven by `maze` (playing) and `layouts` (making tasks). Cells are (row, column), from 0 at the top left.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ from environments import (
     ToolSpec,
     tool,
 )
-from environments.builtin.maze import grid, picture, tasks
+from environments.builtin.maze import grid, layouts, picture
 from environments.builtin.maze.grid import DIRECTIONS, DOORS, FLOOR, PLAYER, UNSEEN, Cell, Grid, Situation
 
 WAY_REWARD, EXIT_REWARD, SHORTNESS_REWARD = 0.5, 0.3, 0.2
@@ -113,11 +113,11 @@ class Maze(Environment):
 
     @classmethod
     def list_splits(cls) -> Sequence[Split | str]:
-        return list(tasks.COUNTS)
+        return list(layouts.COUNTS)
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return [tasks.task(split, index) for index in range(tasks.COUNTS[split])]
+        return [layouts.task(split, index) for index in range(layouts.COUNTS[split])]
 
     def get_prompt(self) -> Blocks:
         text = (

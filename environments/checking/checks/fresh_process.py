@@ -52,7 +52,7 @@ def _listed_in_process(specification: str, hash_seed: str, seconds: float) -> di
     variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", __name__, specification]
     try:
-        done = subprocess.run(
+        done = subprocess.run(  # nosec B603 # this interpreter
             command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:

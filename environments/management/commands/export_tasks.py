@@ -6,12 +6,13 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
-from environments.curation.filters import SOURCES, STATES
+from environments import security_log
+from environments.curation.filter_parameters import SOURCES, STATES
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.errors import OrsError, nearest
 from environments.models import Environment
-from environments.scoring.buckets import BUCKETS
+from environments.scoring.task_buckets import BUCKETS
 from environments.transfer.exporting import exported, write_whole
 from environments.transfer.rows import TransferError
 from environments.transfer.source import FORMATS, format_of
@@ -39,6 +40,8 @@ class Command(BaseCommand):
         try:
             format = options["format"] or ("jsonl" if output == "-" else format_of(output))
             pieces = exported(_selection(options), format, has_labels=not plain)
+            asked = " ".join(f"{name}={options[name]}" for name in ("environment", "split") if options[name])
+            security_log.note("exported", f"tasks as {format}: {asked}")
             write_whole(pieces, output)
         except OrsError as error:
             raise CommandError(str(error)) from error

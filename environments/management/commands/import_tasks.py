@@ -21,7 +21,7 @@ from environments.transfer.target import TYPES, ImportTarget, environment_named
 
 AUTHOR = "import_tasks"
 """The author that the revisions name."""
-SHOWN_REFUSALS = 20
+MAX_SHOWN_REFUSALS = 20
 HELP = """
 Import a file of tasks into a split of an environment. The server may be running.
 Each row is the spec of a task; the columns _hash, _split, _tags, _state and _reason are labels of the task.
@@ -83,10 +83,10 @@ class Command(BaseCommand):
         self.stdout.write(f"{report.file} -> {report.environment}/{report.split}: {report.counts}")
         for note in report.notes:
             self.stdout.write(f"  {note}")
-        for refusal in report.refusals[:SHOWN_REFUSALS]:
+        for refusal in report.refusals[:MAX_SHOWN_REFUSALS]:
             self.stdout.write(f"  {report.unit} {refusal.number}: {refusal.reason}")
-        if report.refused > SHOWN_REFUSALS:
-            self.stdout.write(f"  and {report.refused - SHOWN_REFUSALS:,} more")
+        if report.refused > MAX_SHOWN_REFUSALS:
+            self.stdout.write(f"  and {report.refused - MAX_SHOWN_REFUSALS:,} more")
 
 
 @contextmanager

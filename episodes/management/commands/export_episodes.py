@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from environments import security_log
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
 from episodes.attempts.conventions import coverage_among
@@ -69,6 +70,7 @@ class Command(BaseCommand):
                 pieces = exported(episodes, format, training=training, progress=progress)
                 if (first := next(pieces, None)) is None:
                     raise CommandError(why_nothing(format, is_any=True))
+                security_log.note("exported", f"episodes as {format}: {asked.to_query() or 'all'}")
                 write_whole(chain([first], pieces), output)
             if running:
                 self.stderr.write(_still_running(running, format))

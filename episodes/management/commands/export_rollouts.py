@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl
+from urllib.parse import parse_qsl, urlencode
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from environments import security_log
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
 from episodes.filtering.rollouts import NAMES, RolloutFilter
@@ -37,6 +38,7 @@ class Command(BaseCommand):
             rollouts = RolloutFilter.parse(query).rollouts()
             if not rollouts.exists():
                 raise CommandError("No rollouts match the filter, so there is nothing to export.")
+            security_log.note("exported", f"rollouts as messages: {urlencode(query) or 'all'}")
             write_whole(exported_rollouts(rollouts, training), output)
         except OrsError as error:
             raise CommandError(str(error)) from error

@@ -13,8 +13,9 @@ from environments import command_line
 from environments.database.storable import index_in
 from environments.runtime.live_episode import NewSession
 from environments.runtime.secrets_mask import STARS
+from environments.tasks.task_hash import is_sent_task
 from episodes.models import Episode, Step
-from episodes.playtest.seat import PlayerSeat
+from episodes.playtest.player_seat import PlayerSeat
 from episodes.playtest.task_choice import why_unplayable
 
 NOT_RECORDED = '{"not recorded":'
@@ -52,6 +53,7 @@ class Origin:
             owner=seat.owner,
             environment=self.episode.environment.name,
             spec=json.loads(self.episode.task.spec),
+            is_sent=is_sent_task(self.episode.task),
             player="human",
             user_agent=user_agent[:300],
         )

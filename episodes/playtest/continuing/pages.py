@@ -17,6 +17,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from environments.access.privacy import visible
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
@@ -27,13 +28,13 @@ from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_facts import PlayFacts
 from episodes.playtest.play_steps import cards, step_context, view_of
 from episodes.playtest.player_parts import play_or_404
-from episodes.playtest.seat import PlayerSeat, seated
+from episodes.playtest.player_seat import PlayerSeat, seated
 from episodes.playtest.session_start import Continuation, NotStarted, start_play
 from episodes.transcript.cards import card_of
 from episodes.transcript.steps import TranscriptView, line_of
 
 ANSWER_SECONDS = 5.0
-SHOWN_CHARACTERS = 2_000
+MAX_SHOWN_CHARACTERS = 2_000
 CHOICES = ("rest", "here", "stop")
 """What a person can choose after a step with a different result: run the other steps, continue here, give up."""
 
@@ -64,7 +65,7 @@ def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpRespon
 
 def _parent(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode to continue. Raises: Http404, also for guests, who may not continue episodes."""
-    rows = Episode.objects.select_related("environment", "split", "task")
+    rows = Episode.objects.filter(visible(seat.hidden)).select_related("environment", "split", "task")
     found = rows.filter(pk=pk).first() if seat.guest is None else None
     if found is None:
         raise Http404(f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes.")
@@ -76,7 +77,7 @@ def _step(origin: Origin) -> dict[str, Any]:
 
     The page hides its reward, because the play may be blind.
     """
-    view = TranscriptView(1, origin.episode.environment.default_return, SHOWN_CHARACTERS)
+    view = TranscriptView(1, origin.episode.environment.default_return, MAX_SHOWN_CHARACTERS)
     line = line_of(origin.episode, origin.step, view)
     return {"card": card_of(line) if line else None, "definition": view.definition}
 

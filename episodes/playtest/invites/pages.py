@@ -13,7 +13,6 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
-from django.core.exceptions import PermissionDenied
 from django.db.models import Count, Prefetch, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -22,6 +21,8 @@ from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
+from environments import conf, security_log
+from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
 from episodes.models import Guest, Invite
 from episodes.playtest.invites.rule import (
@@ -34,7 +35,7 @@ from episodes.playtest.invites.rule import (
     save_invite,
     state_of,
 )
-from episodes.playtest.seat import GUEST_KEY, for_accounts, seat_of
+from episodes.playtest.player_seat import GUEST_KEY, for_accounts, seat_of
 
 REFERRER_POLICY = "strict-origin"
 """Requests from the page tell only the server's name. `no-referrer` would make the form's Origin null, which the CSRF
@@ -42,7 +43,6 @@ check of Django refuses.
 """
 UNITS = {"hours": timedelta(hours=1), "days": timedelta(days=1)}
 MAX_INVITE_DAYS = 365
-PERMISSION = "episodes.add_invite"
 MAX_SHOWN = 200
 """Maximum number of invites that are listed: the newest ones."""
 
@@ -57,6 +57,7 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
     try:
         found = open_invite(token)
     except InviteRefused as refusal:
+        security_log.note("login_failed", "invite", detail=str(refusal))
         answer = render(request, "playtest/invite_closed.html", {"sentence": refusal}, status=refusal.status)
     else:
         answer = _answer(request, found)
@@ -75,7 +76,7 @@ def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
     seat = seat_of(request)
     if seat is not None and seat.invite is not None and seat.invite.pk == found.pk:
         return redirect(_chooser(found))
-    if seat is not None and seat.guest is None and settings.ORSWEB_API_KEYS:  # it plays under its own name
+    if seat is not None and seat.guest is None and conf.has_keys():  # it plays under its own name
         return redirect(_chooser(found))
     if request.method != "POST":
         return _invite_page(request, found)
@@ -83,6 +84,7 @@ def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
         guest = add_guest(found, request.POST.get("name", ""))
     except ValueError as error:
         return _invite_page(request, found, {"error": str(error), "name": request.POST.get("name", "")}, status=422)
+    security_log.note("login", f"invite {found.name}", who=f"guest {guest.name}")
     request.session.cycle_key()
     request.session[GUEST_KEY] = guest.pk
     return redirect(_chooser(found))
@@ -94,7 +96,7 @@ def _invite_page(
     context = {
         "invite": found,
         "longest": MAX_NAME_CHARACTERS,
-        "is_tried_out": not settings.ORSWEB_API_KEYS,
+        "is_tried_out": not conf.has_keys(),
         **(more or {}),
     }
     return render(request, "playtest/invite.html", context, status=status)
@@ -139,9 +141,10 @@ class InviteForm(forms.Form):
     unit = forms.ChoiceField(choices=[(unit, unit) for unit in UNITS], initial="days", label="Unit")
     is_blind = forms.BooleanField(required=False, label="Blind")
 
-    def __init__(self, data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
+    def __init__(self, hidden: frozenset[int], data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
+        """`hidden`: ids of the private environments that do not exist for the person."""
         super().__init__(data, initial=initial)
-        self.fields["place"].choices = list(_places())  # type: ignore[attr-defined]  # it is a ChoiceField
+        self.fields["place"].choices = list(_places(hidden))  # type: ignore[attr-defined]  # it is a ChoiceField
         self.fields["place"].error_messages["invalid_choice"] = "This choice doesn't exist. Choose another one."
 
     def clean(self) -> dict[str, Any] | None:
@@ -163,40 +166,27 @@ class InviteForm(forms.Form):
 @never_cache
 @for_accounts
 def invites(request: HttpRequest) -> HttpResponse:
-    """Return the list of invites. A POST makes one and returns the page itself, as its link is shown only once.
-
-    Raises: PermissionDenied.
-    """
-    _check(request)
+    """Return the list of invites. A POST makes one and returns the page itself, as its link is shown only once."""
+    hidden = hidden_from(request.user)
     if request.method != "POST":
-        return _invites_page(
-            request, InviteForm(initial={"place": request.GET.get("place", ""), "lasts": 7, "unit": "days"})
-        )
-    form = InviteForm(request.POST)
+        initial = {"place": request.GET.get("place", ""), "lasts": 7, "unit": "days"}
+        return _invites_page(request, InviteForm(hidden, initial=initial))
+    form = InviteForm(hidden, request.POST)
     if not form.is_valid():
         return _invites_page(request, form, status=422)
     made, token = form.invite(request.user.get_username())
     link = request.build_absolute_uri(reverse("invite", args=[token]))
-    return _invites_page(request, InviteForm(), {"made": made, "link": link}, status=201)
+    return _invites_page(request, InviteForm(hidden), {"made": made, "link": link}, status=201)
 
 
 @require_POST
 @for_accounts
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
-    """End an invite. Raises: PermissionDenied, Http404."""
-    _check(request)
-    if revoke(pk) is None:
+    """End an invite. Raises: Http404."""
+    is_seen = Invite.objects.filter(visible(hidden_from(request.user)), pk=pk).exists()
+    if not is_seen or revoke(pk) is None:
         raise Http404(f"There is no invite {pk}. The Invites page lists all of them.")
     return redirect("invites")
-
-
-def _check(request: HttpRequest) -> None:
-    """Refuse people without the permission for invites, which let strangers in. Raises: PermissionDenied."""
-    if not request.user.has_perm(PERMISSION):
-        raise PermissionDenied(
-            f"Your account, {request.user.get_username()}, needs the permission “Can add invite” for this page. "
-            "A superuser can grant it in the admin under Users."
-        )
 
 
 def _invites_page(
@@ -204,18 +194,18 @@ def _invites_page(
 ) -> HttpResponse:
     context = {
         "form": form,
-        "lines": list(_lines()),
-        "has_keys": bool(settings.ORSWEB_API_KEYS),
+        "lines": list(_lines(hidden_from(request.user))),
+        "has_keys": conf.has_keys(),
         "has_hosts": bool(settings.ORSWEB_ALLOWED_HOSTS),
         **(more or {}),
     }
     return render(request, "playtest/invites.html", context, status=status)
 
 
-def _places() -> Iterator[tuple[str, Any]]:
+def _places(hidden: frozenset[int]) -> Iterator[tuple[str, Any]]:
     """Yield the groups of options: environments with their served splits."""
     served = Split.objects.filter(is_served=True).order_by("position", "name")
-    rows = Environment.objects.filter(is_hosted=True).only("name", "position")
+    rows = Environment.objects.filter(visible(hidden, "pk"), is_hosted=True).only("name", "position")
     for environment in rows.prefetch_related(Prefetch("splits", queryset=served)):
         whole = (f"{environment.pk}", f"{environment.name}: every split")
         splits = [
@@ -224,11 +214,12 @@ def _places() -> Iterator[tuple[str, Any]]:
         yield environment.name, [whole, *splits]
 
 
-def _lines() -> Iterator[InviteLine]:
+def _lines(hidden: frozenset[int]) -> Iterator[InviteLine]:
     """Yield the lines of the newest MAX_SHOWN invites. Three queries."""
     played = Count("plays", filter=Q(plays__episode__is_probe=False))
     guests = Guest.objects.annotate(played=played).order_by("pk")
-    rows = Invite.objects.select_related("environment", "split").prefetch_related(Prefetch("guests", queryset=guests))
+    rows = Invite.objects.filter(visible(hidden)).select_related("environment", "split")
+    rows = rows.prefetch_related(Prefetch("guests", queryset=guests))
     for invite in rows[:MAX_SHOWN]:
         found = [GuestLine(guest.name, guest.label, guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
         yield InviteLine(invite, state_of(invite), found, sum(guest.played for guest in found))

@@ -1,7 +1,7 @@
 """Rules of invites: creating, opening and revoking them, and adding guests.
 
 The secret of a link is shown once; only its hash is stored. Until the invite expires or is revoked, everybody with the
-link can become a guest, in any number of browsers. `seat.py` says what guests may play.
+link can become a guest, in any number of browsers. `player_seat.py` says what guests may play.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Literal
 
 from django.utils import timezone
 
+from environments import security_log
 from episodes.models import Guest, Invite
 
 TOKEN_BYTES = 32
@@ -35,6 +36,7 @@ def save_invite(invite: Invite, lasts: timedelta) -> str:
     invite.token_hash = _hash(token)
     invite.expires = timezone.now() + lasts
     invite.save(force_insert=True)
+    security_log.note("invite_changed", f"invite {invite.name}", detail=f"made for {invite.environment}")
     return token
 
 
@@ -75,8 +77,11 @@ def is_open_to(guest: int) -> bool:
 
 def revoke(pk: int) -> Invite | None:
     """Revoke invite `pk` and return it; None if there is no such invite. Its guests' episodes stay."""
-    Invite.objects.filter(pk=pk, revoked=None).update(revoked=timezone.now())
-    return Invite.objects.filter(pk=pk).first()
+    is_new = Invite.objects.filter(pk=pk, revoked=None).update(revoked=timezone.now())
+    invite = Invite.objects.filter(pk=pk).first()
+    if invite and is_new:
+        security_log.note("invite_changed", f"invite {invite.name}", detail="revoked")
+    return invite
 
 
 def _hash(token: str) -> str:

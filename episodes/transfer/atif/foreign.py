@@ -26,8 +26,6 @@ from episodes.transfer.atif.imported import (
     Folder,
     ImportedEpisode,
     ImportedRollout,
-    MessagePart,
-    RolloutPart,
     TrialFacts,
     loaded,
 )
@@ -36,6 +34,7 @@ from episodes.transfer.atif.schema import METADATA, AtifStep, AtifToolCall, Atif
 from episodes.transfer.atif.steps import Content, output_text
 from episodes.transfer.episode_line import EpisodeLine, checked_line
 from episodes.transfer.episode_lines import SCHEMA
+from episodes.transfer.rollout_line import MessagePart, RolloutPart
 from episodes.uploads.events import CALL_ID_LENGTH, ID_LENGTH
 
 ENVIRONMENT = "atif"

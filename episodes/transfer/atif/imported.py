@@ -6,17 +6,14 @@ import base64
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Annotated, Any, Literal, NamedTuple, Protocol
-
-from pydantic import Field
+from typing import Any, Literal, NamedTuple, Protocol
 
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
-from episodes.models.rollouts import RESPONSE_KINDS
 from episodes.transfer.atif.schema import MAX_SHOWN_CHARACTERS
 from episodes.transfer.atif.steps import Content, data_of
-from episodes.transfer.episode_line import Count, EpisodeLine, LinePart, Name, Number, Text, Time
-from episodes.uploads.events import CALL_ID_LENGTH, EVENT_ID_LENGTH, ID_LENGTH
+from episodes.transfer.episode_line import EpisodeLine
+from episodes.transfer.rollout_line import MessagePart, RolloutPart
 
 MAX_PATH_CHARACTERS = 300
 """Characters of the path of an image that stand in its place where it cannot be read."""
@@ -27,58 +24,6 @@ class Folder(Protocol):
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file by its path relative to the trajectory; None if there is none."""
-
-
-class MessagePart(LinePart):
-    """A message of a conversation, as columns of RolloutMessage."""
-
-    kind: Annotated[Text, Field(max_length=40)]
-    call: Count | None = None
-    """Position of its tool call in the step of the trajectory."""
-    event_id: Annotated[Text, Field(max_length=EVENT_ID_LENGTH)]
-    index: Number
-    name: Name = ""
-    call_id: Annotated[Text, Field(max_length=CALL_ID_LENGTH)] = ""
-    content: Text | None = None
-    """None: the text that the step of the trajectory has."""
-    summary: Text = ""
-    extra: Text = ""
-    reward: float | None = None
-    is_finished: bool = False
-    sent_ms: Number | None = None
-    received: Time
-    problem: Annotated[Text, Field(max_length=300)] = ""
-
-    @property
-    def text(self) -> str:
-        return self.content or ""
-
-    @property
-    def response_characters(self) -> int:
-        return len(self.text) if self.kind in RESPONSE_KINDS else 0
-
-
-class RolloutPart(LinePart):
-    """A rollout, as columns of Rollout."""
-
-    event_id: Annotated[Text, Field(min_length=1, max_length=ID_LENGTH)]
-    is_announced: bool = True
-    run: Name | None = None
-    run_step: Number | None = None
-    name: Annotated[Text, Field(max_length=300)] = ""
-    environment: Annotated[Text, Field(max_length=300)] = ""
-    environment_name: Name = ""
-    variant: Name = ""
-    split: Name = ""
-    task_index: Number | None = None
-    model: Name = ""
-    model_params: Number | None = None
-    training_stage: Annotated[Text, Field(max_length=20)] = ""
-    event: Text = ""
-    info: Text = ""
-    sent_ms: Number | None = None
-    received: Time
-    problem: Annotated[Text, Field(max_length=300)] = ""
 
 
 class ImportedRollout(NamedTuple):

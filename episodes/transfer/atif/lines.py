@@ -9,10 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from itertools import chain
 from typing import Any
 
 from environments.database.storable import storable
+from environments.scoring.convention import Convention
+from environments.scoring.definition import DefinitionAsked
 from episodes.models import Rollout, RolloutMessage
 from episodes.transfer.atif.conversation_steps import SOURCES, conversation_steps
 from episodes.transfer.atif.metrics import totals_of
@@ -20,6 +23,7 @@ from episodes.transfer.atif.schema import WRITTEN_VERSION, AtifTrajectoryFields,
 from episodes.transfer.atif.steps import EXTRA, PlaceImage, StepDraft, exact, prompt_steps, recorded_steps
 from episodes.transfer.chat_messages import tools_of
 from episodes.transfer.episode_lines import EpisodeLines
+from episodes.transfer.episode_rollouts import rollout_values
 from episodes.transfer.export_source import EpisodeFacts, Recorded
 from episodes.transfer.prompt_sources import Sourced
 from episodes.transfer.training import TrainingFile
@@ -27,11 +31,9 @@ from episodes.transfer.training_options import TrainingOptions
 
 ROLLOUT = "orsweb_rollout"
 """Key of a trajectory's `extra` with the rollout that a client uploaded."""
+EXPORT = "orsweb_export"
+"""Key of a trajectory's `extra` with facts of the file: sources of texts, definition in force, coverage."""
 NOTHING_DONE = "The agent received no prompt and called no tool."
-ROLLOUT_COLUMNS = (
-    *("event_id", "is_announced", "run_step", "name", "environment", "environment_name", "variant", "split"),
-    *("task_index", "model", "model_params", "training_stage", "sent_ms", "problem"),
-)
 _Conversation = tuple[Rollout, list[RolloutMessage]]
 
 
@@ -98,8 +100,9 @@ class Trajectories:
         return rollout, list(rollout.messages.order_by("index", "id").select_related(*blobs))
 
     def _extra(self, episode: Recorded, prompt: Sourced, tools: Sourced, conversation: _Conversation | None) -> str:
-        sources = {"prompt_source": prompt.source, "tools_source": tools.source}
-        text = json.dumps(_own(conversation).extra | {"orsweb_export": sources})
+        export: dict[str, Any] = {"prompt_source": prompt.source, "tools_source": tools.source}
+        export |= _counted(episode.facts, self._file.options.definition) | {"coverage": self._file.coverage}
+        text = json.dumps(_own(conversation).extra | {EXPORT: export})
         text = f'{text[:-1]}, "{EXTRA}": {self._heads.head(episode, exact)}}}'
         if conversation is not None:
             text += f', "{ROLLOUT}": {json.dumps(_rollout(conversation[0]))}'
@@ -114,6 +117,14 @@ class Trajectories:
             "cause": facts.cause,
         }
         return totals | {"extra": dict(totals.get("extra") or {}) | extra}
+
+
+def _counted(facts: EpisodeFacts, asked: DefinitionAsked) -> dict[str, Any]:
+    """Return the definition in force for an episode, and how the episode counts by it; None while it is running."""
+    convention = asked.convention(Convention.from_code(facts.convention))
+    threshold = facts.success_threshold if asked.threshold is None else asked.threshold
+    definition = {"return": asked.return_ or facts.default_return, "threshold": threshold, **asdict(convention)}
+    return {"definition": definition, "counts": facts.treatment_by(asked) if facts.status == "ended" else None}
 
 
 def _own(conversation: _Conversation | None) -> AtifTrajectoryFields:
@@ -143,6 +154,4 @@ def _drafts(episode: Recorded, prompt: Sourced, conversation: _Conversation | No
 
 
 def _rollout(rollout: Rollout) -> dict[str, Any]:
-    values = {name: getattr(rollout, name) for name in ROLLOUT_COLUMNS}
-    values |= {"run": rollout.run.name if rollout.run else None, "received": rollout.received.isoformat()}
-    return values | {"event": rollout.event_json, "info": rollout.info}
+    return rollout_values(rollout) | {"event": rollout.event_json, "info": rollout.info}

@@ -16,8 +16,6 @@ from episodes.transfer.atif.imported import (
     Folder,
     ImportedEpisode,
     ImportedRollout,
-    MessagePart,
-    RolloutPart,
     TrialFacts,
     loaded,
 )
@@ -26,6 +24,7 @@ from episodes.transfer.atif.schema import checked_trajectory
 from episodes.transfer.atif.steps import EXTRA, Content, output_text
 from episodes.transfer.embedded_json import TEXT, sliced
 from episodes.transfer.episode_line import EXACT, EpisodeLine, checked_line, invalid_reason
+from episodes.transfer.rollout_line import MessagePart, RolloutPart
 
 _RESULT_EXACT = {"input": None, "output": None, "metadata": None}
 _SHAPE = {
@@ -35,7 +34,7 @@ _SHAPE = {
             "observation": {"results": [{"extra": {EXTRA: _RESULT_EXACT}}]},
         }
     ],
-    "extra": {EXTRA: {name: shape for name, shape in EXACT.items() if name != "steps"}},
+    "extra": {EXTRA: {name: shape for name, shape in EXACT.items() if name not in ("rollouts", "steps")}},
 }
 """The members of a trajectory that hold exact JSON texts; a shape for `sliced`."""
 _STEP_FACTS = (

@@ -9,6 +9,7 @@ import errno
 import os
 import socket
 import threading
+from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -17,11 +18,14 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.management.base import BaseCommand, CommandParser
 from django.db import DatabaseError, connection
 
+from environments import conf
 from environments.errors import Unhostable
 from environments.service import get_service
 from orsweb.server import database_lock, exposure, pending_migrations, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
+from orsweb.server.pulse import Pulse
+from orsweb.server.supervisor import Supervisor
 
 _BANNER = """
 orsweb is ready: {url}  (Ctrl-C stops it)
@@ -63,9 +67,15 @@ class Command(BaseCommand):
         # The rest of the program reads these from settings only.
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0].getsockname()[1]
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
+        limits = settings.ORSWEB_SHUTDOWN_TIMEOUT, settings.ORSWEB_STARTING_SILENCE
+        supervisor = Supervisor(listeners, *limits, conf.process_directory())
+        supervisor.run(partial(self._serve, listeners))
+
+    def _serve(self, listeners: list[socket.socket], pulse: Pulse) -> None:
+        """Serve in this process, whose supervisor watches `pulse`."""
         try:
             self._migrate()
-            self._run(listeners)
+            self._run(listeners, pulse)
         except uvicorn_server.StartFailed as failure:
             _explain(failure.__cause__ or failure)
         except (DatabaseInUse, NotMigrated, DatabaseError) as error:
@@ -76,7 +86,7 @@ class Command(BaseCommand):
             with database_lock.acquire():
                 pending_migrations.migrate()
 
-    def _run(self, listeners: list[socket.socket]) -> None:
+    def _run(self, listeners: list[socket.socket], pulse: Pulse) -> None:
         from orsweb import asgi  # builds the handlers, which read the settings made above
 
         def on_ready() -> None:
@@ -84,7 +94,7 @@ class Command(BaseCommand):
             threading.Thread(target=asgi.load_pages, name="pages", daemon=True).start()
 
         connection.close()
-        uvicorn_server.run(asgi.application, asgi.agents, listeners, on_ready)
+        uvicorn_server.run(asgi.application, asgi.agents, listeners, on_ready, pulse)
 
     def _print_banner(self) -> None:
         names = get_service().registry.names
@@ -93,7 +103,7 @@ class Command(BaseCommand):
             environments=", ".join(names),
             database=_database_name(),
             default=names[0],
-            key=', api_key="YOUR-KEY"' if settings.ORSWEB_API_KEYS else "",
+            key=', api_key="YOUR-KEY"' if conf.has_keys() else "",
         )
         self.stdout.write(text)
         self.stdout.flush()
@@ -102,9 +112,9 @@ class Command(BaseCommand):
 def _reachable_host() -> str:
     """Return a host name for URLs, under which the server can be reached."""
     host: str = settings.ORSWEB_HOST
-    if host in ("0.0.0.0", "::"):
+    if host in ("0.0.0.0", "::"):  # nosec B104 # compared, not bound
         names = [name for name in settings.ORSWEB_ALLOWED_HOSTS if name[0] not in ".*"]
-        host = names[0] if names else {"0.0.0.0": "127.0.0.1", "::": "::1"}[host]
+        host = names[0] if names else {"0.0.0.0": "127.0.0.1", "::": "::1"}[host]  # nosec B104 # compared, not bound
     return f"[{host}]" if ":" in host else host
 
 

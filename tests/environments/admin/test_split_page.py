@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from pytest_django.fixtures import Settings
 
-from environments.models import Environment, Split, SplitEntry, SplitRemoval
+from environments.models import Environment, SecurityEvent, Split, SplitEntry, SplitRemoval
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -130,3 +130,13 @@ def test_only_people_who_may_change_splits_may_freeze(client: Client, settings: 
     split = curated()
     assert "Freeze…" not in page_of(client, split)
     assert client.post(f"/admin/environments/split/{split.pk}/freeze/").status_code == 403
+
+
+def test_it_seals_and_unseals(client: Client) -> None:
+    split = curated()
+    assert "Unseal…" in act(client, split, "seal")
+    split.refresh_from_db()
+    assert split.is_sealed
+    assert "Seal…" in act(client, split, "unseal")
+    noted = SecurityEvent.objects.filter(kind="environment_changed", what=f"split {split}").order_by("pk")
+    assert list(noted.values_list("detail", flat=True)) == ["sealed", "not sealed"]

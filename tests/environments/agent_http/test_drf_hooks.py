@@ -14,11 +14,12 @@ from environments.agent_http import view
 from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Response, json_response
 from environments.agent_http.view import ProtocolView
+from environments.keys.agent_key import SCOPES, AgentKey
 
 
 class Known(BaseAuthentication):
-    def authenticate(self, request: Any) -> tuple[None, str]:
-        return None, "ada"
+    def authenticate(self, request: Any) -> tuple[None, AgentKey]:
+        return None, AgentKey("ada", frozenset(SCOPES))
 
     def authenticate_header(self, request: Any) -> str:
         return "Known"
@@ -96,10 +97,10 @@ async def test_a_method_without_a_handler_is_refused(method: str) -> None:
     assert (await answer(Trial, method))[0] == 405
 
 
-async def test_an_exception_of_drf_that_is_raised_by_a_view_has_its_status_but_not_its_headers() -> None:
+async def test_an_exception_of_drf_that_is_raised_by_a_view_has_its_status_and_says_when_to_try_again() -> None:
     response = await type("Busy", (Trial,), {"error": Throttled(wait=3)})().dispatch(request_of())
     assert response.status_code == 429
-    assert "retry-after" not in [name.decode() for name, _ in response.headers]
+    assert (b"retry-after", b"3") in response.headers
 
 
 async def test_kwargs_and_format_are_not_set() -> None:

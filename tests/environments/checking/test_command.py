@@ -12,6 +12,7 @@ import pytest
 from django.core.management import call_command
 
 ROOT = Path(__file__).resolve().parents[3]
+ONE_EPISODE = ("--episodes", "1")
 FLAWED = "tests.environments.checking.flawed"
 
 
@@ -40,12 +41,11 @@ def test_a_sound_environment_is_status_0_and_a_table(capsys: pytest.CaptureFixtu
 
 
 def test_a_failed_check_is_status_1() -> None:
-    assert _status(f"{FLAWED}:Overpaid") == 1
+    assert _status(f"{FLAWED}:Overpaid", *ONE_EPISODE) == 1
 
 
-def test_a_warning_is_status_1_only_when_strict() -> None:
-    assert _status(f"{FLAWED}:Repeating") == 0
-    assert _status(f"{FLAWED}:Repeating", "--strict") == 1
+def test_a_warning_is_status_1_when_strict() -> None:
+    assert _status(f"{FLAWED}:Repeating", "--strict", *ONE_EPISODE) == 1
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_nothing_to_check_is_status_2_and_a_sentence(
 
 
 def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
-    _status(f"{FLAWED}:Repeating", "--json")
+    assert _status(f"{FLAWED}:Repeating", "--json") == 0
     report = json.loads(capsys.readouterr().out)
     assert (report["passed"], report["counts"]["warning"]) == (True, 3)
     assert set(report["findings"][0]) == {"subject", "check", "result", "sentence"}
@@ -92,7 +92,9 @@ def test_code_that_hangs_is_named_and_left_behind(name: str, words: str) -> None
 
 
 def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:
-    done = _run(f"{FLAWED}:HoldingPython", "--timeout", "1")
+    sooner = "import manage; from environments.checking import loop_watch; loop_watch.STUCK_SECONDS = 1; manage.main()"
+    command = [sys.executable, "-c", sooner, "check_environment", f"{FLAWED}:HoldingPython", "--timeout", "1"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
     assert done.returncode == 1
     assert "in backtrack" in done.stderr
 

@@ -45,8 +45,8 @@ def _tool(schema: Any) -> dict[str, Any]:
 @pytest.mark.parametrize("schema", SCHEMAS)
 def test_inputs_are_what_the_schema_allows(schema: dict[str, Any]) -> None:
     inputs = Inputs(_tool(schema), Random(1))
-    for _ in range(50):
-        jsonschema.validate(inputs.valid(), _tool(schema))
+    made = [inputs.valid() for _ in range(50)]
+    assert not [value for value in made if not jsonschema.Draft202012Validator(_tool(schema)).is_valid(value)]
 
 
 @pytest.mark.parametrize("schema", SCHEMAS)

@@ -11,8 +11,10 @@ from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFro
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
-from environments.models import Environment, Split, SplitEntry, SplitRemoval, TaskRevision
+from environments.models import Environment, Split, SplitEntry, SplitRemoval, Task, TaskRevision
 from environments.tasks.split_change import BATCH, FrozenSplit, SplitBusy, SplitChange
+from environments.tasks.sync import content_hash
+from environments.tasks.task_hash import hash_of_spec
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
@@ -42,6 +44,17 @@ def test_it_copies_in_the_order_of_the_split_it_copies_from() -> None:
     train, hard = split_of(three, one, two), split_of(name="hard")
     CopyToSplit(Selection(split=train.pk), hard.pk).apply(AUTHOR)
     assert served(hard) == [three, one, two]
+
+
+def test_of_a_task_that_was_sent_by_its_content_it_copies_the_content() -> None:
+    """Sessions of the split are recorded at the task of that content."""
+    one, sent, same = make_tasks(3)
+    hard = split_of(name="hard")
+    spec = Task.objects.get(pk=same).spec
+    Task.objects.filter(pk=same).update(content_hash=content_hash(spec))
+    Task.objects.filter(pk=sent).update(spec=spec, content_hash=hash_of_spec(spec, is_sent=True))
+    CopyToSplit(everything(), hard.pk).apply(AUTHOR)
+    assert served(hard) == [one, same]
 
 
 def test_it_moves_tasks_in_one_moment() -> None:

@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from environments.curation import index_walk, selection
-from environments.curation.filters import InvalidFilter
+from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag

@@ -13,7 +13,7 @@ from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, content_digest, existing_splits
 from environments.errors import InvalidSplit
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
 from environments.tasks.split_change import BATCH, FrozenSplit, SplitChange
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
@@ -140,6 +140,7 @@ def test_it_deletes_a_curated_split_and_keeps_its_tasks() -> None:
     assert not existing_splits().exists()
     assert not SplitEntry.objects.exists()
     assert Task.objects.count() == 2 * BATCH
+    assert SecurityEvent.objects.get(kind="deleted").what == "split new of math"
 
 
 def test_the_name_of_a_deleted_split_is_free_and_keeps_its_id() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from environments.display.task_line import SUMMARY_CHARACTERS, summary, summary_field
+from environments.display.task_line import MAX_SUMMARY_CHARACTERS, summary, summary_field
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_schema_may_name_no_field(schema: str) -> None:
 
 def test_it_is_one_line_of_bounded_length() -> None:
     line = summary(json.dumps({"question": "word " * 10_000}))
-    assert len(line) <= SUMMARY_CHARACTERS and line.endswith("word…")
+    assert len(line) <= MAX_SUMMARY_CHARACTERS and line.endswith("word…")
 
 
 def test_it_reads_the_beginning_of_a_spec_that_was_cut() -> None:

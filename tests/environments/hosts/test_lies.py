@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import AsyncIterator
 from typing import Any
@@ -83,8 +84,8 @@ async def test_a_wrong_answer_is_a_failure_that_names_the_server(
 
 async def test_a_server_that_hangs_is_given_up(server: LyingServer) -> None:
     server.answers[CALL] = HANG
-    _, detail = await _failed_call(server, remote_silence_seconds=0.1, setup_wait_seconds=0.1)
-    assert "sent nothing for 0.1 s in answer to POST /wild/call (ORSWEB_REMOTE_SILENCE)" in detail
+    _, detail = await _failed_call(server, remote_silence_seconds=0.5, setup_wait_seconds=0.5)
+    assert "sent nothing for 0.5 s in answer to POST /wild/call (ORSWEB_REMOTE_SILENCE)" in detail
     assert len(server.asked(CALL)) == 1
 
 
@@ -215,10 +216,10 @@ async def test_a_call_during_setup_waits_longer(server: LyingServer) -> None:
 
 async def test_once_the_setup_has_ended_a_silent_call_is_given_up(server: LyingServer) -> None:
     server.answers[CALL] = HANG
-    async with RemotePlay(server, remote_silence_seconds=0.1) as play:
+    async with RemotePlay(server, remote_silence_seconds=0.5) as play:
         await play.open("s")
         await within(play.service.prompt_json("s", "", None))
-        assert "sent nothing for 0.1 s" in (await play.answer("s", "go")).data
+        assert "sent nothing for 0.5 s" in (await play.answer("s", "go")).data
 
 
 async def test_messages_come_from_the_prompt_where_there_are_none(server: LyingServer) -> None:
@@ -226,6 +227,26 @@ async def test_messages_come_from_the_prompt_where_there_are_none(server: LyingS
         await play.open("s")
         [message] = json.loads(await within(play.service.messages_json("s", "", None)))
         assert (message["role"], message["blocks"][0]["text"]) == ("user", "Go.")
+
+
+@pytest.mark.parametrize("reason", [{}, {"reason": None}, {"reason": "tired"}])
+async def test_a_refusal_without_a_known_reason_is_passed_on_without_one(
+    server: LyingServer, reason: dict[str, Any]
+) -> None:
+    server.answers[CALL] = result({"ok": False, "error": "not today", **reason})
+    async with RemotePlay(server) as play:
+        await play.open("s")
+        assert (await play.answer("s", "go")).body == {"ok": False, "error": "not today"}
+        assert play.record.steps[0].reason == "unstated"
+
+
+async def test_a_server_that_cannot_be_reached_is_noticed_by_the_session_that_finds_out(server: LyingServer) -> None:
+    async with RemotePlay(server) as play:
+        noticing = asyncio.create_task(play.remote.until_unreachable(60))
+        server.stop()
+        with pytest.raises(EnvironmentFault, match=r"closed the connection|can't be reached"):
+            await play.open("s")
+        await within(noticing)
 
 
 async def test_unknown_keys_are_left_out(server: LyingServer) -> None:

@@ -36,7 +36,7 @@ def opened(address: str) -> Iterator[Raw]:
 def test_without_a_key_of_the_server_nothing_is_opened(address: str, headers: dict[str, str]) -> None:
     answer = Raw(address, headers).initialize()
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "X-API-Key")
-    assert refusal(answer)[1].endswith("; keys are set by ORSWEB_API_KEYS")
+    assert refusal(answer)[1].endswith("; keys are set by ORSWEB_API_KEYS or made in the admin")
     assert "wrong-key-999" not in answer.text
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from orsweb import asgi
 
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 60.0
 
 
 class Connection:

@@ -20,7 +20,6 @@ from asgiref.sync import sync_to_async
 from django.db import connection
 from django.test import override_settings
 
-from environments import conf
 from environments.agent_http.handler import ProtocolHandler
 from environments.service import close_service, open_service
 from orsweb import asgi
@@ -34,8 +33,8 @@ _numbers = itertools.count(1)
 async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Yield a client of a server that hosts `specifications`; `settings` override Django's."""
     with override_settings(ORSWEB_ENVIRONMENTS=list(specifications), **settings):
-        conf.key_labels.cache_clear()
         asgi.protocol, before = ProtocolHandler("orsweb.agent_urls"), asgi.protocol
+        await close_service(5.0)  # an outer one has other settings; its next request opens the service again
         await open_service()
         try:
             transport = httpx.ASGITransport(app=asgi.application)  # type: ignore[arg-type]
@@ -47,7 +46,6 @@ async def serving(*specifications: str, **settings: Any) -> AsyncIterator[httpx.
         finally:
             await close_service(5.0)
             asgi.protocol = before
-            conf.key_labels.cache_clear()
 
 
 async def _compare(response: httpx.Response) -> None:

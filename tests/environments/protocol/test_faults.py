@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
-from environments.runtime.outcome import MAX_ERROR_CHARACTERS
+from environments.runtime.call_outcome import MAX_ERROR_CHARACTERS
 from episodes.models import Episode, Step
 from tests.environments.protocol.serving import in_database, opened, serving
 

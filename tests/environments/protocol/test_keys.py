@@ -40,7 +40,9 @@ async def test_health_needs_no_key(client: httpx.AsyncClient) -> None:
 async def test_without_a_key_nothing_is_reported(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "X-API-Key")
-    assert answer.json()["detail"] == "X-API-Key header is required; keys are set by ORSWEB_API_KEYS"
+    assert (
+        answer.json()["detail"] == "X-API-Key header is required; keys are set by ORSWEB_API_KEYS or made in the admin"
+    )
 
 
 @pytest.mark.parametrize("key", ["wrong-key-999", "lab-key-0123 x", "\xff", "lab"])
@@ -54,7 +56,17 @@ async def test_each_key_is_let_in(client: httpx.AsyncClient, key: dict[str, str]
     assert (await client.get("/tools", headers=key)).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/ping", "/delete", "/delete_session", "/call"])
+@pytest.mark.parametrize("path", ["/delete", "/delete_session"])
+async def test_to_delete_another_keys_session_is_answered_as_for_an_unknown_one_and_ends_nothing(
+    client: httpx.AsyncClient, path: str
+) -> None:
+    headers = await opened(client, LAB)
+    answer = await client.post(path, headers=headers | GUEST)
+    assert (answer.status_code, answer.json()) == (200, {"sid": headers["X-Session-ID"]})
+    assert (await client.post("/ping", headers=headers)).status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/ping", "/call"])
 async def test_another_keys_session_does_not_exist(client: httpx.AsyncClient, path: str) -> None:
     headers = await opened(client, LAB)
     answer = await client.post(path, json=COUNT, headers=headers | GUEST)
@@ -87,3 +99,10 @@ async def test_the_label_of_a_probe_is_known_too(client: httpx.AsyncClient) -> N
     await client.post("/delete", headers=headers)
     episode = await in_database(lambda: Episode.objects.get(session_id=headers["X-Session-ID"]))
     assert (episode.key_label, episode.cause) == ("guest", "abandoned")
+
+
+async def test_too_many_wrong_keys_are_answered_with_the_time_to_wait(client: httpx.AsyncClient) -> None:
+    answers = [await client.get("/tools", headers={"X-API-Key": f"wrong-key-{n}"}) for n in range(61)]
+    assert (answers[0].status_code, answers[-1].status_code) == (401, 429)
+    assert int(answers[-1].headers["retry-after"]) > 0 and "try again in" in answers[-1].json()["detail"]
+    assert (await client.get("/tools", headers=LAB)).status_code == 200

@@ -15,6 +15,8 @@ from tests.environments.protocol.serving import events, fresh_id, in_database, o
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
+WHOLE = "it must be a whole number from 0 to 4611686018427387904"
+
 
 async def test_create_session_answers_json(client: httpx.AsyncClient) -> None:
     answer = await client.post("/create_session")
@@ -215,13 +217,14 @@ async def test_a_run_is_named_by_its_header(client: httpx.AsyncClient) -> None:
 @pytest.mark.parametrize(
     ("secrets", "detail"),
     [
-        ({"orsweb_step": "two"}, "orsweb_step is 'two'; it must be a whole number"),
-        ({"orsweb_step": "9" * 30}, f"orsweb_step is '{'9' * 30}'; it must be a whole number"),
-        ({"orsweb_step": "9" * 5000}, f"orsweb_step is '{'9' * 40}'; it must be a whole number"),
+        ({"orsweb_step": "two"}, f"orsweb_step is 'two'; {WHOLE}"),
+        ({"orsweb_step": "-3"}, f"orsweb_step is '-3'; {WHOLE}"),
+        ({"orsweb_step": "9" * 30}, f"orsweb_step is '{'9' * 30}'; {WHOLE}"),
+        ({"orsweb_step": "9" * 5000}, f"orsweb_step is '{'9' * 40}'; {WHOLE}"),
         ({"orsweb_run": "x" * 201}, "The run's name has 201 characters; at most 200 are allowed"),
         ({"orsweb_model": "x" * 201}, "The model's name has 201 characters; at most 200 are allowed"),
     ],
-    ids=range(5),
+    ids=range(6),
 )
 async def test_a_bad_run_is_refused(client: httpx.AsyncClient, secrets: dict[str, str], detail: str) -> None:
     body = {"task_spec": {}, "secrets": secrets}

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from environments import wire
 from environments.protocol.sse import MAX_PIECE_CHARACTERS, event, events, pieces, whole
+from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
-from environments.runtime.outcome import CallResult
 
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "40"))
+EDGES = [" ", "\\", '"', "\n", "\ud800", "\u2028", "\u0020", "data: ", "\n\nevent: end\ndata: "]
+"""Characters and texts at which a cut, a strip or an escape could go wrong."""
 TEXTS = [
     "",
     "x" * 20_000,
@@ -51,6 +57,19 @@ def test_any_mixture_survives(seed: int) -> None:
     cut = pieces(as_result(text))
     assert json.loads("".join(cut))["output"]["blocks"][0]["text"] == text
     assert all(len(piece) <= MAX_PIECE_CHARACTERS and piece == piece.strip() for piece in cut)
+
+
+@settings(max_examples=EXAMPLES, deadline=None, database=None)
+@given(
+    runs=st.lists(st.tuples(st.text(min_size=1, max_size=4) | st.sampled_from(EDGES), st.integers(1, 3000)), max_size=8)
+)
+def test_clients_that_strip_lines_read_every_result(runs: list[tuple[str, int]]) -> None:
+    """Both SDK clients strip the white space of every data line before they join the pieces."""
+    text = as_result("".join(part * times for part, times in runs))
+    encoded = b"".join(events(CallResult("end", text)))
+    data = [line.removeprefix("data:").strip() for line in encoded.decode().splitlines() if line.startswith("data:")]
+    assert json.loads("".join(data)) == json.loads(text)
+    assert all(0 < len(one) <= MAX_PIECE_CHARACTERS for one in data)
 
 
 @pytest.mark.parametrize("length", [MAX_PIECE_CHARACTERS, MAX_PIECE_CHARACTERS + 1])

@@ -17,17 +17,17 @@ from typing import Any, Self
 from environments import wire
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
+from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
 from environments.runtime.host import LocalHost
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import NewSession
-from environments.runtime.outcome import CallResult
 from environments.runtime.service import SessionService
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
 from tests.record import AskedTasks, ListRecord
 
-DEADLINE_SECONDS = 10.0
+DEADLINE_SECONDS = 60.0
 
 
 @dataclass(frozen=True)

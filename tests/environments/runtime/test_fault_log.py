@@ -43,7 +43,7 @@ async def test_it_tells_a_fault_and_goes_on(tool: str, text: str, reason: str) -
 async def test_a_long_error_is_cut() -> None:
     async with Play(Raises) as play:
         await play.open("s")
-        assert len((await play.answer("s", "long_fault")).data) == 16_000
+        assert len((await play.answer("s", "long_fault")).data) == 32_000
 
 
 class Careless(Small):

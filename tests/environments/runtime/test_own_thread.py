@@ -34,7 +34,7 @@ async def test_async_code_in_a_thread_of_its_own_is_cancelled_by_delete() -> Non
 
 
 async def test_it_gives_up_async_code_in_a_thread_of_its_own_after_the_limit() -> None:
-    async with Play(OrsMixed, tool_timeout_seconds=0.05) as play:
+    async with Play(OrsMixed, tool_timeout_seconds=0.5) as play:
         await play.open("s")
         assert "ORSWEB_TOOL_TIMEOUT" in (await play.answer("s", "wait")).data
         assert (await play.answer("s", "read")).text.startswith("hello")

@@ -87,5 +87,18 @@ def test_it_masks_a_number_that_is_a_secret() -> None:
 def test_the_latest_secrets_of_each_key_are_remembered() -> None:
     recent = RecentSecrets()
     recent.add("alice", [f"secret-{number:03}" for number in range(MAX_RECENT_SECRETS + 1)])
-    assert recent.mask("alice").text("secret-000 secret-001") == f"secret-000 {STARS}"
-    assert recent.mask("bob").is_empty
+    assert json.loads(recent.json("alice", '"secret-000 secret-001"')) == f"secret-000 {STARS}"
+    assert recent.is_empty("bob")
+
+
+def test_a_line_of_the_log_has_no_secret_of_any_key() -> None:
+    recent = RecentSecrets()
+    recent.add("alice", ["secret-of-alice"])
+    recent.add("bob", ["secret-of-bob"])
+    assert recent.log_line("secret-of-alice secret-of-bob") == f"{STARS} {STARS}"
+    assert json.loads(recent.log_line('{"event": "secret-of-bob"}')) == {"event": STARS}
+
+
+def test_what_is_not_quite_json_is_masked_too() -> None:
+    text = r'{"text":"\x plain-secret","text":"\y plain-secret" plain-secret'
+    assert "plain-secret" not in Mask(["plain-secret"]).json(text).replace(" plain-secret", "", 1)

@@ -17,8 +17,8 @@ from environments.errors import (
     SessionStarting,
     TooManySessions,
 )
+from environments.runtime.ending_sessions import RUN_ENDED
 from environments.runtime.records import EpisodeEnded, RunInfo
-from environments.runtime.sessions import RUN_ENDED
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.environments.runtime.staged import OnALoopOfItsOwn, OnItsThread, SlowTasks, Staged, ToldSlowly, Wrapped
 from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, SlowSetup
@@ -288,7 +288,7 @@ async def test_delete_while_the_task_is_looked_up_starts_nothing(environment: st
 
 
 async def test_an_idle_session_expires(tmp_path: Any) -> None:
-    async with Play(Counter, session_timeout_seconds=0.05) as play:
+    async with Play(Counter, session_timeout_seconds=0.5) as play:
         await play.open("s", spec={"id": "expires"})
         await until(lambda: play.service.live_sessions == 0)
         with pytest.raises(SessionNotFound):
@@ -321,6 +321,7 @@ async def test_sessions_end_side_by_side() -> None:
         for number in range(4):
             await creating(play, f"s{number}", "teardown")
         await until(lambda: Staged.events.count("teardown starts") == 4)
+        assert "teardown ends" not in Staged.events
         Staged.doors["teardown"].set()
 
 
@@ -337,9 +338,9 @@ async def test_more_sessions_than_allowed_are_refused() -> None:
 async def test_another_keys_session_does_not_exist() -> None:
     async with Play(Echo) as play:
         await play.open("s", owner="lab")
-        for request in (play.service.prompt_json("s", "other", None), play.service.delete("s", "other")):
-            with pytest.raises(SessionNotFound):
-                await within(request)
+        with pytest.raises(SessionNotFound):
+            await within(play.service.prompt_json("s", "other", None))
+        await within(play.service.delete("s", "other"))  # as of an unknown id
         assert play.service.live_sessions == 1
 
 
@@ -358,7 +359,7 @@ async def test_a_running_call_is_answered_before_the_drain_ends_its_session() ->
         call = await play.start("s", "work")
         await until(lambda: "work starts" in Staged.events)
         draining = asyncio.ensure_future(play.service.drain(5.0))
-        await until(lambda: play.service._sessions._is_draining)
+        await until(lambda: play.service._sessions.is_draining)
         Staged.doors["work"].set()
         assert (await ended(call)).text == "worked"
         await within(draining)

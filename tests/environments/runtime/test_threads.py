@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from environments import ToolOutput, Toolset, tool
 from environments.runtime import threads
 from environments.runtime.threads import START_THREADS, ThreadJob, ThreadPool
 from environments.runtime.usercode import UserCode
+from environments.sandbox.fair_turns import KEY
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Gated, Slow, SyncEcho
 from tests.envs_base import Small, said
@@ -135,7 +137,7 @@ async def test_a_timeout_moves_what_waits_behind_to_another_thread() -> None:
 
 
 async def test_a_timed_out_tool_leaves_the_session_usable() -> None:
-    async with Play(Slow, tool_timeout_seconds=0.05) as play:
+    async with Play(Slow, tool_timeout_seconds=0.5) as play:
         await play.open("s")
         assert (await play.answer("s", "wait", seconds=30)).event == "error"
         assert (await play.answer("s", "echo", text="on")).text == "on"
@@ -239,3 +241,19 @@ async def test_a_plain_tool_answers_from_its_thread() -> None:
         await play.open("s")
         body = (await play.answer("s", "echo", text="hi")).body
     assert body["output"]["metadata"]["thread"] != threading.get_ident()
+
+
+async def test_threads_that_are_short_go_round_by_key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(threads, "START_THREADS", 1)
+    monkeypatch.setattr(threads, "MAX_THREADS", 1)
+    pool, gate, served = ThreadPool(), threading.Event(), list[str]()
+    jobs = []
+    for name in ("jam", "a1", "a2", "a3", "b1"):
+        KEY.set(name[0])
+        work = gate.wait if name == "jam" else partial(served.append, name)
+        jobs.append(ThreadJob(work, (), asyncio.get_running_loop()))
+        pool.submit(jobs[-1])
+    gate.set()
+    await within(asyncio.gather(*(job.future for job in jobs)))
+    assert served == ["a1", "b1", "a2", "a3"]
+    pool.close()

@@ -138,6 +138,7 @@ async def test_a_waiter_that_is_cancelled_as_its_turn_comes_passes_it_on() -> No
     turns.leave(tool)
     first.cancel()
     await within(second)
+    assert first.cancelled() and second.done()
 
 
 async def test_equal_tools_that_wait_are_not_mistaken_for_each_other() -> None:
@@ -149,3 +150,4 @@ async def test_equal_tools_that_wait_are_not_mistaken_for_each_other() -> None:
     for turn in (waiting[0], waiting[2]):
         turns.leave(tool)
         await within(turn)
+    assert [turn.cancelled() for turn in waiting] == [False, True, False]

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from environments.sandbox.bubblewrap import MAX_RUNNING, Ran, Sandbox, SandboxError, SandboxLimits
+from environments.sandbox.bubblewrap import MAX_COMPUTING, MAX_RUNNING, Ran, Sandbox, SandboxError, SandboxLimits
 from tests.conformance.agent import eventually
 from tests.sandboxed import needs_bubblewrap, processes_with
 
@@ -75,6 +75,26 @@ def test_more_runs_than_turns_all_get_theirs() -> None:
     with ThreadPoolExecutor(2 * MAX_RUNNING) as pool:
         ran = list(pool.map(lambda number: shell(f"echo {number}").stdout, range(2 * MAX_RUNNING)))
     assert ran == [b"%d\n" % number for number in range(2 * MAX_RUNNING)]
+
+
+def test_a_core_is_left_to_the_server() -> None:
+    """Programs that compute print when they began and ended; at no time there are more than MAX_COMPUTING."""
+    spin = "date +%s%N; for ((n = 0; n < 200000; n++)); do :; done; date +%s%N"
+    with ThreadPoolExecutor(MAX_COMPUTING + 2) as pool:
+        times = [
+            list(map(int, ran.stdout.split())) for ran in pool.map(lambda _: shell(spin), range(MAX_COMPUTING + 2))
+        ]
+    assert max(sum(began <= start < ended for began, ended in times) for start, _ in times) <= MAX_COMPUTING
+
+
+def test_a_program_that_sleeps_lets_others_compute() -> None:
+    sleeper = Sandbox(SandboxLimits(wall_seconds=100))
+    with ThreadPoolExecutor(MAX_COMPUTING) as pool:
+        runs = [pool.submit(sleeper.run, ["sleep", "98762"]) for _ in range(MAX_COMPUTING)]
+        eventually(lambda: len(processes_with("98762")) == MAX_COMPUTING)
+        assert shell("echo out").stdout == b"out\n"
+        sleeper.close()
+        assert all(run.exception(timeout=20) for run in runs)
 
 
 # --- what it cannot see ----------------------------------------------------------------------------------------------
@@ -224,6 +244,22 @@ def test_no_process_outlives_the_server() -> None:
         eventually(lambda: len(processes_with("98765.75")) > 0)
         server.kill()
     eventually(lambda: not processes_with("98765.75"))
+
+
+def test_other_sessions_of_processes_go_first() -> None:
+    """Linux shares time between sessions first, unless it is built without; then only the processes are nice."""
+    sandbox = Sandbox(SandboxLimits(wall_seconds=100))
+    with ThreadPoolExecutor(1) as pool:
+        run = pool.submit(sandbox.run, ["bash", "-c", "setsid sleep 98765; true"])
+        eventually(lambda: any(niceness(pid) in (5, 12) for pid in processes_with("98765")))
+        sandbox.close()
+        assert run.exception(timeout=20)
+
+
+def niceness(pid: int) -> int:
+    group = Path(f"/proc/{pid}/autogroup")
+    own = os.getpriority(os.PRIO_PROCESS, pid) - os.nice(0)
+    return int(group.read_text().split()[-1]) if group.exists() else own
 
 
 # --- the end of a session --------------------------------------------------------------------------------------------

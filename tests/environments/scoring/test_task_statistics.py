@@ -8,8 +8,8 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Environment, Task, TaskStatistics
-from environments.scoring.buckets import Interval, Thresholds
 from environments.scoring.convention import Convention, coverage_of
+from environments.scoring.task_buckets import Interval, Thresholds
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 
 pytestmark = pytest.mark.django_db

@@ -8,9 +8,9 @@ import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Split, SplitEntry
-from environments.tasks import split_positions
+from environments.tasks import split_indexes
 from environments.tasks.split_change import SplitChange, commit
-from environments.tasks.split_positions import served_indexes
+from environments.tasks.split_indexes import served_indexes
 from tests.environments.curation.tasks import make_tasks, served, split_of
 
 pytestmark = pytest.mark.django_db
@@ -30,7 +30,7 @@ def gappy(count: int = 60) -> Split:
 
 @pytest.mark.parametrize("length", [1, 7, 500])
 def test_an_index_is_what_the_catalogue_serves_there(monkeypatch: pytest.MonkeyPatch, length: int) -> None:
-    monkeypatch.setattr(split_positions, "POSITIONS", length)
+    monkeypatch.setattr(split_indexes, "POSITIONS", length)
     split = gappy()
     task_at = {entry.position: entry.task_id for entry in SplitEntry.objects.filter(split=split, is_hidden=False)}
     for wanted in (range(60), range(0, 60, 7), range(50, 60), [3], [57]):

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from pytest_django import Settings
 
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
@@ -38,6 +39,18 @@ def test_it_writes_what_a_class_says_of_itself() -> None:
     )
     assert (row.default_return, row.reward_low, row.reward_high, row.success_threshold) == ("max", -1.0, 2.5, 0.0)
     assert (row.convention, row.definition) == ("ozoo", "max > 0.0 ozoo")
+
+
+def test_what_is_hosted_for_the_first_time_starts_private_if_the_operator_wants_that(settings: Settings) -> None:
+    sync_now(listing({"train": []}, "old"))
+    Environment.objects.create(name="uploaded", is_hosted=False)
+    settings.ORSWEB_NEW_ENVIRONMENTS_PRIVATE = True
+    hosted = [listing({"train": []}, name) for name in ("old", "uploaded", "new")]
+    sync_now(*hosted)
+    assert dict(Environment.objects.values_list("name", "is_private")) == {"old": False, "uploaded": True, "new": True}
+    Environment.objects.update(is_private=False)
+    sync_now(*hosted)
+    assert not Environment.objects.filter(is_private=True).exists()
 
 
 def test_it_keeps_what_people_chose_and_follows_the_class_elsewhere() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import csv
 import io
 import json
 from pathlib import Path
@@ -13,7 +14,9 @@ import pytest
 
 from environments.curation.selection import Selection
 from environments.models import Environment, Split, Task
+from environments.transfer.cells import FORMULA_STARTS
 from environments.transfer.exporting import exported
+from environments.transfer.rows import TransferError
 from environments.transfer.source import FORMATS, Format
 from tests.environments.listings import listing, synced
 from tests.environments.transfer.files import Shelf, counts, served
@@ -106,6 +109,22 @@ def test_csv_is_what_people_expect(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(*rows))
     lines = b"".join(exported(Selection(split=Split.objects.get().pk), "csv", has_labels=False)).decode().splitlines()
     assert lines == ["name,n,list", 'apple,1,"[""a""]"', '"pear, green",2,', '"""12""",,']
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t", "\uff1d"])
+def test_csv_has_no_formulas_and_is_read_back(shelf: Shelf, start: str) -> None:
+    rows = [{"name": f"{start}cmd|'/C calc'!A0", "n": -5}, {"name": "apple", "n": 3}]
+    shelf.apply(shelf.lines(*rows))
+    path = shelf.export("csv")
+    cells = [cell for row in csv.reader(path.open(encoding="utf-8", newline="")) for cell in row]
+    assert [cell for cell in cells if cell.startswith(FORMULA_STARTS)] == ["-5"]
+    assert counts(shelf.dry_run(path)) == (0, 0, 2, 0)
+
+
+def test_csv_has_no_formula_in_its_header(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({"=1+1": "x"}))
+    with pytest.raises(TransferError, match="A key '=1\\+1' would be a formula in a spreadsheet; export as jsonl"):
+        shelf.export("csv")
 
 
 def test_parquet_has_types(shelf: Shelf) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -9,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from environments.curation.splits import existing_splits
+from environments.tasks.stored_spec import TOO_LONG
+from environments.transfer import parquet_process
 from environments.transfer.rows import TransferError, Unreadable
 from environments.transfer.source import FileSource
 from tests.environments.transfer.files import Shelf, served
@@ -111,6 +116,52 @@ def test_parquet_of_others_has_lists_structs_and_absent_keys(shelf: Shelf) -> No
     pq.write_table(pa.Table.from_pylist(rows), path)
     shelf.apply(path)
     assert served() == [{"a": [1, 2], "b": {"c": "x"}}, {"a": [], "d": 0.5}]
+
+
+def test_a_small_parquet_file_cannot_take_much_memory(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 250, pa.int32()), pa.array(["a" * 20_000_000]))
+    pq.write_table(pa.table({"q": texts}), path, compression="zstd")
+    assert path.stat().st_size < 2000  # 5 GB of texts
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    with pytest.raises(Unreadable, match=r"a\.parquet needs more than 512 MB of memory at row 1; write it with"):
+        shelf.dry_run(path)
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000
+    assert _peak_of_reader_kb(path) < 700_000
+
+
+def _peak_of_reader_kb(path: Path) -> int:
+    """Return the most memory that the process which reads the file takes, in KB.
+
+    A child begins with the peak of the process that starts it, so a process as small as this one of its own starts it.
+    """
+    measured = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], stdout=subprocess.DEVNULL); "
+    measured += "print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    command = [sys.executable, "-I", parquet_process.__file__, str(path)]
+    return int(subprocess.check_output([sys.executable, "-c", measured, *command]))
+
+
+def test_a_small_parquet_file_cannot_hold_very_many_long_rows(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int32()), pa.array(["y" * 2**20]))
+    pq.write_table(pa.table({"q": texts}), path, compression="zstd")
+    assert path.stat().st_size < 1000
+    with pytest.raises(Unreadable, match=r"a\.parquet has rows 100 times as long as itself, and longer than 256 MB"):
+        shelf.dry_run(path)
+
+
+def test_a_parquet_file_with_too_many_rows_is_refused_by_their_number(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    pq.write_table(pa.table({"n": pa.array([1], pa.int8()).take(pa.array([0] * 1_000_001, pa.int8()))}), path)
+    with pytest.raises(Unreadable, match=r"a\.parquet has 1,000,001 rows; 1,000,000 are allowed in a Parquet file"):
+        shelf.dry_run(path)
+
+
+def test_a_long_row_of_parquet_is_refused_and_the_others_are_read(shelf: Shelf) -> None:
+    path = shelf.directory / "a.parquet"
+    pq.write_table(pa.table({"q": ["short", "x" * 40_000_000, "too"]}), path)
+    report = shelf.dry_run(path)
+    assert (report.added, [(one.number, one.reason) for one in report.refusals]) == (2, [(2, TOO_LONG)])
 
 
 def test_the_format_can_be_named(shelf: Shelf) -> None:

@@ -85,7 +85,7 @@ def test_activity_follows_the_conventions_of_its_environments(convention: Conven
     point = together(activity("all", definitions=definitions_in_force()))
     returns = expected(convention, "return_sum", environment__name="echo")
     returns += expected(Convention(), "return_sum", environment__name="math")
-    assert (point.attempts, point.scored) == (len(returns), len(returns))
+    assert (point.n, point.scored) == (len(returns), len(returns))
     assert point.successes == sum(value > THRESHOLD for value in returns)
     assert point.mean == pytest.approx(sum(returns) / len(returns))
 

@@ -30,7 +30,7 @@ about: Any = pytest.approx
 
 @pytest.fixture(autouse=True)
 def no_threads(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.recount.Upkeep._recount", lambda upkeep: None)
+    monkeypatch.setattr("episodes.recording.upkeep.Upkeep._recount", lambda upkeep: None)
 
 
 def echo() -> Environment:

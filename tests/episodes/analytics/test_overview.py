@@ -11,6 +11,7 @@ from environments.scoring.definition import Definition, DefinitionAsked
 from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import duration_at, tool_figures, totals_of
 from episodes.analytics.overview import environment_figures, strip
+from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from tests.episodes.playing import THRESHOLD, attempts, causes, play, played
 from tests.episodes.recorded import record
@@ -31,7 +32,20 @@ def test_the_strip_shows_now_today_and_the_last_hour(django_assert_num_queries: 
     latest = [one for one in played() if one.ended >= found.minutes[0].start]
     last_hour = together(found.minutes)
     assert last_hour.causes == causes(latest)
-    assert (len(found.minutes), last_hour.attempts) == (60, len(attempts(latest)))
+    assert (len(found.minutes), last_hour.n) == (60, len(attempts(latest)))
+
+
+def test_hidden_environments_are_in_no_sum_over_all(django_assert_num_queries: Any) -> None:
+    play(120)
+    record((episode_started(500),))  # it runs in the environment of the first episode
+    catch_up()
+    hidden = frozenset([Episode.objects.get(pk=500).environment_id])
+    now = NOON + 60 * 120
+    with django_assert_num_queries(5):
+        found = strip(now, hidden)
+    shown = Episode.objects.ended().exclude(environment__in=hidden)
+    assert (found.live, found.today.episodes) == (0, shown.count())
+    assert 0 < shown.count() < 120
 
 
 @pytest.mark.parametrize(("span", "points", "seconds"), [("1h", 60, 60), ("24h", 24, 3600), ("30d", 30, 86400)])

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from django.contrib.auth.models import User
+from django.db import OperationalError, connection
 from django.test import Client
 
 from environments.models import Task, TaskStatistics
 from tests.episodes.api.asking import get, ids
+from tests.people import member
 from tests.stored import make_episode, make_run, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -18,7 +19,7 @@ LAB = {"X-API-Key": "lab-key-1"}
 @pytest.fixture
 def person() -> Client:
     client = Client()
-    client.force_login(User.objects.create_user("ada"))
+    client.force_login(member("viewer"))
     return client
 
 
@@ -129,3 +130,25 @@ def test_a_leaderboard_is_for_people(person: Client) -> None:
     make_task()
     assert "log in" in get("environments/math/leaderboard", 403, **LAB)["detail"]
     assert get("environments/math/leaderboard", client=person)["rows"] == []
+
+
+def test_without_keys_it_says_in_json_that_the_database_is_away() -> None:
+    _check_away(Client(), {})
+
+
+@pytest.mark.usefixtures("keys")
+def test_with_keys_it_says_in_json_that_the_database_is_away(person: Client) -> None:
+    _check_away(Client(), LAB)
+    _check_away(person, {})
+
+
+def _check_away(client: Client, headers: dict[str, str]) -> None:
+    client.raise_request_exception = False
+    with connection.execute_wrapper(_is_away):
+        response = client.get("/api/episodes", headers=headers)
+    assert (response.status_code, response["Content-Type"], response["Retry-After"]) == (503, "application/json", "2")
+    assert response.json() == {"detail": "The database is unavailable; try again."}
+
+
+def _is_away(*_: object) -> None:
+    raise OperationalError("server closed the connection unexpectedly")

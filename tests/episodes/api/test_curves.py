@@ -108,7 +108,7 @@ def test_the_convention_can_be_switched() -> None:
 
 def test_a_value_that_no_convention_has_is_refused() -> None:
     error = get("curves?no_call=keep", status=400)
-    assert (error["field"], error["allowed"]) == ("no_call", "allowed are zero, out")
+    assert (error["field"], error["allowed"]) == ("no_call", "zero, out")
 
 
 def test_components_of_rewards_are_picked_by_name() -> None:

@@ -23,8 +23,11 @@ def test_an_environment_is_returned_with_its_splits() -> None:
 
 
 def test_an_unknown_environment_is_reported_with_the_existing_ones() -> None:
-    make_environment("math")
-    assert "math" in get("environments/chess", 404)["detail"]
+    names = ["math", *(f"other-{number}" for number in range(8))]
+    for name in names:
+        make_environment(name)
+    for path, status in (("environments/chess", 404), ("episodes?environment=chess", 400)):
+        assert all(f"'{name}'" in get(path, status)["detail"] for name in names)
     get("environments/%00", 404)
 
 

@@ -49,7 +49,7 @@ def test_answers_are_as_the_document_says(path: str) -> None:
     document = yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))
     answers = document["paths"][f"/api/{path}"]["get"]["responses"]
     schema = {**answers["200"]["content"]["application/json"]["schema"], "components": document["components"]}
-    Draft202012Validator(schema).validate(get(filled))
+    assert not [*Draft202012Validator(schema).iter_errors(get(filled))]
 
 
 def test_the_page_lists_every_address() -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
+from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from tests.episodes.api.asking import get, ids, pages
 from tests.episodes.reported import played, reported
-from tests.stored import make_run
+from tests.stored import make_run, make_split
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -26,6 +27,20 @@ def test_the_list_has_figures_and_the_episode() -> None:
     assert row["html_url"] == "http://testserver/rollouts/r-1/"
 
 
+def test_what_the_client_leaves_out_is_that_of_the_episode() -> None:
+    run = make_run("grpo-9")
+    facts = {"run": run, "run_step": 6, "model": "m-7", "task_index": 3}
+    episode = played()
+    Episode.objects.filter(pk=episode.pk).update(split=make_split(episode.task), **facts)
+    reported(run=run)
+    catch_up()
+    (row,) = get("rollouts?model=m-7")["results"]
+    expected = {"model": "m-7", "split": "train", "task_index": 3, "step": 6, "title": "grpo-9 · echo · train #3"}
+    assert {name: row[name] for name in expected} == expected
+    one = get(f"rollouts/{row['id']}")
+    assert {name: one[name] for name in expected} == expected
+
+
 def test_it_takes_the_filters_of_the_page() -> None:
     episode = played()
     mine, alone = reported(), reported("alone", environment_name="chess")
@@ -33,7 +48,7 @@ def test_it_takes_the_filters_of_the_page() -> None:
     assert ids("rollouts?joined=no") == [alone.pk]
     assert ids(f"rollouts?episode={episode.pk}") == [mine.pk]
     assert ids("rollouts?text=four") == [alone.pk, mine.pk]
-    assert get("rollouts?joined=x", 400)["allowed"] == "allowed are yes, guess, no"
+    assert get("rollouts?joined=x", 400)["allowed"] == "yes, guess, no"
     assert get("rollouts?nope=1", 400)["field"] == "nope"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from typing import Any
 from urllib.parse import quote
@@ -10,8 +11,10 @@ import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from environments.runtime.secrets_mask import STARS
 from episodes.models import Run
 from tests.episodes.api.asking import get, ids
+from tests.people import member
 from tests.stored import make_episode, make_run
 
 pytestmark = pytest.mark.django_db
@@ -214,10 +217,10 @@ def test_a_stranger_describes_nothing() -> None:
 
 @pytest.mark.usefixtures("keys")
 def test_a_person_needs_the_permission() -> None:
-    person = User.objects.create_user("ada")
+    person = member("viewer")
     client = Client()
     client.force_login(person)
-    assert "Can change run" in put("grpo-3", {}, 403, client).json()["detail"]
+    assert "may not describe runs" in put("grpo-3", {}, 403, client).json()["detail"]
     person.user_permissions.add(Permission.objects.get(codename="change_run"))
     put("grpo-3", {}, 201, client)
 
@@ -242,3 +245,14 @@ def test_without_keys_another_site_changes_nothing(headers: dict[str, str]) -> N
 
 def test_without_keys_a_program_on_this_machine_needs_nothing() -> None:
     put("grpo-3", {}, 201, Client(enforce_csrf_checks=True))
+
+
+@pytest.mark.usefixtures("keys")
+def test_a_description_is_recorded_without_the_key_that_sends_it() -> None:
+    encoded = base64.b64encode(b"user:lab-key-1").decode()
+    description = {"notes": f"run with {LAB['X-API-Key']}", "config": {"header": encoded}, "tags": ["lab-key-1"]}
+    put("with lab-key-1", description, 201, **LAB)
+    run = Run.objects.get()
+    assert (run.name, run.notes, run.tag_names) == ("with ********", "run with ********", ["********"])
+    assert STARS in run.config and encoded[8:-4] not in run.config
+    assert get("runs/by-name/with%20lab-key-1", **LAB)["name"] == "with ********"

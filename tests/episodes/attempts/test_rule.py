@@ -98,7 +98,7 @@ def test_activity_counts_it_as_a_continuation(parent: Episode) -> None:
     part = ActivityPart(now=lambda: 0.0)
     part.write(part.gather(endings_of(Episode.objects.all())))
     point = together(activity("all"))
-    assert (point.episodes, point.attempts, point.causes) == (3, 2, {"finished": 2, "continued": 1})
+    assert (point.episodes, point.n, point.causes) == (3, 2, {"finished": 2, "continued": 1})
 
 
 def test_it_stays_no_attempt_when_what_it_continues_is_deleted(parent: Episode) -> None:

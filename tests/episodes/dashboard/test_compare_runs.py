@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.test import Client
 
-from environments.scoring.buckets import Z_95
 from environments.scoring.definition import Definition
+from environments.scoring.task_buckets import Z_95
 from episodes.analytics.run_comparison import paired
 from episodes.models import Run
 from tests.episodes.ended import end_episode

@@ -15,7 +15,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from environments.scoring.convention import Convention
-from episodes.dashboard.curve_chart import smoothed
+from episodes.dashboard.curve_series import smoothed
 from episodes.models import EpisodeComponent, RewardComponent
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task
@@ -269,3 +269,19 @@ def test_counts_link_to_the_episodes_with_a_training_step(client: Client) -> Non
     for address, count in links:
         listed = client.get(unescape(address)).content.decode()
         assert len(re.findall(r"<tr data-episode=", listed)) == int(count)
+
+
+@pytest.mark.parametrize(("query", "count"), [("from=4&to=9", 6), ("x=step&from=3&to=5", 3)])
+def test_counts_of_a_zoomed_curve_link_to_the_part_that_is_shown(client: Client, query: str, count: int) -> None:
+    for step in range(12):
+        end_episode(run=make_run(), run_step=step)
+    page = client.get(f"{CURVES}?run={make_run().name}&{query}").content.decode()
+    links = re.findall(r'<a href="(/episodes/\?[^"]*)">(\d+)</a>', page)
+    assert [int(number) for _, number in links] == [count, count]
+    for address, _ in links:
+        assert len(re.findall(r"<tr data-episode=", client.get(unescape(address)).content.decode())) == count
+
+
+def test_an_image_says_what_it_shows(client: Client) -> None:
+    end_episode(run=make_run(), run_step=1)
+    assert chart(client, "run=grpo-3&x=step&y=success")["caption"][0] == "Success rate of grpo-3"

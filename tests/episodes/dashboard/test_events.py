@@ -5,13 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import httpx
 import pytest
-from django.test import Client
+from django.test import AsyncClient, Client
+from django_eventstream.views import get_listener_manager
 from pytest_django import Settings
 
+from tests.environments.protocol.serving import in_database
+from tests.people import client_of
 from tests.server import LiveServer
+from tests.stored import make_environment
 
 SID = {"X-Session-ID": "followed"}
 
@@ -49,6 +54,18 @@ def test_it_tells_of_an_episode_as_it_begins_and_ends(server: LiveServer) -> Non
         begun = data_of(lines, "started")
         httpx.post(f"{server.url}/delete", headers=SID).raise_for_status()
         assert data_of(lines, "ended")["ids"] == begun["ids"]
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_who_may_not_see_an_environment_follows_the_episodes_of_all_others() -> None:
+    browser = AsyncClient()
+    browser.cookies = (await in_database(lambda: client_of("viewer"))).cookies
+    hidden = await in_database(lambda: make_environment(is_private=True).pk)
+    answer: Any = await browser.get("/events/", {"channel": "episodes"})
+    events = aiter(answer.streaming_content)
+    await anext(events)
+    assert set(get_listener_manager().listeners_by_channel) == {f"episodes-without-{hidden}"}
+    await events.aclose()
 
 
 def test_its_answer_opens_to_no_other_site(server: LiveServer) -> None:

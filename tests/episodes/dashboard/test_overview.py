@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import time
 
 import pytest
@@ -39,7 +38,15 @@ def test_it_marks_what_this_machine_cannot_run_with_the_reason(client: Client) -
 
 def test_it_tells_splits_and_numbers_of_tasks(client: Client) -> None:
     make_split(make_task(), make_task(), name="train")
-    assert re.search(r"<b>train</b>\s*2<", client.get("/").content.decode())
+    assert "<b>train</b>&nbsp;2<" in client.get("/").content.decode()
+
+
+def test_it_names_eight_splits_and_counts_the_others(client: Client) -> None:
+    environment = make_environment()
+    for number in range(11):
+        make_split(environment=environment, name=f"fold-{number}")
+    page = client.get("/").content.decode()
+    assert page.count("<b>fold-") == 8 and "and 3 more" in page
 
 
 def test_its_snippets_play_the_first_split_of_this_server(client: Client) -> None:

@@ -34,7 +34,7 @@ def played(scale: float) -> dict[str, int]:
 
 def spreads(client: Client, address: str) -> list[str]:
     """Return the text after each plus-minus sign."""
-    return re.findall(r"± ([^<,\s]+)", client.get(address).content.decode())
+    return re.findall(r">± ([^<]+)</span>", client.get(address).content.decode())
 
 
 @pytest.mark.parametrize("path", PAGES)

@@ -24,7 +24,7 @@ from episodes.playtest.reader_threads import readers
 from orsweb import asgi
 from tests.environments.protocol.serving import in_database, serving
 
-WAIT_SECONDS = 30
+WAIT_SECONDS = 60
 HOST = b"localhost"
 
 

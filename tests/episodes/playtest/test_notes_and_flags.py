@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 
 import pytest
-from django.contrib.auth.models import User
 from django.http import HttpResponse
 from django.test import Client
 from django.utils import timezone
@@ -14,6 +13,7 @@ from environments.curation.flags import flag, flags_of, settle
 from environments.models import Task
 from episodes.models import Episode, Guest, Invite, Note, Play
 from episodes.transcript.notes import add_note
+from tests.people import member
 from tests.stored import make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -23,7 +23,7 @@ HTMX = {"HX-Request": "true"}
 
 def person(name: str) -> Client:
     client = Client()
-    client.force_login(User.objects.create(username=name))
+    client.force_login(member("player", name=name))
     return client
 
 

@@ -41,6 +41,16 @@ def test_agents_and_probes_are_left_out() -> None:
     assert (ada.name, ada.episodes, ada.running, list(ada.played)) == ("@ada", 2, 1, [])
 
 
+def test_hidden_environments_are_in_nobodys_figures() -> None:
+    hidden = make_environment("maze")
+    play()
+    play(environment=hidden)
+    play("@zoe", environment=hidden)
+    [ada] = people_of(frozenset([hidden.pk])).persons
+    assert (ada.name, ada.episodes, ada.seconds) == ("@ada", 1, 30.0)
+    assert [one.environment.name for one in ada.played] == ["math"]
+
+
 def test_running_episodes_count_with_their_time_so_far(client: Client) -> None:
     play()
     began = timezone.now() - timedelta(minutes=10)

@@ -12,11 +12,13 @@ from django.contrib.sessions.models import Session
 from django.test import Client, override_settings
 
 from environments.errors import SessionNotFound
+from environments.models import Environment
 from environments.service import get_service
 from environments.wire import ToolCall
 from episodes.models import Episode
 from tests.environments.protocol.serving import in_database, opened
 from tests.episodes.playtest.playing import communicator, hosting, open_tab, play_of, start_play
+from tests.people import member
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -29,7 +31,7 @@ async def log_in(browser: httpx.AsyncClient, name: str) -> None:
 
     def session() -> str:
         client = Client()
-        client.force_login(User.objects.get_or_create(username=name)[0])
+        client.force_login(User.objects.filter(username=name).first() or member("player", name=name))
         return client.cookies["sessionid"].value
 
     browser.cookies.set("sessionid", await in_database(session))
@@ -58,6 +60,17 @@ async def test_another_player_is_a_stranger() -> None:
         await log_in(browser, "eve")
         assert await code_of(browser, pk) == 4404
         assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [404] * len(PATHS)
+
+
+async def test_who_is_no_member_of_a_private_environment_is_a_stranger() -> None:
+    async with hosting("tests.envs:Echo", **KEYS) as browser:
+        await log_in(browser, "ada")
+        pk = await start_play(browser, "echo")
+        await in_database(lambda: Environment.objects.update(is_private=True))
+        assert await code_of(browser, pk) == 4404
+        assert [(await browser.get(f"/play/{pk}/{path}")).status_code for path in PATHS] == [404] * len(PATHS)
+        await in_database(lambda: Environment.objects.get().members.add(User.objects.get(username="ada")))
+        assert await code_of(browser, pk) is None
 
 
 async def test_a_visitor_without_login_is_a_stranger() -> None:
@@ -152,3 +165,18 @@ async def test_an_open_socket_that_only_listens_closes_too(
             await tab.receive("state")
             await in_database(ends)
             assert "logged out" in (await tab.receive("error"))["message"]
+
+
+async def test_a_player_who_may_no_longer_play_acts_no_more() -> None:
+    async with hosting("tests.envs:Echo", **KEYS) as browser:
+        await log_in(browser, "ada")
+        pk = await start_play(browser, "echo")
+        async with open_tab(browser, pk) as tab:
+            await tab.call("echo", text="hello")
+            await tab.receive("step")
+            await in_database(lambda: User.objects.get(username="ada").groups.clear())
+            await tab.call("echo", text="again")
+            assert "may not play in the browser" in (await tab.receive("error"))["message"]
+        is_open, _ = await communicator(browser, pk).connect(timeout=30)
+        assert not is_open
+        assert await in_database(lambda: Episode.objects.get().steps.count()) == 1

@@ -14,11 +14,11 @@ from django_eventstream.views import Listener, get_listener_manager
 
 from environments.runtime.records import Row
 from episodes.models import Step
-from episodes.recording.live import MAX_IDS, Channels, News, is_channel
+from episodes.recording.live import MAX_IDS, Channels, News, channel_without, is_channel
 from episodes.recording.recorder import Recorder
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken
-from tests.stored import make_environment
+from tests.stored import make_environment, make_episode
 
 Event = tuple[str, str, dict[str, Any]]
 
@@ -72,6 +72,20 @@ def test_followers_of_all_episodes_receive_ids_and_counts() -> None:
         ("episodes", "steps", {"ids": [7], "counts": counts}),
         ("episodes", "ended", {"ids": [6], "counts": counts}),
     ]
+
+
+@pytest.mark.django_db
+def test_followers_from_whom_an_environment_is_hidden_receive_the_rest() -> None:
+    make_episode(pk=7)
+    hidden = make_episode(pk=8, environment=make_environment("secret")).environment_id
+    channel = channel_without(frozenset([hidden]))
+    rows = (episode_started(7), step_taken(7, 0), episode_started(8), step_taken(8, 0), episode_ended(8))
+    counts = {"started": 1, "steps": 1, "ended": 0}
+    assert events_for(*rows, to=channel) == [
+        (channel, "started", {"ids": [7], "counts": counts}),
+        (channel, "steps", {"ids": [7], "counts": counts}),
+    ]
+    assert Channels().can_read_channel(User(), channel) and not is_channel(channel)
 
 
 def test_the_newest_ids_are_named_and_all_are_counted() -> None:

@@ -14,7 +14,7 @@ from environments.models import Environment, Split, Task
 from environments.runtime.records import Row, RunInfo
 from environments.tasks.sync import content_hash
 from episodes.models import Blob, Episode, Run, Step
-from episodes.recording import row_ids
+from episodes.recording import referenced_rows
 from episodes.recording.recorder import Recorder
 from episodes.recording.writer import Call, RecordWriter
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, record, run
@@ -192,7 +192,7 @@ def test_it_uses_the_task_that_sync_made() -> None:
 
 
 def test_the_split_is_the_one_that_holds_the_task_when_the_episode_begins(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(row_ids, "CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(referenced_rows, "CHECK_SECONDS", 0.0)
     echo = Environment.objects.create(name="echo")
     task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id": 1}')
     train = make_split(task, name="train", environment=echo)

@@ -13,7 +13,7 @@ from django.db import connection
 from django.db.models import F
 from pytest_django.fixtures import Settings
 
-from environments.database.bulk import ID_LISTS
+from environments.database.json_rows import ID_LISTS
 from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import Row
 from episodes.models import Episode
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture
 def no_upkeep(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.recount.Upkeep._recount", lambda upkeep: None)
+    monkeypatch.setattr("episodes.recording.upkeep.Upkeep._recount", lambda upkeep: None)
 
 
 @pytest.fixture
@@ -151,7 +151,7 @@ def test_it_reports_its_progress(played: random.Random, monkeypatch: pytest.Monk
 
 
 def test_the_recorder_recounts_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.recording.recount.CHECK_SECONDS", 0.01)
+    monkeypatch.setattr("episodes.recording.upkeep.CHECK_SECONDS", 0.01)
     record((episode_started(), episode_ended(return_sum=0.0, return_max=1.0)))
     override(default_return="max")
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import transaction
+from django.apps import apps
+from django.db import connection, transaction
 from django.utils import timezone
 
+from environments.runtime.records import RunInfo
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout, RolloutMessage, RolloutScan
 from episodes.rollups.follower import catch_up, start_over
@@ -20,6 +24,7 @@ from tests.episodes.reported import played, reported
 pytestmark = pytest.mark.django_db(transaction=True)
 
 HI = ("tool_call", '{"text":"hi"}', {"name": "echo"})
+NAMED = '{"run_info": {"model_name": "m-1"}}'
 
 
 def add(rollout: Rollout, text: str, **fields: Any) -> RolloutMessage:
@@ -208,3 +213,57 @@ def test_totals_of_the_client_take_precedence() -> None:
 
 def _usage(one: Rollout) -> tuple[float | None, ...]:
     return one.input_tokens, one.output_tokens, one.reasoning_tokens, one.cached_tokens, one.cost
+
+
+# --- what the client leaves out --------------------------------------------------------------------------------------
+
+
+def test_a_model_that_the_client_does_not_name_is_that_of_the_episode() -> None:
+    played(run=RunInfo(model="m-7"))
+    assert summarised(reported(messages=[HI])).model == "m-7"
+    assert [one.event_id for one in RolloutFilter(model="m-7").rollouts()] == ["r-1"]
+
+
+def test_a_model_that_the_client_names_stays() -> None:
+    played(run=RunInfo(model="m-7"))
+    assert summarised(reported(messages=[HI], model="m-1", event=NAMED)).model == "m-1"
+
+
+def test_a_guess_names_no_model() -> None:
+    for number in (1, 2):
+        played(number, run=RunInfo(model="m-7"))
+    assert summarised(reported(messages=[HI])).joined_by == "guess"
+    assert Rollout.objects.get().model == ""
+
+
+def test_a_model_that_arrives_meanwhile_is_not_replaced() -> None:
+    played(run=RunInfo(model="m-7"))
+    stale = Rollout.objects.get(pk=reported(messages=[HI], is_announced=False).pk)
+    summaries = _summaries([stale])
+    Rollout.objects.update(is_announced=True, model="m-1", event=NAMED)
+    with transaction.atomic():
+        _write(summaries)
+    assert Rollout.objects.get().model == "m-1"
+
+
+def test_an_upgrade_names_the_models_of_joined_rollouts() -> None:
+    episode = played(run=RunInfo(model="m-7"))
+    for event_id, by in (("own", "calls"), ("guess", "guess"), ("named", "session")):
+        reported(
+            event_id, episode=episode, joined_by=by, is_summarised=True, model="m-1" if event_id == "named" else ""
+        )
+    reported("alone")
+    migration = import_module("episodes.migrations.0021_models_of_rollouts")
+    migration.name_models(apps, SimpleNamespace(connection=connection))
+    models = dict(Rollout.objects.values_list("event_id", "model"))
+    assert models == {"own": "m-7", "guess": "", "named": "m-1", "alone": ""}
+
+
+def test_an_upgrade_names_the_environments_of_rollouts() -> None:
+    echo = played().environment
+    for event_id, name in (("named", "echo"), ("elsewhere", "chess"), ("nameless", "")):
+        reported(event_id, environment_name=name, hosted_environment=None)
+    migration = import_module("episodes.migrations.0024_environments_of_rollouts")
+    migration.name_environments(apps, SimpleNamespace(connection=connection))
+    environments = dict(Rollout.objects.values_list("event_id", "hosted_environment"))
+    assert environments == {"named": echo.pk, "elsewhere": None, "nameless": None}

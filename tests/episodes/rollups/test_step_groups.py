@@ -14,7 +14,7 @@ from episodes.analytics.curve import curve
 from episodes.analytics.groups import groups_of
 from episodes.analytics.scopes import scope_of
 from episodes.models import Run, StepGroup
-from episodes.rollups import blocks, spans
+from episodes.rollups import blocks, step_spans
 from episodes.rollups.follower import catch_up, start_over
 from tests.episodes.ended import end_episode
 from tests.stored import make_run, make_task
@@ -67,7 +67,11 @@ def test_a_curve_counts_the_groups_that_the_pages_show(monkeypatch: pytest.Monke
 
 
 def test_merged_spans_have_the_groups_of_their_steps(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name, value in ((blocks, "BLOCK_ENDINGS", 8), (spans, "MAX_SPANS", 2), (covers, "MAX_RAW_ENDINGS", 0)):
+    for module, name, value in (
+        (blocks, "BLOCK_ENDINGS", 8),
+        (step_spans, "MAX_SPANS", 2),
+        (covers, "MAX_RAW_ENDINGS", 0),
+    ):
         monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(covers, "MIN_RAW", 0)
     run = play_groups()

@@ -9,7 +9,7 @@ from typing import Any
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.tasks.sync import content_hash
-from episodes.models import Blob, Episode, Note, Play, Progress, Run, Step
+from episodes.models import Blob, Episode, Note, Play, Progress, Rollout, RolloutMessage, RolloutScan, Run, Step
 from episodes.transfer.exporting import Format, exported
 from episodes.transfer.importing import EpisodeImportReport, Import
 from episodes.transfer.training import TrainingFile
@@ -45,7 +45,23 @@ def import_text(tmp_path: Path, *texts: str) -> EpisodeImportReport:
 
 
 def forget_everything() -> None:
-    for model in (Note, Play, Step, Episode, Blob, Run, Progress, TaskStatistics, SplitEntry, Task, Split, Environment):
+    for model in (
+        RolloutMessage,
+        Rollout,
+        RolloutScan,
+        Note,
+        Play,
+        Step,
+        Episode,
+        Blob,
+        Run,
+        Progress,
+        TaskStatistics,
+        SplitEntry,
+        Task,
+        Split,
+        Environment,
+    ):
         model._default_manager.all().delete()
 
 

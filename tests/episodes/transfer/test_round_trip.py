@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from environments.models import DEFAULT_CONVENTION, Environment, Split, TaskStatistics
+from environments.models import DEFAULT_CONVENTION, Environment, Split, Task, TaskStatistics
 from environments.scoring.convention import Convention
+from environments.tasks.task_hash import hash_of_spec
 from episodes.models import EnvironmentRevision, Episode, Run, RunTag, Step
 from episodes.rollups.follower import catch_up
 from tests.episodes.counting import recounted, stored
@@ -33,6 +34,17 @@ def test_every_column_comes_back(tmp_path: Path) -> None:
     report = import_text(tmp_path, text)
     assert (report.imported, report.refused, report.renumbered) == (2, 0, 0)
     assert everything() == before
+
+
+def test_a_task_that_was_sent_by_its_content_comes_back(tmp_path: Path) -> None:
+    task = make_task({"question": "?"})
+    sent = hash_of_spec(task.spec, is_sent=True)
+    Task.objects.update(content_hash=sent)
+    make_episode(task=task)
+    text = text_of()
+    forget_everything()
+    assert import_text(tmp_path, text).imported == 1
+    assert Task.objects.get().content_hash == sent
 
 
 def test_a_file_of_the_other_database_comes_back_byte_for_byte(tmp_path: Path) -> None:

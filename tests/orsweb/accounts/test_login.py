@@ -1,4 +1,4 @@
-"""Logging in and out when keys are set: who may, the error message, and the page afterwards."""
+"""Logging in, changing the password and logging out when keys are set: who may, the errors, and the page afterwards."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
+from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import Settings
 
 from environments.conf import OPERATOR
+from tests.people import member
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("keys")]
 
@@ -24,8 +26,8 @@ def keys(settings: Settings) -> None:
 
 @pytest.fixture
 def ada() -> User:
-    """An account without staff or superuser status."""
-    return User.objects.create_user("ada", password=PASSWORD)
+    """An account of a viewer."""
+    return member("viewer", password=PASSWORD)
 
 
 def log_in(client: Client, name: str = "ada", password: str = PASSWORD, **also: str) -> tuple[int, str]:
@@ -41,17 +43,17 @@ def test_the_login_page_and_its_files_are_open_and_lead_nowhere_else(client: Cli
 
 
 @pytest.mark.usefixtures("ada")
-def test_any_active_account_sees_the_pages(client: Client) -> None:
+def test_a_viewer_sees_the_pages(client: Client) -> None:
     assert log_in(client) == (302, "/")
     for path in ("/", "/environments/", "/episodes/", "/runs/", "/compare/", "/api/", "/api/episodes"):
         assert client.get(path).status_code == 200
 
 
 @pytest.mark.usefixtures("ada")
-def test_the_admin_is_for_staff(client: Client) -> None:
+def test_the_admin_is_for_curators_operators_and_staff(client: Client) -> None:
     log_in(client)
-    refused = client.get("/admin/", follow=True)
-    assert refused.status_code == 403 and "staff status, which ada does not have" in refused.content.decode()
+    refused = client.get("/admin/")
+    assert refused.status_code == 403 and "curator or operator is needed" in refused.content.decode()
     assert 'href="/admin/"' not in client.get("/").content.decode()
     User.objects.update(is_staff=True)
     assert client.get("/admin/").status_code == 200
@@ -122,3 +124,52 @@ def test_part_of_a_page_is_not_replaced_by_a_login_page(client: Client) -> None:
 def test_a_login_from_another_site_is_refused() -> None:
     client = Client(enforce_csrf_checks=True)
     assert log_in(client)[0] == 403
+
+
+CHANGE = "/accounts/password/"
+
+
+@pytest.mark.usefixtures("ada")
+def test_every_account_can_change_its_password(client: Client) -> None:
+    log_in(client)
+    assert f'href="{CHANGE}"' in client.get("/").content.decode()
+    new = "staple battery"
+    form = {"old_password": PASSWORD, "new_password1": new, "new_password2": new}
+    assert "Password changed" in client.post(CHANGE, form, follow=True).content.decode()
+    assert client.get("/").status_code == 200
+    assert log_in(Client())[0] == 200
+    assert log_in(Client(), password=new)[0] == 302
+
+
+@pytest.mark.usefixtures("ada")
+@pytest.mark.parametrize(
+    ("old", "new", "words"), [("wrong", "staple battery", "old password was"), (PASSWORD, "1234", "too short")]
+)
+def test_a_password_that_is_not_changed_is_explained(client: Client, old: str, new: str, words: str) -> None:
+    log_in(client)
+    form = {"old_password": old, "new_password1": new, "new_password2": new}
+    assert words in client.post(CHANGE, form).content.decode()
+    assert log_in(Client())[0] == 302
+
+
+def test_a_password_is_changed_by_who_is_logged_in(client: Client) -> None:
+    assert client.get(CHANGE)["Location"] == f"{LOGIN}?next={CHANGE}"
+
+
+def test_the_local_operator_has_no_password_to_change(client: Client, settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {}
+    refused = client.get(CHANGE)
+    assert refused.status_code == 403 and f"{OPERATOR} logs in without a password." in refused.content.decode()
+
+
+@pytest.mark.usefixtures("ada")
+def test_the_database_does_not_hold_what_continues_a_login(client: Client) -> None:
+    log_in(client)
+    cookie, row = client.cookies["sessionid"].value, Session.objects.get()
+    assert cookie not in (row.session_key, row.session_data)
+    thief = Client()
+    thief.cookies["sessionid"] = row.session_key
+    assert thief.get("/accounts/password/").status_code == 302
+    assert client.get("/accounts/password/").status_code == 200
+    client.post("/accounts/logout/")
+    assert not Session.objects.exists()

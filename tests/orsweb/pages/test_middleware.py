@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from django.test import AsyncClient, Client
+from pytest_django import Settings
 
 pytestmark = pytest.mark.django_db(transaction=True)
 FILE = "/static/orsweb/tokens.css"
@@ -18,6 +19,18 @@ async def test_files_and_pages_have_their_headers_on_the_loop_too(path: str) -> 
 
 async def test_the_policy_is_on_every_page() -> None:
     assert "default-src 'none'" in (await AsyncClient().get("/environments/"))["Content-Security-Policy"]
+
+
+async def test_the_policy_of_the_admin_refuses_scripts_within_its_pages_too() -> None:
+    policy = (await AsyncClient().get("/admin/"))["Content-Security-Policy"].split("; ")
+    assert "default-src 'none'" in policy and "script-src 'self' 'unsafe-eval'" in policy
+
+
+@pytest.mark.parametrize("is_secure", [True, False])
+async def test_cookies_that_are_set_over_tls_are_sent_over_tls_only(settings: Settings, is_secure: bool) -> None:
+    settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
+    cookies = (await AsyncClient().get("/accounts/login/", secure=is_secure)).cookies
+    assert [bool(cookie["secure"]) for cookie in cookies.values()] == [is_secure]
 
 
 async def test_a_foreign_host_is_refused_files_too() -> None:

@@ -34,13 +34,16 @@ def test_it_names_the_holder(held: Lock) -> None:
 
 def test_it_can_be_taken_again_after_its_release(held: Lock) -> None:
     held.release()
-    with database_lock.acquire() as second:
-        second.renew()
+    with database_lock.acquire(), pytest.raises(DatabaseInUse):
+        database_lock.acquire()
 
 
-def test_it_can_be_released_twice(held: Lock) -> None:
+def test_a_second_release_leaves_it_to_the_next_holder(held: Lock) -> None:
     held.release()
-    held.release()
+    with database_lock.acquire():
+        held.release()
+        with pytest.raises(DatabaseInUse):
+            database_lock.acquire()
 
 
 def test_it_stays_held_when_renewed(held: Lock) -> None:
@@ -68,8 +71,8 @@ if connection.vendor == "sqlite":
 
     def test_another_file_in_the_same_directory_has_its_own(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(connection.settings_dict, "NAME", beside / "two.sqlite3")
-        with database_lock.acquire() as second:
-            second.renew()
+        with database_lock.acquire(), pytest.raises(DatabaseInUse):
+            database_lock.acquire()
 
     def test_another_name_of_the_same_file_has_the_same(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (beside / "link.sqlite3").symlink_to(beside / "one.sqlite3")

@@ -156,10 +156,10 @@ def _stack(random: Random) -> Puzzle:
                 stack += stack[-1:]
             elif token == swap:
                 stack[-2:] = stack[-2:][::-1]
-            elif token in "+-*" and len(stack) > 1:
+            elif token in "+-*" and len(stack) > 1:  # nosec B105 # a token of a text
                 right, left = stack.pop(), stack.pop()
                 stack.append({"+": left + right, "-": left - right, "*": left * right}[token] % modulus)
-            elif token not in "+-*":
+            elif token not in "+-*":  # nosec B105 # a token of a text
                 stack.append(int(token))
         return stack[-1] if stack else empty
 

@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 from typing import Any
 
 import pytest
@@ -18,9 +19,16 @@ from environments.builtin.chart.chart import Chart, Reading, Window, reward_for
 from environments.builtin.chart.picture import BOTTOM, COLOURS, LEFT, RIGHT, TOP, Axis
 from environments.builtin.chart.tasks import COUNTS, KINDS
 
-TASKS = {split: list(Chart.list_tasks(split)) for split in COUNTS}
-EVERY_TASK = [task for tasks in TASKS.values() for task in tasks]
 WHOLE = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT}
+
+
+@cache
+def tasks_of(split: str) -> list[dict[str, Any]]:
+    return list(Chart.list_tasks(split))
+
+
+def every_task() -> list[dict[str, Any]]:
+    return [task for split in COUNTS for task in tasks_of(split)]
 
 
 def bars(**changes: Any) -> Chart:
@@ -61,31 +69,31 @@ def test_it_can_be_hosted() -> None:
 
 @pytest.mark.parametrize(("split", "count"), COUNTS.items())
 def test_it_lists_the_same_charts_every_time(split: str, count: int) -> None:
-    assert len(TASKS[split]) == count
-    assert Chart.list_tasks(split) == TASKS[split]
-    assert json.loads(json.dumps(TASKS[split])) == TASKS[split]
+    assert len(tasks_of(split)) == count
+    assert Chart.list_tasks(split) == tasks_of(split)
+    assert json.loads(json.dumps(tasks_of(split))) == tasks_of(split)
 
 
 def test_it_keeps_the_charts_it_always_had() -> None:
     """Recorded episodes refer to tasks by content: change the generator on purpose only, and this test with it."""
-    assert hashlib.sha256(json.dumps(EVERY_TASK).encode()).hexdigest()[:16] == "028197957627a698"
+    assert hashlib.sha256(json.dumps(every_task()).encode()).hexdigest()[:16] == "028197957627a698"
 
 
 def test_it_has_no_chart_twice() -> None:
-    assert len({json.dumps(task["series"]) for task in EVERY_TASK}) == len(EVERY_TASK)
+    assert len({json.dumps(task["series"]) for task in every_task()}) == len(every_task())
 
 
 def test_it_shows_every_kind_in_every_split() -> None:
-    assert [sorted({task["kind"] for task in tasks}) for tasks in TASKS.values()] == [sorted(KINDS)] * 3
+    assert [sorted({task["kind"] for task in tasks}) for tasks in map(tasks_of, COUNTS)] == [sorted(KINDS)] * 3
 
 
 async def test_it_pays_the_full_reward_for_the_answer_of_every_task() -> None:
-    for task in EVERY_TASK:
+    for task in every_task():
         assert (await Chart(task).submit(Reading(value=task["answer"]))).reward == 1.0
 
 
 def test_it_pays_nothing_for_a_blind_zero() -> None:
-    for task in EVERY_TASK:
+    for task in every_task():
         assert reward_for(abs(task["answer"]), task["answer"], task["precision"]) == 0, task
 
 
@@ -94,7 +102,7 @@ def test_it_pays_nothing_for_a_blind_zero() -> None:
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_it_draws_every_kind_of_chart_alike_each_time(kind: str) -> None:
-    task = next(task for task in TASKS["validation"] if task["kind"] == kind)
+    task = next(task for task in tasks_of("validation") if task["kind"] == kind)
     picture = whole(Chart(task))
     assert picture.size == (WIDTH, HEIGHT)
     assert picture.tobytes() == opened(zoomed(Chart(task)).blocks[1]).tobytes()
@@ -102,7 +110,7 @@ def test_it_draws_every_kind_of_chart_alike_each_time(kind: str) -> None:
 
 
 def test_it_draws_alike_in_many_threads_at_once() -> None:
-    tasks = TASKS["validation"][: len(KINDS)] * 4
+    tasks = tasks_of("validation")[: len(KINDS)] * 4
     with ThreadPoolExecutor(8) as pool:
         drawn = list(pool.map(lambda task: zoomed(Chart(task), x=60, width=400, height=300).blocks[1], tasks))
     assert drawn == drawn[: len(KINDS)] * 4

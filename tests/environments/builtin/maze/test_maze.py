@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,13 +14,20 @@ from PIL import Image
 from environments import ToolError, ToolOutput
 from environments.authoring.hosted_class import HostedClass
 from environments.builtin.maze.grid import Situation
+from environments.builtin.maze.layouts import COUNTS
 from environments.builtin.maze.maze import Look, Maze, Move
-from environments.builtin.maze.tasks import COUNTS
 
 ROOM = ["#######", "#S...E#", "#.###.#", "#.....#", "#######"]
 LOCKED = ["#######", "#Sa.AE#", "#######"]
-TASKS = {split: list(Maze.list_tasks(split)) for split in COUNTS}
-EVERY_TASK = [task for tasks in TASKS.values() for task in tasks]
+
+
+@cache
+def tasks_of(split: str) -> list[dict[str, Any]]:
+    return list(Maze.list_tasks(split))
+
+
+def every_task() -> list[dict[str, Any]]:
+    return [task for split in COUNTS for task in tasks_of(split)]
 
 
 def maze(rows: list[str] = ROOM, **changes: Any) -> Maze:
@@ -73,23 +81,23 @@ def test_it_can_be_hosted_with_the_tools_of_its_levels() -> None:
 
 @pytest.mark.parametrize(("split", "count"), COUNTS.items())
 def test_it_lists_the_same_mazes_every_time(split: str, count: int) -> None:
-    assert len(TASKS[split]) == count
-    assert Maze.list_tasks(split) == TASKS[split]
-    assert json.loads(json.dumps(TASKS[split])) == TASKS[split]
+    assert len(tasks_of(split)) == count
+    assert Maze.list_tasks(split) == tasks_of(split)
+    assert json.loads(json.dumps(tasks_of(split))) == tasks_of(split)
 
 
 def test_it_has_no_maze_twice() -> None:
-    assert len({tuple(task["rows"]) for task in EVERY_TASK}) == len(EVERY_TASK)
+    assert len({tuple(task["rows"]) for task in every_task()}) == len(every_task())
 
 
 def test_it_keeps_the_mazes_it_always_had() -> None:
     """Recorded episodes refer to tasks by content: change the generator on purpose only, and this test with it."""
-    assert hashlib.sha256(json.dumps(EVERY_TASK).encode()).hexdigest()[:16] == "6d855721f8e786fc"
+    assert hashlib.sha256(json.dumps(every_task()).encode()).hexdigest()[:16] == "6d855721f8e786fc"
 
 
 @pytest.mark.parametrize("level", [1, 2, 3, 4])
 def test_it_can_be_escaped_from_every_maze_with_the_full_return(level: int) -> None:
-    for task in (task for task in EVERY_TASK if task["level"] == level):
+    for task in (task for task in every_task() if task["level"] == level):
         outputs = solve(_without_pictures(Maze(task)))
         assert returned(outputs) == pytest.approx(1.0, abs=1e-5), task
 
@@ -102,7 +110,7 @@ def _without_pictures(episode: Maze) -> Maze:
 
 @pytest.mark.parametrize("level", [3, 4])
 def test_it_puts_doors_where_they_have_to_be_opened(level: int) -> None:
-    for task in (task for task in EVERY_TASK if task["level"] == level):
+    for task in (task for task in every_task() if task["level"] == level):
         walled = ["".join("#" if mark in "ABC" else mark for mark in row) for row in task["rows"]]
         with pytest.raises(ValueError, match="No way leads from S to E"):
             Maze({**task, "rows": walled})

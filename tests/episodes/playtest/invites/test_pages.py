@@ -11,8 +11,10 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from django.utils import timezone
 
+from environments.models import Environment
 from episodes.models import Guest, Invite, Play
 from episodes.playtest.invites.rule import save_invite
+from tests.people import client_of, member
 from tests.stored import make_environment, make_episode, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -71,6 +73,30 @@ def test_a_faulty_form_shows_errors_at_its_fields(client: Client, changes: dict[
     assert not Invite.objects.exists()
 
 
+def test_only_who_sees_a_private_environment_invites_to_it() -> None:
+    environment = make_environment(is_private=True)
+    inviter, stranger = client_of("operator"), client_of("player", name="eve")
+    eve = User.objects.get(username="eve")
+    eve.user_permissions.add(Permission.objects.get(codename="add_invite"))
+    assert (
+        stranger.post("/play/invites/", form()).status_code == 422
+        and "math" not in stranger.get("/play/invites/").content.decode()
+    )
+    assert inviter.post("/play/invites/", form()).status_code == 201
+    assert stranger.post(f"/play/invites/{Invite.objects.get().pk}/revoke/").status_code == 404
+    environment.members.add(eve)
+    assert stranger.post("/play/invites/", form()).status_code == 201
+
+
+def test_a_guest_plays_what_became_private(stranger: Client) -> None:
+    link = make_link(environment=make_split(make_task()).environment)
+    stranger.post(link, {"name": "Zoë"})
+    Environment.objects.update(is_private=True)
+    assert "math" in stranger.get("/play/").content.decode()
+    play = Play.objects.create(episode=make_episode(player="human"), guest=Guest.objects.get())
+    assert stranger.get(f"/play/{play.pk}/").status_code == 200
+
+
 def test_the_list_shows_state_guests_and_their_episodes(client: Client) -> None:
     make_link()
     guest = Guest.objects.create(invite=Invite.objects.get(), name="Zoë")
@@ -110,7 +136,7 @@ def test_a_guest_who_comes_again_is_the_same_guest(stranger: Client) -> None:
 
 
 def test_an_account_does_not_become_a_guest(stranger: Client) -> None:
-    stranger.force_login(User.objects.create_user("bob"))
+    stranger.force_login(member("player", name="bob"))
     assert stranger.get(make_link()).status_code == 302
     assert not Guest.objects.exists()
 
@@ -172,18 +198,18 @@ def test_the_log_does_not_contain_the_link(stranger: Client, caplog: pytest.LogC
 
 def test_an_account_without_the_permission_has_no_access_to_invites(stranger: Client) -> None:
     make_link()
-    stranger.force_login(User.objects.create_user("bob", is_staff=True))
+    stranger.force_login(member("player", name="bob", is_staff=True))
     revoke = f"/play/invites/{Invite.objects.get().pk}/revoke/"
     posts = [stranger.post("/play/invites/", form()), stranger.post(revoke)]
     for answer in (stranger.get("/play/invites/"), *posts):
-        assert answer.status_code == 403 and "Your account, bob, needs the permission" in answer.content.decode()
+        assert answer.status_code == 403 and "Your account, bob, may not invite guests." in answer.content.decode()
     assert list(Invite.objects.values_list("name", "revoked")) == [("pilot", None)]
     assert "/play/invites/" not in stranger.get("/play/").content.decode()
     assert "/play/invites/" not in stranger.get("/play/people/").content.decode()
 
 
 def test_the_permission_allows_invites(stranger: Client) -> None:
-    ada = User.objects.create_user("ada")
+    ada = member("player")
     ada.user_permissions.add(Permission.objects.get(codename="add_invite"))
     stranger.force_login(ada)
     assert stranger.post("/play/invites/", form()).status_code == 201

@@ -10,13 +10,14 @@ from typing import Any
 import jsonschema
 import pytest
 
+from environments.scoring.convention import Convention
 from episodes.models import EnvironmentRevision, Episode, RolloutMessage
 from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import exported
 from tests.episodes.reported import MESSAGES, played, reported
 from tests.episodes.transfer.atif.schema import TRAJECTORY, problems_of
 from tests.episodes.transfer.record import PROMPT, TOOLS, make_rich_episodes, text_of
-from tests.stored import make_blob, make_episode, make_run, make_step
+from tests.stored import make_blob, make_environment, make_episode, make_run, make_step, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -143,6 +144,19 @@ def test_totals_may_be_told_for_the_whole_rollout() -> None:
     [one] = trajectories()
     assert one["final_metrics"]["total_prompt_tokens"] == 9
     assert "total_completion_tokens" not in one["final_metrics"]
+
+
+def test_it_says_how_the_episode_counts_and_how_many_of_the_file_do() -> None:
+    convention = Convention(env_error="zero").code
+    task = make_task(environment=make_environment(convention=convention, success_threshold=0.5))
+    for cause in ("finished", "no_call", "env_error", "interrupted"):
+        make_episode(task=task, cause=cause)
+    exports = [one["extra"]["orsweb_export"] for one in trajectories()]
+    assert [one["counts"] for one in exports] == ["keep", "zero", "zero", "out"]
+    told = "1 of 4 rollouts; 1 no call = 0, 1 environment error = 0, 1 interrupted left out"
+    assert {one["coverage"] for one in exports} == {told}
+    parts = {"no_call": "zero", "expired": "keep", "interrupted": "out", "env_error": "zero"}
+    assert exports[0]["definition"] == {"return": "sum", "threshold": 0.5, **parts}
 
 
 def test_a_job_of_harbor_has_a_directory_for_each_episode() -> None:

@@ -56,7 +56,11 @@ _NOT_COMPARED = ("id", "rollout", "response_characters")
 def conversations() -> list[Any]:
     catch_up()
     columns = [field.attname for field in RolloutMessage._meta.concrete_fields if field.name not in _NOT_COMPARED]
-    rollouts = [field.attname for field in Rollout._meta.concrete_fields if field.name not in ("id", "run")]
+    rollouts = [
+        field.attname
+        for field in Rollout._meta.concrete_fields
+        if field.name not in ("id", "run", "hosted_environment")
+    ]
     return [
         list(Rollout.objects.order_by("event_id").values(*rollouts)),
         list(RolloutMessage.objects.order_by("rollout__event_id", "index", "id").values(*columns)),

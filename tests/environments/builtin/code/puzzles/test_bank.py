@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections import Counter
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -14,24 +15,32 @@ from environments.builtin.code.code import Code, Task
 from environments.builtin.code.puzzles.bank import COUNTS, HIDDEN, KINDS, PUBLIC
 from environments.builtin.code.puzzles.puzzle import Kind
 
-TASKS: dict[str, list[dict[str, Any]]] = {split: list(Code.list_tasks(split)) for split in COUNTS}
 ALL = [kind for _, kind in KINDS]
+
+
+@cache
+def tasks_of(split: str) -> list[dict[str, Any]]:
+    return list(Code.list_tasks(split))
+
+
+def every_task() -> list[dict[str, Any]]:
+    return [task for split in COUNTS for task in tasks_of(split)]
 
 
 @pytest.mark.parametrize(("split", "count"), COUNTS.items())
 def test_it_makes_the_same_tasks_every_time(split: str, count: int) -> None:
-    assert len(TASKS[split]) == count
-    assert Code.list_tasks(split) == TASKS[split]
+    assert len(tasks_of(split)) == count
+    assert Code.list_tasks(split) == tasks_of(split)
 
 
 def test_no_puzzle_is_in_two_splits_or_twice() -> None:
-    questions = Counter(task["question"] for tasks in TASKS.values() for task in tasks)
+    questions = Counter(task["question"] for task in every_task())
     assert len(questions) == sum(COUNTS.values())
 
 
 @pytest.mark.parametrize("split", COUNTS)
 def test_every_task_fits_the_schema(split: str) -> None:
-    for spec in TASKS[split]:
+    for spec in tasks_of(split):
         task = Task.model_validate(spec)
         assert task.signature.startswith(f"{task.function}(")
         assert [case.is_public for case in task.test_cases] == [True] * PUBLIC + [False] * HIDDEN
@@ -39,14 +48,14 @@ def test_every_task_fits_the_schema(split: str) -> None:
 
 @pytest.mark.parametrize("split", COUNTS)
 def test_no_single_answer_passes_more_than_half_of_the_hidden_tests(split: str) -> None:
-    for task in TASKS[split]:
+    for task in tasks_of(split):
         results = Counter(json.dumps(case["expected"]) for case in task["test_cases"] if not case["is_public"])
         assert max(results.values()) <= HIDDEN // 2, task["question"]
 
 
 def test_train_has_every_kind_and_every_difficulty() -> None:
-    assert len({task["topic"] for task in TASKS["train"]}) == len(KINDS) == 40
-    assert {task["difficulty"] for task in TASKS["train"]} == {1, 2, 3, 4}
+    assert len({task["topic"] for task in tasks_of("train")}) == len(KINDS) == 40
+    assert {task["difficulty"] for task in tasks_of("train")} == {1, 2, 3, 4}
 
 
 @pytest.mark.parametrize("kind", ALL, ids=[kind.__name__ for kind in ALL])

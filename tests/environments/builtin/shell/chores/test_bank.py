@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -13,31 +14,39 @@ from environments.builtin.shell.chores.chore import Kind
 from environments.builtin.shell.shell import Command, Shell, Task
 from tests.sandboxed import needs_bubblewrap
 
-TASKS: dict[str, list[dict[str, Any]]] = {split: list(Shell.list_tasks(split)) for split in COUNTS}
 ALL = [kind for _, kind in KINDS]
 IDS = [kind.__name__.strip("_") for kind in ALL]
 
 
+@cache
+def tasks_of(split: str) -> list[dict[str, Any]]:
+    return list(Shell.list_tasks(split))
+
+
+def every_task() -> list[dict[str, Any]]:
+    return [task for split in COUNTS for task in tasks_of(split)]
+
+
 @pytest.mark.parametrize(("split", "count"), COUNTS.items())
 def test_it_makes_the_same_tasks_every_time(split: str, count: int) -> None:
-    assert len(TASKS[split]) == count
-    assert Shell.list_tasks(split) == TASKS[split]
+    assert len(tasks_of(split)) == count
+    assert Shell.list_tasks(split) == tasks_of(split)
 
 
 def test_no_chore_is_in_two_splits_or_twice() -> None:
-    content = {json.dumps([task["instruction"], task["files"]]) for tasks in TASKS.values() for task in tasks}
+    content = {json.dumps([task["instruction"], task["files"]]) for task in every_task()}
     assert len(content) == sum(COUNTS.values())
 
 
 @pytest.mark.parametrize("split", COUNTS)
 def test_nothing_is_reached_at_the_start(split: str) -> None:
-    for spec in TASKS[split]:
+    for spec in tasks_of(split):
         assert Shell(spec).progress == 0.0, spec["seed"]
         assert set(Task.model_validate(spec).keep + Task.model_validate(spec).gone) <= set(spec["files"])
 
 
 def test_train_has_every_kind() -> None:
-    assert sorted({task["topic"] for task in TASKS["train"]}) == sorted(IDS)
+    assert sorted({task["topic"] for task in tasks_of("train")}) == sorted(IDS)
     assert len(KINDS) == 15
 
 

@@ -1,0 +1,1 @@
+"""Who may do what: the permissions of people, which groups give them, and who may see private environments."""

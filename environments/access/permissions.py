@@ -1,0 +1,78 @@
+"""The permissions that pages and API ask for, and the sentence for a person who lacks one.
+
+Four groups exist from the start (migration `0010_groups_of_people`): viewer, player, curator and operator. An
+administrator may rename and change them, so nothing here depends on their names: the sentence lists the groups that
+have the permission now.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib.auth.models import Group, Permission
+
+SEE_PAGES = "episodes.view_episode"
+PLAY = "episodes.add_play"
+INVITE = "episodes.add_invite"
+WRITE_NOTES = "episodes.add_note"
+SAVE_VIEWS = "episodes.add_savedview"
+FLAG_TASKS = "environments.add_taskflag"
+SEE_HIDDEN = "environments.view_hidden_fields"
+SEE_PRIVATE = "environments.view_private_environments"
+DESCRIBE_RUNS = "episodes.change_run"
+SEE_OPERATIONS = "episodes.view_operations"
+CHANGE_KEYS = "environments.change_apikey"
+OPEN_ADMIN = "environments.open_admin"
+
+ACTS = {
+    SEE_PAGES: "see the pages of this server",
+    PLAY: "play in the browser",
+    INVITE: "invite guests",
+    WRITE_NOTES: "write notes",
+    SAVE_VIEWS: "save views",
+    FLAG_TASKS: "flag tasks",
+    SEE_PRIVATE: "see private environments",
+    DESCRIBE_RUNS: "describe runs",
+    SEE_OPERATIONS: "see the operation of this server",
+    OPEN_ADMIN: "open the admin",
+}
+"""What a person does with each permission, to follow "may not"."""
+MAX_GROUPS = 20
+
+
+def may_open_admin(user: Any) -> bool:
+    """Return whether the person may open the admin, whose pages ask for further permissions."""
+    return bool(user.is_active and (user.is_staff or user.has_perm(OPEN_ADMIN)))
+
+
+def refusal(user: Any, permission: str) -> str:
+    """Return the sentences that say what the person may not do, and which groups may."""
+    name = named(permission)
+    act = ACTS.get(permission, f"do this, which takes the permission “{name}”")
+    groups = groups_with(permission)
+    if groups:
+        which = f"{'The group' if len(groups) == 1 else 'One of the groups'} {_listing(groups)} is needed"
+    else:
+        which = f"No group has the permission for it, “{name}”"
+    return (
+        f"Your account, {user.get_username()}, may not {act}. {which}. A superuser can change that in the admin under "
+        "Users."
+    )
+
+
+def groups_with(permission: str) -> list[str]:
+    """Return the names of the groups that give a permission."""
+    app, _, codename = permission.partition(".")
+    has_it = {"permissions__codename": codename, "permissions__content_type__app_label": app}
+    return list(Group.objects.filter(**has_it).order_by("pk").values_list("name", flat=True)[:MAX_GROUPS])
+
+
+def named(permission: str) -> str:
+    """Return the name of a permission as the admin shows it."""
+    app, _, codename = permission.partition(".")
+    found = Permission.objects.filter(codename=codename, content_type__app_label=app).values_list("name", flat=True)
+    return found.first() or permission
+
+
+def _listing(names: list[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"

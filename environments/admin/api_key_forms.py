@@ -1,0 +1,143 @@
+"""The forms on the admin pages of API keys: making a key, changing it, and its quotas."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import timedelta
+from types import MappingProxyType
+from typing import Any
+
+from django import forms
+from django.contrib.auth.models import User
+from django.utils import timezone
+from django.utils.text import capfirst
+
+from environments import conf
+from environments.access.permissions import SEE_OPERATIONS, SEE_PRIVATE
+from environments.access.privacy import hidden_from, visible
+from environments.keys.agent_key import ADMIN, CURATE, MONITOR, SCOPES, USUAL_SCOPES
+from environments.models import ApiKey, Environment
+from environments.runtime.quotas import DESCRIPTIONS, MAX_QUOTA
+
+MAX_DAYS = 3650
+
+
+class QuotasForm(forms.Form):
+    """A field for each quota; an empty one means the server's default."""
+
+    def __init__(self, data: Any = None, quotas: Mapping[str, int] = MappingProxyType({})) -> None:
+        super().__init__(data, initial=dict(quotas))
+        default = conf.quotas()
+        for name, what in DESCRIPTIONS.items():
+            usual = getattr(default, name)
+            self.fields[name] = forms.IntegerField(
+                required=False,
+                min_value=0,
+                max_value=MAX_QUOTA,
+                label=capfirst(what),
+                widget=forms.NumberInput(attrs={"placeholder": f"{usual:,}" if usual else "no limit"}),
+            )
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the row."""
+        return {"quotas": {name: value for name, value in self.cleaned_data.items() if value is not None}}
+
+
+class KeyForm(forms.Form):
+    """What every key has. People who fill it in give no more than they may do themselves, or the key may already."""
+
+    name = forms.CharField(
+        max_length=200,
+        widget=forms.TextInput(attrs={"autocomplete": "off"}),
+        help_text="Shown with everything that is recorded with the key.",
+    )
+    scopes = forms.MultipleChoiceField(
+        widget=forms.CheckboxSelectMultiple, initial=USUAL_SCOPES, label="What it may do"
+    )
+    environments = forms.MultipleChoiceField(
+        required=False, widget=forms.CheckboxSelectMultiple, help_text="Without a choice, it may use all."
+    )
+    splits = forms.CharField(required=False, help_text="Names of splits, separated by commas. Empty: all.")
+    run = forms.CharField(required=False, max_length=200, help_text="The only run that it may record. Empty: any.")
+
+    def offer(self, person: Any, row: ApiKey) -> None:
+        """Set the choices that the person has for the key `row`."""
+        scopes = [name for name in SCOPES if name in {*scopes_that(person), *row.scopes}]
+        shown = Environment.objects.filter(visible(hidden_from(person), "pk")).values_list("name", flat=True)
+        fields: Any = self.fields
+        fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in scopes]
+        fields["environments"].choices = [(name, name) for name in _merged(shown, row.environments)]
+
+    def values(self) -> dict[str, Any]:
+        """Return the fields of the row."""
+        given = self.cleaned_data
+        return {
+            "name": given["name"].strip(),
+            "scopes": given["scopes"],
+            "environments": given["environments"],
+            "splits": [name.strip() for name in given["splits"].split(",") if name.strip()],
+            "run": given["run"].strip(),
+        }
+
+
+class NewKeyForm(KeyForm):
+    days = forms.FloatField(
+        required=False,
+        min_value=0.001,
+        max_value=MAX_DAYS,
+        label="Expires after days",
+        widget=forms.NumberInput(attrs={"step": "any"}),
+        help_text="Empty: never.",
+    )
+    owner = forms.ModelChoiceField(
+        User.objects.filter(is_active=True).order_by("username"),
+        required=False,
+        help_text="Who answers for the key. It stops working when this account is deactivated.",
+    )
+
+    def __init__(self, person: Any, data: Any = None) -> None:
+        super().__init__(data, initial={"owner": person.pk})
+        self.offer(person, ApiKey())
+        self._person = person
+        self.fields["name"].widget.attrs["autofocus"] = True
+        if not person.is_superuser:
+            del self.fields["owner"]
+
+    def values(self) -> dict[str, Any]:
+        days = self.cleaned_data["days"]
+        expires = timezone.now() + timedelta(days=days) if days else None
+        owner = self.cleaned_data["owner"] if "owner" in self.fields else self._person
+        return {**super().values(), "expires": expires, "owner": owner}
+
+
+class ChangedKeyForm(KeyForm):
+    expires = forms.DateTimeField(
+        required=False,
+        widget=forms.DateTimeInput({"type": "datetime-local", "step": 60}, format="%Y-%m-%dT%H:%M"),
+        help_text="In UTC. Empty: never.",
+    )
+
+    def __init__(self, person: Any, row: ApiKey, data: Any = None) -> None:
+        names = ("name", "scopes", "environments", "run", "expires")
+        super().__init__(data, initial={name: getattr(row, name) for name in names} | {"splits": ", ".join(row.splits)})
+        self.offer(person, row)
+        self._row = row
+        self.fields["name"].help_text = "Only a key that was never used can get another name."
+
+    def values(self) -> dict[str, Any]:
+        expires = self.cleaned_data["expires"] if "expires" in self.changed_data else self._row.expires
+        return {**super().values(), "expires": expires}
+
+
+def scopes_that(person: Any) -> list[str]:
+    """Return the scopes that the person may give: none that would let a key do more than they may do themselves."""
+    refused = set() if person.has_perm("environments.change_task") else {CURATE}
+    refused |= set() if person.has_perms((SEE_OPERATIONS, SEE_PRIVATE)) else {MONITOR}  # figures name all environments
+    refused |= set() if person.is_superuser else {ADMIN}
+    return [scope for scope in SCOPES if scope not in refused]
+
+
+def _merged(names: Iterable[str], others: Iterable[str]) -> list[str]:
+    """Return the names, and those of `others` that are none of them."""
+    found = list(names)
+    return found + [name for name in others if name not in found]

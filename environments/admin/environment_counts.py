@@ -1,0 +1,97 @@
+"""Figures of an environment that take as long for a million tasks as for few. Used by its page and the index."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+
+from django.db.models import QuerySet, Sum
+
+from environments.access.privacy import visible
+from environments.curation.flags import flagged
+from environments.curation.selection import Count, Selection
+from environments.models import Environment, Task, TaskStatistics
+from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage
+from environments.scoring.task_buckets import BUCKETS, Bucket
+from environments.scoring.task_statistics import coverage_of_row
+
+MAX_COUNTED = 2_000
+"""Tasks are counted up to this; beyond it a figure says that there are more."""
+MAX_COUNT_SECONDS = 0.03
+"""Longest time for counting one figure."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """Counts of an environment's tasks and the totals of their attempts."""
+
+    buckets: list[tuple[Bucket, Count]]
+    flagged: Count
+    quarantined: Count
+    dropped: Count
+    played: Count
+    """Number of tasks that were attempted."""
+    totals: TaskStatistics | None
+    """Attempts and successes of all tasks; None: none was attempted, or too many to be added up for a page."""
+    coverage: Coverage | None
+    """Coverage of `totals`."""
+
+
+def overview_of(environment: Environment) -> Overview:
+    """Return the figures of the environment's page."""
+
+    def count(**values: str) -> Count:
+        chosen = Selection.parse({"environment": str(environment.pk), **values})
+        return chosen.count(MAX_COUNTED, MAX_COUNT_SECONDS)
+
+    played, totals = _totals(environment)
+    return Overview(
+        buckets=[(bucket, count(bucket=bucket)) for bucket in BUCKETS],
+        flagged=count(flags="open"),
+        quarantined=count(state="quarantined"),
+        dropped=count(source="dropped"),
+        played=played,
+        totals=totals,
+        coverage=None if totals is None else coverage_of_row(totals, Convention.from_code(environment.convention)),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Attention:
+    """An environment with tasks that need attention; each count is MAX_COUNTED at most."""
+
+    environment: Environment
+    flagged: int
+    quarantined: int
+    dropped: int
+
+
+def attention(hidden: frozenset[int] = frozenset()) -> list[Attention]:
+    """Return the environments with such tasks but those in `hidden`, in the order of hosting.
+
+    Four queries, whatever their number.
+    """
+    shown = visible(hidden)
+    flags = _per_environment(flagged().filter(shown))
+    quarantined = _per_environment(Task.objects.filter(shown, state="quarantined"))
+    dropped = _per_environment(Task.objects.filter(shown, dropped__isnull=False))
+    found = Environment.objects.filter(pk__in={*flags, *quarantined, *dropped})
+    return [Attention(row, flags[row.pk], quarantined[row.pk], dropped[row.pk]) for row in found]
+
+
+def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:
+    return Counter(tasks.order_by("-pk").values_list("environment", flat=True)[:MAX_COUNTED])
+
+
+def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
+    rows = TaskStatistics.objects.filter(environment=environment, by="all", attempts__gt=0).order_by("task")
+    ids = list(rows.values_list("pk", flat=True)[: MAX_COUNTED + 1])
+    if len(ids) > MAX_COUNTED or not ids:
+        return Count(min(len(ids), MAX_COUNTED), len(ids) <= MAX_COUNTED), None
+    sums = TaskStatistics.objects.filter(environment=environment, by="all").aggregate(
+        **{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)}
+    )
+    counts = {name: count or 0 for name, count in sums.items()}
+    attempts = counts["attempts"]
+    total = TaskStatistics(**counts, rate=counts["successes"] / attempts if attempts else 0.0)
+    return Count(len(ids), True), total

@@ -1,0 +1,56 @@
+"""The JSON text of a task that people wrote, checked before it is stored. Used by the editor of tasks."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from environments.authoring import task_schema
+from environments.curation.action import ActionProblem, InvalidSpec
+from environments.errors import shorten
+from environments.models import Environment
+from environments.tasks.stored_spec import Unfit, spec_text
+
+MAX_CHARACTERS = 300
+_KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
+
+
+def checked_spec(environment: Environment, text: str) -> str:
+    """Return the spec in `text` as it will be stored, in compact JSON. Raises: InvalidSpec with the problems found."""
+    stored = _strict(text)
+    if problems := task_schema.check(environment.task_schema, json.loads(stored)):
+        raise InvalidSpec(tuple(ActionProblem(".".join(map(str, one.parts)), one.message) for one in problems))
+    return stored
+
+
+def _strict(text: str) -> str:
+    try:
+        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
+        if isinstance(value, dict):
+            return spec_text(value)
+    except json.JSONDecodeError as error:
+        raise _invalid(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
+    except Unfit as error:
+        raise _invalid(f"it {error}") from error
+    except RecursionError as error:
+        raise _invalid("it is nested too deeply; flatten it") from error
+    except ValueError as error:
+        raise _invalid(str(error)) from error
+    raise _invalid(f"it is {_KINDS.get(type(value), 'a number')}, but a task has to be an object, such as {{…}}")
+
+
+def _invalid(message: str) -> InvalidSpec:
+    return InvalidSpec((ActionProblem("", shorten(message, MAX_CHARACTERS)),))
+
+
+def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    members: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in members:
+            raise ValueError(f"the name {shorten(name, 80)!r} occurs twice in one object; keep one of them")
+        members[name] = value
+    return members
+
+
+def _refuse(constant: str) -> Any:
+    raise ValueError(f"{constant} is not a JSON number; use a finite number, null or a string")

@@ -1,0 +1,52 @@
+"""Conditions on Task, one for each filter of a selection. Used by `filter_parameters` and by the actions."""
+
+from __future__ import annotations
+
+import json
+
+from django.db.models import Exists, OuterRef, Q
+
+from environments import conf
+from environments.database.storable import is_storable
+from environments.models import Split, TaskFlag, TaskTag
+from environments.scoring.task_buckets import BUCKETS, tasks_in
+from environments.tasks.task_places import places, places_of
+
+
+def is_in_split(split: int) -> Q:
+    """Return the condition for tasks in the split, as one subquery of all of them: for queries over whole sets."""
+    return Q(pk__in=places(split).values("task"))
+
+
+def is_at_a_place_of(split: Split | None) -> Q:
+    """Return the condition for tasks in the split, looked up task by task: for walks along the tasks."""
+    return Q(Exists(places_of(split).filter(task=OuterRef("pk"))))
+
+
+def is_tagged(tag: str) -> Q:
+    return nothing() if not is_storable(tag) else Q(Exists(TaskTag.objects.filter(name=tag, task=OuterRef("pk"))))
+
+
+def is_from(source: str) -> Q:
+    """Return the condition for tasks from a source (`code`, `import`, `edit`, `played`) or `dropped` from the code."""
+    return Q(dropped__isnull=False) if source == "dropped" else Q(source=source)
+
+
+def is_in_bucket(bucket: str) -> Q:
+    return tasks_in(bucket, conf.thresholds()) if bucket in BUCKETS else nothing()
+
+
+def is_flagged() -> Q:
+    """Return the condition for tasks with an open flag: a person reported them as broken."""
+    return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
+
+
+def contains(text: str) -> Q:
+    """Return the condition for tasks whose spec holds the text, as it is or as JSON escapes it within a string."""
+    written = json.dumps(text)[1:-1]
+    escaped = Q(spec__icontains=written)
+    return escaped if written == text or not is_storable(text) else escaped | Q(spec__icontains=text)
+
+
+def nothing() -> Q:
+    return Q(pk__in=())

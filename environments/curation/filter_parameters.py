@@ -1,0 +1,114 @@
+"""The filters of a selection, as parameters of an address or a form and as a condition on Task."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any, Literal, Self
+
+from django.db.models import Q
+
+from environments.access.privacy import visible
+from environments.curation.filter_conditions import contains, is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
+from environments.database.storable import id_in
+from environments.errors import OrsError, shorten
+from environments.scoring.task_buckets import BUCKETS
+
+MAX_IDS = 10_000
+SOURCES = ("code", "import", "edit", "played", "dropped")
+STATES = ("active", "quarantined")
+FLAGS = ("open",)
+
+
+class InvalidFilter(OrsError):
+    """A parameter whose value cannot be used, and what is allowed. Without it, a selection would hold more tasks."""
+
+    def __init__(self, name: str, value: str, allowed: str) -> None:
+        super().__init__(f"{name}={shorten(value, 80)!r} cannot be used: {allowed}.")
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Tasks that satisfy every given filter; with `ids` only these tasks, of the environment if one is given."""
+
+    environment: int | None = None
+    split: int | None = None
+    """Tasks in this split, quarantined ones included."""
+    tag: str = ""
+    state: Literal["", "active", "quarantined"] | str = ""
+    source: Literal["", "code", "import", "edit", "played", "dropped"] | str = ""
+    """Where the task came from first; or `dropped`: a class listed it once and no longer does."""
+    bucket: Literal["", "unseen", "hopeless", "learnable", "saturated"] | str = ""
+    """Bucket of its success rate, by the thresholds in the settings."""
+    search: str = ""
+    """A part of the spec, as written or as JSON escapes it; upper and lower case of ASCII letters are the same."""
+    ids: tuple[int, ...] = ()
+    flags: Literal["", "open"] | str = ""
+    """`open` selects tasks that were flagged as broken and that no curator has settled."""
+    hidden: frozenset[int] = frozenset()
+    """Ids of the private environments that do not exist for the person. Not a parameter."""
+
+    @classmethod
+    def parse(cls, values: Mapping[str, str], hidden: frozenset[int] = frozenset()) -> Self:
+        """Return the filters in the parameters of an address or a form, named like the fields; commas join `ids`.
+
+        Other parameters are left to the page. `hidden`: as the field. Raises: InvalidFilter.
+        """
+        return cls(
+            environment=_number(values, "environment"),
+            split=_number(values, "split"),
+            tag=values.get("tag", ""),
+            state=_one_of(STATES, values, "state"),
+            source=_one_of(SOURCES, values, "source"),
+            bucket=_one_of(BUCKETS, values, "bucket"),
+            flags=_one_of(FLAGS, values, "flags"),
+            search=values.get("search", "").strip(),
+            ids=_ids(values.get("ids", "")),
+            hidden=hidden,
+        )
+
+    def values(self) -> dict[str, str]:
+        """Return the parameters that `parse` reads, without fields that are not given."""
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "hidden"}
+        return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
+
+    def condition(self) -> Q:
+        """Return all filters as one condition on a queryset of Task."""
+        wanted = visible(self.hidden)
+        wanted &= Q() if self.environment is None else Q(environment=self.environment)
+        if self.ids:
+            return wanted & Q(pk__in=self.ids)
+        wanted &= Q() if self.split is None else is_in_split(self.split)
+        wanted &= is_tagged(self.tag) if self.tag else Q()
+        wanted &= Q(state=self.state) if self.state else Q()
+        wanted &= is_from(self.source) if self.source else Q()
+        wanted &= is_in_bucket(self.bucket) if self.bucket else Q()
+        wanted &= is_flagged() if self.flags else Q()
+        return wanted & (contains(self.search) if self.search else Q())
+
+
+def _number(values: Mapping[str, str], name: str) -> int | None:
+    if not (text := values.get(name, "")):
+        return None
+    if (number := id_in(text)) is None:
+        article = "an" if name == "environment" else "a"
+        raise InvalidFilter(name, text, f"it has to be the number of {article} {name}")
+    return number
+
+
+def _ids(text: str) -> tuple[int, ...]:
+    found = [id_in(part) for part in text.split(",")[:MAX_IDS] if part]
+    if None in found:
+        raise InvalidFilter("ids", text, "they have to be numbers of tasks, separated by commas")
+    return tuple(number for number in found if number is not None)
+
+
+def _one_of(names: tuple[str, ...], values: Mapping[str, str], name: str) -> str:
+    text = values.get(name, "")
+    if text and text not in names:
+        raise InvalidFilter(name, text, f"allowed are {', '.join(names)}")
+    return text
+
+
+def _written(value: Any) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

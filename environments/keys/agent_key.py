@@ -1,0 +1,136 @@
+"""What the API key of a request may do: scopes, environments, splits, and the run that it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+
+from environments.errors import Forbidden
+from environments.runtime.quotas import KeyUsage
+
+PLAY, RECORD, READ, CURATE, ADMIN = "play", "record", "read", "curate", "admin"
+MONITOR = "monitor"
+
+SCOPES: Mapping[str, str] = {
+    PLAY: "Open sessions, read prompts and call tools",
+    RECORD: "Upload rollouts and describe runs",
+    READ: "Read what was recorded with this key: episodes, rollouts, runs and exports",
+    CURATE: "Read tasks completely: their hidden fields, and those of sealed splits",
+    MONITOR: "Read how busy the server is: /metrics, and the checks of /ready",
+    ADMIN: "Everything, including what was recorded with other keys",
+}
+"""Each scope with what it allows."""
+USUAL_SCOPES = (PLAY, RECORD, READ)
+"""Scopes that a new key has unless others are chosen."""
+SETTINGS_SCOPES = (PLAY, RECORD, READ, CURATE)
+"""Scopes of the keys in ORSWEB_API_KEYS."""
+
+Client = tuple[str, str]
+"""Address of the sender of a request, and its `X-Forwarded-For`."""
+
+
+@dataclass(eq=False, slots=True)
+class AgentKey:
+    """A key that is in force. Without restrictions, `environments` and `splits` are None."""
+
+    label: str
+    """Name under which sessions and records belong to the key; empty on a server without keys."""
+    scopes: frozenset[str]
+    environments: frozenset[str] | None = None
+    splits: frozenset[str] | None = None
+    """Names of splits, of any environment."""
+    hidden: Mapping[str, int] = field(default_factory=dict)
+    """Ids of the private environments that do not exist for the key, by name in lower case."""
+    run: str = ""
+    """Name of the only run that the key may record; empty: any."""
+    expires: float | None = None
+    row: int | None = None
+    """Number of its row; None for a key of ORSWEB_API_KEYS."""
+    usage: KeyUsage = field(default_factory=KeyUsage)
+    """What it uses now; the same object as long as the key is in force, also when its quotas change."""
+    last_client: Client | None = None
+    """Sender of the last request whose use of the key is not recorded yet."""
+    clients_of_day: set[Client] = field(default_factory=set)
+    """Senders of today's requests, for the security log."""
+
+    @property
+    def hidden_ids(self) -> frozenset[int]:
+        """Ids of the private environments that do not exist for the key."""
+        return frozenset(self.hidden.values())
+
+    def may(self, scope: str) -> bool:
+        return scope in self.scopes
+
+    def require(self, *scopes: str) -> None:
+        """Check that the key has one of `scopes`, if there are any. Raises: Forbidden."""
+        if scopes and self.scopes.isdisjoint(scopes):
+            held = ", ".join(name for name in SCOPES if name in self.scopes) or "none"
+            needed = " or ".join(map(repr, scopes))
+            raise Forbidden(f"The API key {self.label!r} needs the scope {needed} for this; it has: {held}")
+
+    def may_all_of(self, other: AgentKey) -> bool:
+        """Return whether the key may do all that `other` may."""
+        limits = [(self.environments, other.environments), (self.splits, other.splits)]
+        return (
+            self.scopes >= other.scopes
+            and all(mine is None or (its is not None and mine >= its) for mine, its in limits)
+            and self.run in ("", other.run)
+        )
+
+    def has_environment(self, name: str) -> bool:
+        name = name.lower()
+        return name not in self.hidden and (self.environments is None or name in self.environments)
+
+    def among(self, hosted: Iterable[str]) -> list[str]:
+        """Return those of the hosted environments that the key may use."""
+        return [name for name in hosted if self.has_environment(name)]
+
+    def has_split(self, name: str) -> bool:
+        return self.splits is None or name in self.splits
+
+    def check_environment(self, name: str) -> None:
+        """Raises: Forbidden if the key is restricted to other environments, whether or not this one exists.
+
+        A hidden environment passes unless the key is restricted: the caller then finds that it is unknown.
+        """
+        if self.environments is not None and name.lower() not in self.environments:
+            raise Forbidden(
+                f"The API key {self.label!r} may not use the environment {name[:200]!r}; it may use "
+                f"{_listing(self.environments)}"
+            )
+
+    def check_split(self, name: str) -> None:
+        """Raises: Forbidden unless the key may use splits of the name `name`."""
+        if self.splits is not None and name not in self.splits:
+            raise Forbidden(
+                f"The API key {self.label!r} may not use the split {name[:200]!r}; it may use {_listing(self.splits)}"
+            )
+
+    def check_run(self, name: str) -> None:
+        """Raises: Forbidden unless the key may record the run `name`."""
+        if self.run and name != self.run:
+            raise Forbidden(
+                f"The API key {self.label!r} belongs to the run {self.run!r} and may not use {name[:200]!r}"
+            )
+
+
+def scopes_of(names: Iterable[str]) -> frozenset[str]:
+    """Return the scopes that a key with the scopes `names` has: `admin` includes all others."""
+    chosen = frozenset(names)
+    return frozenset(SCOPES) if ADMIN in chosen else chosen & frozenset(SCOPES)
+
+
+def sent_key(meta: Mapping[str, str]) -> str:
+    """Return the API key in the headers X-API-Key or `Authorization: Bearer`; empty if neither has one."""
+    if key := meta.get("HTTP_X_API_KEY", ""):
+        return key
+    kind, _, token = meta.get("HTTP_AUTHORIZATION", "").partition(" ")
+    return token.strip() if kind.lower() == "bearer" else ""
+
+
+def _listing(names: Collection[str]) -> str:
+    return ", ".join(repr(name) for name in sorted(names)[:20]) or "none"
+
+
+EVERYBODY = AgentKey("", frozenset(SCOPES))
+"""The key of every request on a server that needs no keys."""

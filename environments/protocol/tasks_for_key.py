@@ -1,0 +1,104 @@
+"""The tasks of a split as a key may read them, and the task that a session is opened with.
+
+With the scope `curate`, or on a server without keys, a task is listed as it is.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from environments.authoring.hosted_environment import HostedEnvironment
+from environments.authoring.registry import Registry
+from environments.keys.agent_key import CURATE, AgentKey
+from environments.keys.task_view import TaskReference, public_hash, visible_spec
+from environments.runtime.live_episode import NewSession
+from environments.runtime.records import TaskSource
+from environments.tasks.sync import content_hash
+
+Chunks = AsyncIterator[Sequence[str]]
+
+
+@dataclass(frozen=True)
+class ListedTasksOfKey:
+    """The tasks of one split for one key."""
+
+    source: TaskSource
+    key: AgentKey
+    hosted: HostedEnvironment
+    split: str
+    is_sealed: bool
+    is_readable: bool
+    """Whether the key may read all tasks of the environment."""
+
+    @classmethod
+    async def of(cls, source: TaskSource, key: AgentKey, hosted: HostedEnvironment, split: str) -> ListedTasksOfKey:
+        """Return the tasks. Raises: Forbidden if the key may not use the split."""
+        key.check_split(split)
+        is_readable = await may_read_all(key, hosted, source)
+        is_sealed = not is_readable and await source.is_sealed(hosted.name, split)
+        return cls(source, key, hosted, split, is_sealed, is_readable)
+
+    @property
+    def _is_plain(self) -> bool:
+        return self.is_readable and self.key.splits is None
+
+    async def one(self, index: int) -> str:
+        """Return the JSON of one task."""
+        text = await self.source.get(self.hosted.name, self.split, index)
+        if self._is_plain:
+            return text
+        count = await self.source.count(self.hosted.name, self.split) if index < 0 else 0
+        return self._shown(text, index + count)
+
+    async def all(self) -> Chunks:
+        """Yield the JSON of all tasks in chunks."""
+        async for chunk in self._converted(self.source.tasks(self.hosted.name, self.split), 0):
+            yield chunk
+
+    async def range(self, start: int | None, stop: int | None) -> Chunks:
+        """Yield the JSON of some tasks in chunks."""
+        chunks, first = self.source.range(self.hosted.name, self.split, start, stop), 0
+        if not self._is_plain:
+            first = slice(start, stop).indices(await self.source.count(self.hosted.name, self.split))[0]
+        async for chunk in self._converted(chunks, first):
+            yield chunk
+
+    async def _converted(self, chunks: Chunks, first: int) -> Chunks:
+        async for chunk in chunks:
+            yield chunk if self._is_plain else await asyncio.to_thread(self._shown_chunk, chunk, first)
+            first += len(chunk)
+
+    def _shown_chunk(self, chunk: Sequence[str], first: int) -> list[str]:
+        return [self._shown(text, index) for index, text in enumerate(chunk, first)]
+
+    def _shown(self, text: str, index: int) -> str:
+        """Return what the key may read of a task, with a reference: its content alone would not be this task."""
+        shown = text
+        if not self.is_readable:
+            shown = visible_spec(text, self.hosted.hidden_fields, is_sealed=self.is_sealed)
+        return TaskReference(self.split, index, public_hash(content_hash(text))).added_to(shown)
+
+
+async def may_read_all(key: AgentKey, hosted: HostedEnvironment, source: TaskSource) -> bool:
+    """Return whether the key may read all tasks of the environment: none has hidden fields or is in a sealed split."""
+    return key.may(CURATE) or (hosted.hidden_fields == frozenset() and not await source.has_sealed_split(hosted.name))
+
+
+async def resolved(request: NewSession, source: TaskSource, key: AgentKey, registry: Registry) -> NewSession:
+    """Return the request to open a session, with the split and index that a reference in its task names.
+
+    A task without a reference is marked as sent if the key may not read all tasks of the environment.
+
+    Raises: InvalidRequest if the reference is wrong; Forbidden, InvalidSplit, InvalidIndex.
+    """
+    reference = TaskReference.of(request.spec)
+    if request.environment is None or request.spec is None:
+        return request
+    if reference is None:
+        reads_all = key.may(CURATE) or await may_read_all(key, registry.get(request.environment), source)
+        return request if reads_all else replace(request, is_sent=True)
+    key.check_split(reference.split)
+    reference.check(content_hash(await source.get(request.environment, reference.split, reference.index)))
+    return replace(request, spec=None, split=reference.split, index=reference.index)

@@ -1,0 +1,102 @@
+"""The outcome of a tool call, and the result that is sent to the agent for it, live or from the record."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from environments.errors import EnvironmentFault, shorten
+from environments.runtime.limits import ReturnErrors
+from environments.runtime.records import Cause, StepStatus
+from environments.wire import value_json
+
+MAX_ERROR_CHARACTERS = 32_000
+"""Longest text of an `error` event. It is never empty either: clients would report "Unknown SSE error"."""
+
+_WIRE_REASONS = frozenset({"not_found", "name_collision", "input_validation", "episode_finished"})
+_SERVER_REASONS = frozenset({"timeout", "deleted", "interrupted", "limit", "result_size"})
+"""Reasons of failures whose text this server wrote itself, so the agent may always see it."""
+UNSTATED = "unstated"
+"""Reason of a refusal for which the server of a remote environment gave none; agents get none either."""
+QUOTA = "quota"
+"""Reason of a refusal because the key has used what it may use for now."""
+_ANSWERED_REASONS = _WIRE_REASONS | {"tool_error", UNSTATED, QUOTA}
+
+
+@dataclass(frozen=True, slots=True)
+class CallResult:
+    """The last event of a call's stream: `end` with JSON text, or `error` with plain text."""
+
+    event: Literal["end", "error"]
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class CallOutcome:
+    """The result of a tool call.
+
+    With status ok, `output_json` is the text of the ToolOutput; otherwise `error` and `reason` say what went wrong. The
+    `reason` of a failure is the exception's type name, "timeout", "deleted", "interrupted", "limit" or "result_size";
+    those of a refusal are listed at `StepTaken.reason`.
+    """
+
+    status: StepStatus
+    output_json: str | None = None
+    reward: float | None = None
+    finished: bool = False
+    error: str = ""
+    reason: str = ""
+    trace: str = ""
+    waited_ms: float = 0.0
+
+
+def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> CallOutcome:
+    return CallOutcome("refused", error=error, reason=reason, waited_ms=waited_ms)
+
+
+def refused_after_end(tool: str, *, waited_ms: float = 0.0) -> CallOutcome:
+    """Return the refusal of a call that came after the end of the episode."""
+    text = (
+        f"{tool!r} was not run: the episode has finished (a tool returned finished=True), "
+        "so no further tool calls are accepted."
+    )
+    return refused(text, "episode_finished", waited_ms=waited_ms)
+
+
+def refused_after_limit(tool: str, limit: str) -> CallOutcome:
+    """Return the refusal of a call that came after the server has ended the episode; `limit` says why it did."""
+    return refused(f"{tool!r} was not run: the episode has ended, because {limit}.", "episode_finished")
+
+
+def failed(error: str, reason: str, *, trace: str = "", waited_ms: float = 0.0) -> CallOutcome:
+    return CallOutcome("failed", error=error.strip() or reason, reason=reason, trace=trace, waited_ms=waited_ms)
+
+
+def cut_short(cause: Cause | None, detail: str = "") -> CallOutcome:
+    """Return the outcome of a call that was stopped by the end of its session; `detail` says why it was interrupted."""
+    if cause == "interrupted":
+        return failed(detail or "The server is stopping", "interrupted")
+    return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")
+
+
+def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> CallOutcome:
+    return failed(fault.text or fault.kind, fault.kind, trace=fault.trace, waited_ms=waited_ms)
+
+
+def result_of(outcome: CallOutcome, mode: ReturnErrors) -> CallResult:
+    """Return the result that is sent to the agent; `mode` says how much of a failure it may see."""
+    if outcome.status == "ok" and outcome.output_json is not None:
+        return CallResult("end", '{"ok":true,"output":' + outcome.output_json + "}")
+    if outcome.status == "refused" and outcome.reason in _ANSWERED_REASONS:
+        # the protocol has no reason for a ToolError, and the openreward client reads a missing one as "not_found"
+        reason = outcome.reason if outcome.reason in _WIRE_REASONS else "input_validation"
+        given = {} if outcome.reason == UNSTATED else {"reason": reason}
+        return CallResult("end", value_json({"ok": False, "error": truncate_error(outcome.error), **given}))
+    if mode == "none" and outcome.reason not in _SERVER_REASONS:
+        return CallResult("error", "Internal Server Error")
+    return CallResult("error", truncate_error((outcome.trace if mode == "stacktrace" else "") or outcome.error))
+
+
+def truncate_error(text: str) -> str:
+    """Return `text` truncated to MAX_ERROR_CHARACTERS. Mask secrets first: the mask does not find half a secret."""
+    return shorten(text, MAX_ERROR_CHARACTERS)

@@ -1,0 +1,174 @@
+"""Which code of environments runs at this moment, noted where it outlives the process: in a file that is mapped to
+memory.
+
+Code of an environment may end the process at any instruction. The kernel keeps what was written to the map, so the next
+server, or the supervisor of this one, can say what ran. A note costs no system call. It holds no input, only its
+hash, because inputs may hold secrets and are not recorded yet.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import mmap
+import os
+import struct
+import threading
+import time
+from contextvars import ContextVar, Token
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+MAX_NOTES = 16_384
+"""Calls that are noted at once. Further ones run without a note."""
+MAX_HASHED_CHARACTERS = 1_000_000
+"""Longest input that is hashed; a longer one would delay the event loop by over a millisecond."""
+
+_NOTE = struct.Struct("<qdQQ16sH78s")  # episode, since, thread, its number in the system, hash, environment, what
+_EPISODE = struct.Struct("<q")
+_THREAD = struct.Struct("<QQ")
+_THREAD_OFFSET = 16
+
+
+@dataclass(frozen=True, slots=True)
+class NotedCall:
+    """A piece of code that ran when the file was read."""
+
+    environment: str
+    episode: int
+    what: str
+    """Name of the tool, or `constructor`, `setup`, `prompt`, …"""
+    since: float
+    input_hash: str
+    """BLAKE2b-128 of the recorded input, in hexadecimal; empty if there is none."""
+    thread: int
+    """Identifier of the thread that runs it, as `threading.get_ident` returns it; 0: the event loop."""
+    thread_number: int
+    """The thread's number in the operating system; 0: the event loop."""
+
+    def as_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+class CallNote:
+    """The note of one piece of code, which has to be entered and left by the task that runs it."""
+
+    __slots__ = ("_calls", "_offset", "_token")
+
+    def __init__(self, calls: RunningCalls, offset: int) -> None:
+        self._calls, self._offset = calls, offset
+        self._token: Token[CallNote | None] | None = None
+
+    def __enter__(self) -> Self:
+        self._token = CURRENT.set(self)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        assert self._token is not None
+        CURRENT.reset(self._token)
+        self._token = None  # it refers to the task's context
+        self._calls.forget(self._offset)
+        self._offset = 0
+
+    def enter_thread(self) -> None:
+        """Note that the code runs in the calling thread."""
+        if offset := self._offset:  # otherwise the code has ended, and the place may be another's
+            self._calls.note_thread(offset)
+
+
+CURRENT: ContextVar[CallNote | None] = ContextVar("running_call", default=None)
+"""The note of the code that the current task runs, for the threads to which it hands the work."""
+
+
+class RunningCalls:
+    """The notes of this process. Used on the event loop, except for `CallNote.enter_thread`."""
+
+    def __init__(self, directory: Path | None = None, sources: dict[str, list[str]] | None = None) -> None:
+        """Replace the notes in `directory`; without one, keep them in memory that ends with the process.
+
+        `sources`: the files with the code of each environment.
+        """
+        names = list(sources or ())
+        self._numbers = {name: number for number, name in enumerate(names, 1)}
+        self._memory = _map(directory)
+        self._next = _NOTE.size  # 0 is the place of calls that are not noted
+        self._free: list[int] = []
+        if directory is not None:
+            (directory / "environments.json").write_text(json.dumps({"names": names, "sources": sources or {}}))
+
+    def note(self, episode: int, environment: str, what: str, input_json: str = "") -> CallNote:
+        """Note that code of `environment` is about to run: a context manager, to be entered at once."""
+        offset = self._free.pop() if self._free else self._take_new()
+        digest = b""
+        if input_json and len(input_json) <= MAX_HASHED_CHARACTERS:
+            digest = hashlib.blake2b(input_json.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        _NOTE.pack_into(
+            self._memory, offset, episode or -1, time.time(), 0, 0, digest, self._numbers.get(environment, 0),
+            what.encode("utf-8", "replace"),
+        )  # fmt: skip
+        return CallNote(self, offset)
+
+    def forget(self, offset: int) -> None:
+        _EPISODE.pack_into(self._memory, offset, 0)
+        if offset:
+            self._free.append(offset)
+
+    def note_thread(self, offset: int) -> None:
+        _THREAD.pack_into(self._memory, offset + _THREAD_OFFSET, threading.get_ident(), threading.get_native_id())
+
+    def _take_new(self) -> int:
+        offset = self._next
+        if offset + _NOTE.size > len(self._memory):
+            return 0
+        self._next += _NOTE.size
+        return offset
+
+
+def _map(directory: Path | None) -> mmap.mmap:
+    size = (MAX_NOTES + 1) * _NOTE.size
+    if directory is None:
+        return mmap.mmap(-1, size)
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(directory / "running_calls", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+    try:
+        os.ftruncate(file, size)
+        return mmap.mmap(file, size)
+    finally:
+        os.close(file)
+
+
+def read_running_calls(directory: Path) -> list[NotedCall]:
+    """Return what runs in the process that keeps its notes in `directory`, or ran when it died."""
+    try:
+        names = json.loads((directory / "environments.json").read_text())["names"]
+        content = (directory / "running_calls").read_bytes()
+    except (OSError, ValueError):
+        return []
+    content = content[_NOTE.size : len(content) - len(content) % _NOTE.size]
+    return [_noted(names, *fields) for fields in _NOTE.iter_unpack(content) if fields[0]]
+
+
+def _noted(
+    names: list[str], episode: int, since: float, thread: int, number: int, digest: bytes, name: int, what: bytes
+) -> NotedCall:
+    return NotedCall(
+        environment=names[name - 1] if 0 < name <= len(names) else "",
+        episode=max(episode, 0),
+        what=what.rstrip(b"\0").decode("utf-8", "replace"),
+        since=since,
+        input_hash=digest.hex() if any(digest) else "",
+        thread=thread,
+        thread_number=number,
+    )
+
+
+def read_sources(directory: Path) -> dict[str, list[str]]:
+    """Return the files with the code of each environment, as the process wrote them at its start."""
+    try:
+        return dict(json.loads((directory / "environments.json").read_text())["sources"])
+    except (OSError, ValueError):
+        return {}

@@ -1,0 +1,207 @@
+"""How sessions end: by their client, expiry, a limit, the end of their run or key, and the stop of the server.
+
+`sessions.py` opens them. Divergences from the references: running calls count as activity; sessions end concurrently,
+each within a time limit; an id stays in use until its teardown has ended.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Collection, Coroutine
+from functools import partial
+from typing import Any
+
+import structlog
+
+from environments.database.storable import storable
+from environments.errors import EnvironmentFault, SessionNotFound
+from environments.runtime.call_outcome import result_of
+from environments.runtime.calls import Call
+from environments.runtime.crash_notes import RunningCalls
+from environments.runtime.fault_log import log_fault
+from environments.runtime.limits import Limits
+from environments.runtime.live_episode import LiveEpisode
+from environments.runtime.records import Cause, Record, Row
+
+log = structlog.get_logger(__name__)
+
+REAP_SECONDS = 5.0
+STOPPED = "The server was stopped before the episode had ended."
+"""Recorded with the end of a session that was open when the server was stopped."""
+RUN_ENDED = "The run ended while the session was open."
+"""Recorded with the end of a session that was closed because its run has ended."""
+
+
+class EndingSessions:
+    """Live episodes by session id, on one event loop, and the ways in which they end."""
+
+    def __init__(self, record: Record, limits: Limits, running: RunningCalls) -> None:
+        self._record, self._limits, self._running = record, limits, running
+        self.live: dict[str, LiveEpisode] = {}
+        self.is_draining = False
+        self._background: set[asyncio.Task[Any]] = set()
+
+    def run_in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
+        """Start `work` as a task that this object keeps alive."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._background.add(task)
+        task.add_done_callback(self._background.discard)
+        return task
+
+    def commit(self, *rows: Row) -> asyncio.Future[None]:
+        """Record `rows`; the returned future is done once they are durable."""
+        durable = asyncio.get_running_loop().create_future()
+        self._record.record(*rows, committed=partial(_resolve, durable))
+        return durable
+
+    def find(self, sid: str, owner: str) -> LiveEpisode:
+        """Return the live session. Raises: SessionNotFound, also for a session of another key."""
+        episode = self.live.get(sid)
+        if episode is None or episode.owner != owner:
+            raise SessionNotFound
+        return episode
+
+    def _forget(self, episode: LiveEpisode) -> None:
+        """Free the session's id and its place."""
+        del self.live[episode.sid]
+        episode.usage.sessions.leave()
+        if episode.timer is not None:
+            episode.timer.cancel()
+
+    async def close(self, episode: LiveEpisode, cause: Cause, detail: str = "") -> None:
+        """End the session; return when its instance is torn down and the end is recorded.
+
+        `detail` explains the cause in the record. Author's code that does not end within the limit is abandoned.
+        """
+        if episode.state == "closing":
+            await self.until_gone(episode)
+            return
+        episode.closing_cause, episode.closing_detail = cause, detail
+        episode.change("closing")
+        if (work := episode.work) is not None:
+            work.cancel()
+            await asyncio.wait([work], timeout=self._limits.close_wait_seconds)
+        await self._stop_calls(episode, list(episode.calls.running))
+        try:
+            await self._close_instance(episode)
+        except EnvironmentFault as fault:
+            log_fault("teardown failed", episode, fault)
+        finally:
+            await self._record_end(episode, cause, detail)
+            self._forget(episode)
+            episode.change("closing")  # for others that wait for the id to be free
+
+    async def _close_instance(self, episode: LiveEpisode) -> None:
+        """Close the instance of a session, unless that was done already. Raises: EnvironmentFault."""
+        instance, episode.instance = episode.instance, None
+        if instance is not None:
+            with self._running.note(episode.number, episode.environment, "teardown"):
+                await instance.close()
+
+    async def _end_in_time(self, episode: LiveEpisode, limit: str) -> None:
+        """End an episode whose time is over because of `limit`, unless it has ended."""
+        if episode.state == "ready" and episode.cause is None:
+            episode.limit = limit
+            await self.release(episode, list(episode.calls.running))
+        elif episode.cause is None:  # nothing was played
+            episode.limit = limit
+            await self.close(episode, "expired", episode.limit_sentence)
+
+    async def release(self, episode: LiveEpisode, calls: list[Call]) -> None:
+        """Stop `calls`, those that ran when their episode reached a limit, and close its instance.
+
+        The session stays open until its client leaves, and tells the agent why its calls are refused.
+        """
+        await self._stop_calls(episode, calls)
+        await self._record_end(episode, "expired", episode.limit_sentence)
+        try:
+            await self._close_instance(episode)
+        except EnvironmentFault as fault:
+            log_fault("teardown failed", episode, fault)
+
+    async def close_run(self, run: str, owner: str | None) -> int:
+        """End the sessions of the run that `owner` opened (None: anyone) as abandoned, and return their number.
+
+        They end concurrently, and go on ending if the caller is cancelled.
+        """
+        found = [
+            episode
+            for episode in self.live.values()
+            if episode.run and storable(episode.run) == run and owner in (None, episode.owner)
+        ]
+        closing = [self.run_in_background(self.close(episode, "abandoned", RUN_ENDED)) for episode in found]
+        if closing:
+            await asyncio.wait(closing)
+        return len(found)
+
+    async def close_owned(self, owners: Collection[str], detail: str) -> None:
+        """End the sessions of `owners` as interrupted, concurrently. Their running calls are cut short."""
+        found = [episode for episode in self.live.values() if episode.owner in owners]
+        closing = [self.run_in_background(self.close(episode, "interrupted", detail)) for episode in found]
+        if closing:
+            await asyncio.wait(closing)
+
+    async def until_gone(self, episode: LiveEpisode) -> None:
+        """Wait until the session has ended and its id is free."""
+        while self.live.get(episode.sid) is episode:
+            await episode.wait_for_change()
+
+    async def _stop_calls(self, episode: LiveEpisode, calls: list[Call]) -> None:
+        tasks = [call.task for call in calls if call.task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self._limits.close_wait_seconds)
+        for call in calls:
+            if call.task is not None and not call.task.done():  # it swallowed the cancellation
+                now, outcome = time.time(), episode.cut_short()
+                if episode.number:
+                    self._record.record(episode.step_row(call, outcome, now, now, now))
+                call.finish(result_of(outcome, self._limits.return_errors))
+
+    async def _record_end(self, episode: LiveEpisode, cause: Cause, detail: str) -> None:
+        if not episode.number or episode.cause is not None:
+            return
+        note = episode.noted_row()
+        end = episode.end if episode.limit else episode.leave
+        rows = [end(cause, time.time(), detail)]
+        await self.commit(*([note, *rows] if note else rows))
+
+    async def reap(self) -> None:
+        """Expire idle sessions, until cancelled."""
+        timeout = self._limits.session_timeout_seconds
+        while True:
+            await asyncio.sleep(min(REAP_SECONDS, timeout / 4))
+            horizon = time.monotonic() - timeout
+            for episode in list(self.live.values()):
+                if episode.last_used < horizon and not episode.calls.running and episode.state != "closing":
+                    log.info("session expired", session=episode.masked_sid, episode=episode.number)
+                    self.run_in_background(self.close(episode, "expired"))
+
+    async def settle(self, seconds: float) -> None:
+        """Accept no further sessions and calls, and wait until the running calls are answered, at most `seconds`."""
+        self.is_draining = True
+        until = time.monotonic() + seconds
+        for call in [call for episode in self.live.values() for call in episode.calls.running]:
+            await call.wait(max(0.0, until - time.monotonic()))
+
+    async def drain(self, seconds: float) -> None:
+        """End every session as interrupted, within `seconds`. Unless `settle` did, wait for running calls before."""
+        until = time.monotonic() + seconds
+        if not self.is_draining:
+            await self.settle(seconds / 2)
+        ending = [self.close(episode, "interrupted", STOPPED) for episode in list(self.live.values())]
+        closing = [self.run_in_background(one) for one in ending]
+        if closing:
+            await asyncio.wait(closing, timeout=max(0.1, until - time.monotonic()))
+        for episode in self.live.values():  # the author's code did not end in time
+            if episode.number and episode.cause is None:
+                self._record.record(episode.end("interrupted", time.time(), STOPPED))
+        for task in self._background:
+            task.cancel()
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)

@@ -1,0 +1,76 @@
+"""Reports of incidents, which the supervisor writes and the server stores: hosted code killed or held the process.
+
+Each report is a file of its own, so neither side waits for the other and a report outlives both.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from environments.runtime.crash_notes import NotedCall
+
+IncidentKind = Literal["died", "held"]
+
+
+@dataclass(frozen=True, slots=True)
+class IncidentReport:
+    """What happened to the server's process, and which calls of environments may have caused it."""
+
+    kind: IncidentKind
+    at: float
+    """Moment of the death, or at which the process was held for too long; seconds since the epoch."""
+    how: str
+    """Of a death: "by signal 11 (SIGSEGV)"; otherwise what is held: "the event loop" or "the interpreter's lock"."""
+    seconds: float = 0.0
+    """How long the process was held."""
+    suspects: tuple[NotedCall, ...] = ()
+    is_certain: bool = False
+    """Whether the suspects are known to have caused it; otherwise they ran at that moment."""
+    trace: str = ""
+    """The stack of the thread that caused it."""
+
+    def write(self, directory: Path) -> None:
+        path = directory / f"report-{time.time_ns()}.json"
+        unfinished = path.with_suffix(".part")
+        unfinished.write_text(json.dumps(asdict(self)))
+        unfinished.rename(path)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftBehind:
+    """What the process before this one left for its successor."""
+
+    running: tuple[NotedCall, ...] = ()
+    """The code that ran when it died."""
+    reports: tuple[IncidentReport, ...] = ()
+    paths: tuple[Path, ...] = field(default=(), repr=False)
+
+    @property
+    def death(self) -> str:
+        """How it died, such as "by signal 11 (SIGSEGV)"; empty if nobody saw it."""
+        return next((report.how for report in self.reports if report.kind == "died"), "")
+
+    def discard(self) -> None:
+        """Delete the reports, which have been stored."""
+        for path in self.paths:
+            path.unlink(missing_ok=True)
+
+
+def read_reports(directory: Path, running: tuple[NotedCall, ...] = ()) -> LeftBehind:
+    """Return the reports in `directory`, oldest first. `running`: what ran in the process that died."""
+    found = list(_readable(sorted(directory.glob("report-*.json"))))
+    return LeftBehind(running, tuple(report for _, report in found), tuple(path for path, _ in found))
+
+
+def _readable(paths: list[Path]) -> Iterator[tuple[Path, IncidentReport]]:
+    for path in paths:
+        with suppress(OSError, ValueError, TypeError, KeyError):
+            fields: dict[str, Any] = json.loads(path.read_text())
+            fields["suspects"] = tuple(NotedCall(**call) for call in fields["suspects"])
+            yield path, IncidentReport(**fields)

@@ -1,0 +1,43 @@
+"""Figures of a number of attempts, whatever they have in common: a task, a run, a kind of player, a point of a curve.
+
+Pages and the API read them. A dataclass of more figures extends `Figures`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from environments.scoring.convention import Coverage
+from environments.scoring.task_buckets import Interval, interval
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Figures:
+    coverage: Coverage
+    """How many rollouts count, and in what way."""
+    n: int
+    """Attempts: the rollouts that count by the definition, those that count as 0 included."""
+    scored: int
+    """Attempts that have a return."""
+    mean: float | None
+    """Mean of the returns; None if there are none."""
+    successes: int
+    """Attempts whose return is above the threshold of success."""
+
+    @property
+    def success(self) -> float | None:
+        """Successes divided by attempts, 0 to 1; None without attempts."""
+        return self.successes / self.n if self.n else None
+
+    @property
+    def interval(self) -> Interval:
+        """Wilson's 95 % interval of the success rate; 0 to 1 without attempts."""
+        return interval(self.successes, self.n)
+
+    @property
+    def success_low(self) -> float:
+        return self.interval.low
+
+    @property
+    def success_high(self) -> float:
+        return self.interval.high

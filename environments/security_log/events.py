@@ -1,0 +1,114 @@
+"""Events of the security log, and the limit on how many entries failures make.
+
+The first failure of an address is an entry of its own. Those that follow within a minute become one entry with a count,
+so that nobody fills the disk by guessing: at most two entries a minute for an address, and for at most MAX_BURSTS
+addresses at a time; all others share one entry.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+KINDS = {
+    "login": "Login",
+    "login_failed": "Login failed",
+    "logout": "Logout",
+    "key_used": "Key used",
+    "key_refused": "Key refused",
+    "key_forbidden": "Key not sufficient",
+    "key_made": "Key made",
+    "key_changed": "Key changed",
+    "key_revoked": "Key revoked",
+    "invite_changed": "Invite changed",
+    "account_changed": "Account changed",
+    "group_changed": "Group changed",
+    "environment_changed": "Environment changed",
+    "retention_changed": "Retention changed",
+    "exported": "Exported",
+    "deleted": "Deleted",
+    "redacted": "Redacted",
+    "host_refused": "Host refused",
+    "proxy_refused": "Proxy refused",
+    "events_lost": "Events lost",
+}
+"""Each kind of event with its name for people."""
+FAILURES = frozenset(("login_failed", "key_refused", "key_forbidden", "host_refused", "proxy_refused"))
+"""Kinds that anybody who reaches the server can cause."""
+
+BURST = timedelta(seconds=60)
+"""Time for which further failures of an address are counted together."""
+MAX_BURSTS = 100
+"""Addresses with failures that are told apart at the same time, for all kinds together."""
+MAX_NAMED = 5
+"""Texts that the entry of several failures quotes."""
+MANY = "many addresses"
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """What happened; the fields are those of SecurityEvent."""
+
+    kind: str
+    at: datetime
+    who: str = ""
+    address: str = ""
+    what: str = ""
+    detail: str = ""
+    count: int = 1
+    until: datetime | None = None
+
+
+@dataclass(slots=True)
+class Burst:
+    """Failures of one kind from one address since `began`, without the first, which has been written."""
+
+    began: datetime
+    latest: Event
+    first: datetime | None = None
+    count: int = 0
+    whats: dict[str, None] = field(default_factory=dict)
+    whos: dict[str, None] = field(default_factory=dict)
+
+    def add(self, event: Event) -> None:
+        self.latest, self.first = event, self.first or event.at
+        self.count += event.count
+        for texts, text in ((self.whats, event.what), (self.whos, event.who)):
+            if text and len(texts) < MAX_NAMED:
+                texts[text] = None
+
+    def as_event(self, address: str) -> Event:
+        """Return all of them as one event."""
+        what, who = ", ".join(self.whats), ", ".join(self.whos)
+        whole = replace(self.latest, at=self.first or self.began, until=self.latest.at, count=self.count)
+        return replace(whole, address=address, what=what, who=who)
+
+
+class Bursts:
+    """Counts failures that follow one another. One thread uses it."""
+
+    def __init__(self) -> None:
+        self._open: dict[tuple[str, str], Burst] = {}
+
+    def take(self, event: Event) -> Event | None:
+        """Return the event if it is to be written now; None if it is counted for an entry that comes later."""
+        if event.kind not in FAILURES:
+            return event
+        key = (event.kind, event.address)
+        if key not in self._open and len(self._open) >= MAX_BURSTS:
+            key = (event.kind, MANY)
+            self._open.setdefault(key, Burst(event.at, event))
+        if key in self._open:
+            self._open[key].add(event)
+            return None
+        self._open[key] = Burst(event.at, event)
+        return event
+
+    def ended(self, now: datetime | None) -> Iterator[Event]:
+        """Yield the events of the bursts that are over at `now`, and forget those; None: all are over."""
+        for key, burst in list(self._open.items()):
+            if now is None or now - burst.began >= BURST:
+                del self._open[key]
+                if burst.count:
+                    yield burst.as_event(key[1])

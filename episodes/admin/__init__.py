@@ -1,0 +1,400 @@
+"""Admin pages of runs and episodes, which are read-only, of redactions, retention periods and removals."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.contrib import admin
+from django.core.exceptions import PermissionDenied
+from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import Coalesce
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+
+from environments.access.privacy import hidden_from, visible
+from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.admin.jobs import job_url
+from environments.database import jobs
+from environments.database.storable import id_in, index_in
+from environments.display import formats, parts
+from environments.models import Environment
+from episodes.admin.removal import removal_view
+from episodes.filtering.filters import PLAYERS
+from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step
+from episodes.models.privacy import visible_runs
+from episodes.redaction.replacement import RedactionRefused, check_text, redact
+from episodes.templatetags import record
+from episodes.transcript.steps import step_json, transcript_of
+from episodes.visibility import TaskGuard, content_of, is_blind_to, sentence
+
+MAX_RUN_CHOICES = 20
+
+
+class EndingFilter(ChipFilter):
+    title = "ending"
+    parameter_name = "ending"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("running", "running"), *Episode.CAUSES]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        if self.value() == "running":
+            return queryset.filter(status="running")
+        return queryset.filter(cause=self.value()) if self.value() else queryset
+
+
+class RunFilter(ChipFilter):
+    """A filter that offers the latest runs. The page of any other run links to its episodes."""
+
+    title = "run"
+    parameter_name = "run"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        rows = Run.objects.filter(visible_runs(hidden_from(request.user)))
+        runs = list(rows.order_by("-pk").values_list("pk", "name")[:MAX_RUN_CHOICES])
+        chosen = id_in(request.GET.get("run", ""))
+        if chosen is not None and chosen not in dict(runs):
+            runs += rows.filter(pk=chosen).values_list("pk", "name")
+        return [(str(pk), name) for pk, name in runs]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        return self.with_id(queryset, "run")
+
+
+class PlayerFilter(ChipFilter):
+    title = "player"
+    parameter_name = "player"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(PLAYERS.items())
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        return queryset.filter(player=self.value()) if self.value() else queryset
+
+
+class IncidentFilter(ChipFilter):
+    title = "kind"
+    parameter_name = "kind"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return list(Incident.KINDS)
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Incident]) -> QuerySet[Incident]:
+        return queryset.filter(kind=self.value()) if self.value() else queryset
+
+
+class ProbeFilter(ChipFilter):
+    """A filter for probes: sessions that were opened only to read tools or prompts."""
+
+    title = "probes"
+    parameter_name = "probes"
+
+    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
+        return [("no", "without probes"), ("only", "only probes")]
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
+        return queryset.filter(is_probe=self.value() == "only") if self.value() else queryset
+
+
+@admin.register(Episode)
+class EpisodeAdmin(ReadOnlyAdmin):
+    page_template = "episodes/admin_episode.html"
+    to_environment = "environment"
+    change_list_template = "episodes/admin_episodes.html"
+    list_display = ("number", "ending", "environment", "task_name", "run", "who", "total", "steps", "time", "started")
+    list_filter = (EnvironmentFilter, EndingFilter, RunFilter, PlayerFilter, ProbeFilter)
+    list_select_related = ("environment", "split", "task", "run")
+    ordering = ("-pk",)
+    search_fields = ("session_id",)
+    search_help_text = "Episode number, session id, or part of a run's name"
+    empty = (
+        "No episodes yet. Every session that an agent opens is recorded here. "
+        "The overview shows how to connect an agent."
+    )
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
+        queryset: QuerySet[Episode] = super().get_queryset(request)
+        return queryset.defer("task__spec", "environment__description", "labels")
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Episode], search_term: str
+    ) -> tuple[QuerySet[Episode], bool]:
+        """Search by equality, which indexes answer. Only the short table of runs is searched by part of a name."""
+        term = search_term.strip()
+        if not term:
+            return queryset, False
+        runs = Run.objects.filter(visible_runs(hidden_from(request.user)), name__icontains=term)
+        found = Q(session_id=term) | Q(run__in=runs)
+        if (pk := id_in(term)) is not None:
+            found |= Q(pk=pk)
+        return queryset.filter(found), False
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Episode | None:
+        related = ("environment", "split__environment", "task", "run", "prompt", "tools")
+        if (pk := id_in(object_id)) is None:
+            return None
+        found = Episode.objects.filter(visible(hidden_from(request.user)), pk=pk).select_related(*related).first()
+        is_hidden = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
+        return None if is_hidden else found
+
+    def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
+        step = request.GET.get("step", "")
+        return {
+            "transcript": transcript_of(row, index_in(step) or 0),
+            **content_of(parts.fields(row.task.spec), row.environment.name, TaskGuard.of_person(request.user)),
+            "prompt": parts.prompt(row.prompt.text if row.prompt else ""),
+            "tools": parts.tools(row.tools.text if row.tools else ""),
+            "can_delete": row.status == "ended" and self.has_delete_permission(request),
+        }
+
+    def get_urls(self) -> list[URLPattern]:
+        raw = [
+            path("remove/", self.removal_view, name="episodes_episode_remove"),
+            path("<id:pk>/steps/<id:index>.json", self.step_view, name="episodes_step_json"),
+            path("<id:pk>/<str:name>.json", self.text_view, name="episodes_episode_json"),
+        ]
+        for pattern in raw:
+            pattern.callback = self.admin_site.admin_view(pattern.callback)
+        return [*raw, *super().get_urls()]
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return request.user.has_perm("episodes.delete_episode")
+
+    def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
+        return HttpResponseRedirect(f"{reverse('admin:episodes_episode_remove')}?episode={object_id}")
+
+    def removal_view(self, request: HttpRequest) -> HttpResponse:
+        if not self.has_delete_permission(request):
+            raise PermissionDenied
+        return removal_view(request, {**self.admin_site.each_context(request), "opts": self.opts})
+
+    def step_view(self, request: HttpRequest, pk: int, index: int) -> HttpResponse:
+        """Return everything that is recorded of one step, as JSON."""
+        if is_blind_to(request.user, pk):
+            raise Http404(sentence(pk))
+        shown = visible(hidden_from(request.user), "episode__environment")
+        steps = Step.objects.filter(shown).select_related("input_blob", "output_blob")
+        return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
+
+    def text_view(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
+        """Return the complete prompt, tools or task of an episode, as JSON."""
+        episode = self.get_object(request, str(pk))
+        if episode is None or name not in ("prompt", "tools", "task"):
+            raise Http404(f"There is no {name} of episode {pk}; use prompt, tools or task.")
+        blob = episode.prompt if name == "prompt" else episode.tools
+        guard = TaskGuard.of_person(request.user)
+        spec = guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null"
+        return self._json(request, spec if name == "task" else blob.text if blob else "null")
+
+    def _json(self, request: HttpRequest, text: str) -> HttpResponse:
+        if not self.has_view_permission(request):
+            raise Http404("You don't have permission to view episodes.")
+        return HttpResponse(text, content_type="application/json")
+
+    @admin.display(description="episode")
+    def number(self, episode: Episode) -> str:
+        return f"#{episode.pk}"
+
+    @admin.display(description="ending")
+    def ending(self, episode: Episode) -> SafeString:
+        return record.ending(episode)
+
+    @admin.display(description="task")
+    def task_name(self, episode: Episode) -> str:
+        return record.task_name(episode)
+
+    @admin.display(description="player")
+    def who(self, episode: Episode) -> SafeString:
+        return record.player(episode)
+
+    @admin.display(description="return (sum)")
+    def total(self, episode: Episode) -> SafeString:
+        return formats.reward(episode.returns["sum"], episode.environment)
+
+    @admin.display(description="steps (refused)")
+    def steps(self, episode: Episode) -> SafeString:
+        return record.steps(episode)
+
+    @admin.display(description="duration")
+    def time(self, episode: Episode) -> str:
+        return formats.seconds(episode.duration_seconds)
+
+    @admin.display(description="started")
+    def started(self, episode: Episode) -> SafeString:
+        return formats.moment(episode.created)
+
+
+@admin.register(Run)
+class RunAdmin(ReadOnlyAdmin):
+    page_template = "episodes/admin_run.html"
+    list_display = ("name", "model", "state", "episodes_count", "started")
+    ordering = ("-pk",)
+    search_fields = ("name", "model")
+    empty = "No runs yet. Agents name a run with the header X-Run or the secret orsweb_run."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
+        """Return the runs with `played`, their number of episodes. It takes one scan of an index per listed run."""
+        played = Episode.objects.filter(run=OuterRef("pk")).order_by().values("run").annotate(n=Count("pk")).values("n")
+        queryset: QuerySet[Run] = super().get_queryset(request).filter(visible_runs(hidden_from(request.user)))
+        return queryset.annotate(played=Coalesce(Subquery(played), 0))
+
+    def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
+        latest = row.episodes.select_related("environment", "split", "task", "run").defer("task__spec")
+        return {"episodes": latest.order_by("-pk")[:50]}
+
+    @admin.display(description="episodes")
+    def episodes_count(self, run: Any) -> SafeString:
+        return format_html('<span class="number">{}</span>', f"{run.played:,}")
+
+    @admin.display(description="started")
+    def started(self, run: Run) -> SafeString:
+        return formats.moment(run.created)
+
+
+@admin.register(Incident)
+class IncidentAdmin(ReadOnlyAdmin):
+    page_template = "episodes/admin_incident.html"
+    is_about_all = True  # whatever else ran is named where the cause is not certain
+    list_display = ("what", "where", "call", "times", "duration", "when")
+    list_filter = (EnvironmentFilter, IncidentFilter)
+    list_select_related = ("environment",)
+    empty = "No incidents. One is noted when code of an environment kills the server or holds it for over a second."
+
+    def page(self, request: HttpRequest, row: Incident) -> dict[str, Any]:
+        return {"episode": Episode.objects.filter(pk=row.episode).first() if row.episode else None}
+
+    @admin.display(description="incident")
+    def what(self, incident: Incident) -> str:
+        return str(incident)
+
+    @admin.display(description="environment")
+    def where(self, incident: Incident) -> str:
+        name = incident.environment.name if incident.environment else "unknown"
+        return name if incident.is_certain or not incident.environment else f"{name} (not certain)"
+
+    @admin.display(description="times")
+    def times(self, incident: Incident) -> SafeString:
+        return format_html('<span class="number">{}</span>', f"{incident.count:,}")
+
+    @admin.display(description="held for")
+    def duration(self, incident: Incident) -> SafeString:
+        return format_html('<span class="number">{}</span>', f"{incident.seconds:g} s" if incident.seconds else "")
+
+    @admin.display(description="happened")
+    def when(self, incident: Incident) -> SafeString:
+        return formats.moment(incident.happened)
+
+
+@admin.register(Retention)
+class RetentionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+    list_display = ("of", "kept")
+    list_select_related = ("environment", "run")
+    autocomplete_fields = ("run",)
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Retention]:
+        rows: QuerySet[Retention] = super().get_queryset(request)
+        hidden = hidden_from(request.user)
+        shown = Run.objects.filter(visible_runs(hidden))
+        return rows.filter(visible(hidden), Q(run=None) | Q(run__in=shown)) if hidden else rows
+
+    def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Offer and accept only what exists for the person."""
+        hidden = hidden_from(request.user)
+        if hidden and db_field.name == "environment":
+            kwargs["queryset"] = Environment.objects.filter(visible(hidden, "pk"))
+        if hidden and db_field.name == "run":
+            kwargs["queryset"] = Run.objects.filter(visible_runs(hidden))
+        return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    @admin.display(description="environment or run")
+    def of(self, row: Retention) -> str:
+        return f"environment {row.environment}" if row.environment else f"run {row.run}"
+
+    @admin.display(description="episodes are kept for")
+    def kept(self, row: Retention) -> str:
+        return str(row).rpartition(": ")[2]
+
+
+@admin.register(Removal)
+class RemovalAdmin(ReadOnlyAdmin):
+    is_about_all = True
+    list_display = ("created", "count", "steps", "author", "query", "reason", "state")
+    list_display_links = None
+    empty = "No episode was removed."
+
+    @admin.display(description="episodes")
+    def count(self, row: Removal) -> str:
+        return f"{row.episodes:,}"
+
+    @admin.display(description="state")
+    def state(self, row: Removal) -> str:
+        return "done" if row.ended else "running or stopped"
+
+
+class RedactionForm(forms.Form):
+    text = forms.CharField(
+        strip=False, widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"})
+    )
+    reason = forms.CharField(required=False, max_length=300, help_text="Shown to everybody who reads the episodes")
+
+    def clean_text(self) -> str:
+        text = str(self.cleaned_data["text"]).replace("\r\n", "\n").rstrip("\n")
+        try:
+            check_text(text)
+        except RedactionRefused as error:
+            raise forms.ValidationError(str(error)) from None
+        return text
+
+
+@admin.register(Redaction)
+class RedactionAdmin(ReadOnlyAdmin):
+    page_template = "episodes/admin_redaction.html"
+    is_about_all = True
+    list_display = ("__str__", "author", "reason", "rows", "created", "finished")
+    ordering = ("-pk",)
+    empty = "Nothing was redacted. A step of a replay has a link to redact a text in it."
+    empty_command = "redact"
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("episodes.add_redaction") and not hidden_from(request.user)
+
+    def page(self, request: HttpRequest, row: Redaction) -> dict[str, Any]:
+        return {"episodes": row.episodes.order_by("-episode")[:100], "total": row.episodes.count()}
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """Ask for the text; a POST finds or replaces it in a job. The text is in no address and on no page."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        form = RedactionForm(request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            return self._start(request, form.cleaned_data["text"], form.cleaned_data["reason"])
+        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Redact a text", "form": form}
+        return TemplateResponse(
+            request,
+            "episodes/admin_redact.html",
+            {**context, "back": _page_of_step(request)},
+            status=422 if form.errors else 200,
+        )
+
+    def _start(self, request: HttpRequest, text: str, reason: str) -> HttpResponse:
+        is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
+        title = "Find a text" if is_dry else "Redact a text"
+        job = jobs.start(
+            title, lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress), owner=author
+        )
+        return HttpResponseRedirect(job_url(job.id, request.get_full_path()))
+
+
+def _page_of_step(request: HttpRequest) -> str:
+    """Return the address of the step from which a person came, or of the list of redactions."""
+    episode, step = id_in(request.GET.get("episode", "")), index_in(request.GET.get("step", ""))
+    if episode is None:
+        return reverse("admin:episodes_redaction_changelist")
+    return f"{reverse('episode', args=[episode])}?{urlencode({'step': step or 0})}#step-{step or 0}"

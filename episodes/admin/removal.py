@@ -1,0 +1,88 @@
+"""The admin page that deletes episodes: it shows what would go, asks for a reason, and deletes, as a job if many go.
+
+The episodes are those of a filter, as in the addresses of the Episodes page, or single ones by number.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+from urllib.parse import parse_qsl
+
+from django.contrib import messages
+from django.contrib.admin.models import DELETION
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from environments.access.privacy import hidden_from, visible
+from environments.admin.base import author_of, note
+from environments.admin.jobs import job_url
+from environments.database import jobs
+from environments.database.storable import id_in
+from environments.errors import OrsError
+from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.filters import EpisodeFilter
+from episodes.models import Episode
+from episodes.removal.batch import ids_of, new_removal, remove_all
+from episodes.removal.pace import MAX_EPISODES
+from episodes.removal.plan import RemovalPlan, count_of, plan_of
+
+
+def removal_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """Return the page that deletes episodes; once it is confirmed, a redirect to the list, or to the page of the job.
+
+    `context` is that of every admin page.
+    """
+    values = request.POST if request.method == "POST" else request.GET
+    query, number = values.get("query", "").strip().removeprefix("?"), values.get("episode", "")
+    plan, trouble = None, ""
+    try:
+        episodes = _chosen(query, number, hidden_from(request.user))
+        plan = plan_of(episodes) if query or number else None
+        if plan and plan.episodes and request.method == "POST" and values.get("confirm") == _mark(plan):
+            return _remove(request, episodes, plan, query or f"episode {number}")
+    except OrsError as refusal:
+        trouble = str(refusal)
+    shown = {"title": "Delete episodes", "query": query, "episode": number, "plan": plan, "trouble": trouble}
+    shown |= {"mark": _mark(plan) if plan else "", "reason": values.get("reason", "")}
+    return TemplateResponse(
+        request, "episodes/admin_removal.html", {**context, **shown}, status=400 if trouble else 200
+    )
+
+
+def _chosen(query: str, number: str, hidden: frozenset[int]) -> QuerySet[Episode]:
+    """Return the episodes of a filter, or the one with a number. Raises: OrsError.
+
+    `hidden`: ids of the private environments that do not exist for the person.
+    """
+    if number:
+        return Episode.objects.filter(visible(hidden), pk=id_in(number) or 0)
+    asked = replace(EpisodeFilter.parse(dict(parse_qsl(query, keep_blank_values=True))), hidden=hidden)
+    if unknown := NamedRows.of(asked).unknown:
+        raise OrsError(unknown)
+    return episodes_of(asked)
+
+
+def _mark(plan: RemovalPlan) -> str:
+    """Return what a confirmation has to contain: that of a plan which no longer holds shows the new plan instead."""
+    return f"{plan.episodes}-{plan.first}-{plan.last}"
+
+
+def _remove(request: HttpRequest, episodes: QuerySet[Episode], plan: RemovalPlan, query: str) -> HttpResponse:
+    author, reason = author_of(request), request.POST.get("reason", "").strip()
+    removal = new_removal(author, reason, query)
+    words = f"Deleted {count_of(plan.episodes)} ({query})." + (f" Reason: {reason}" if reason else "")
+    note(request.user.pk, removal, words, DELETION)
+
+    def work(progress: jobs.Progress) -> str:
+        removed = remove_all(removal, ids_of(episodes), lambda done: progress(done, plan.episodes))
+        return f"{count_of(removed.episodes)} deleted."
+
+    back = reverse("admin:episodes_episode_changelist")
+    if plan.episodes > MAX_EPISODES:
+        job = jobs.start(f"Delete {count_of(plan.episodes)}", work, owner=author)
+        return HttpResponseRedirect(job_url(job.id, back))
+    messages.success(request, work(jobs.silent))
+    return HttpResponseRedirect(back)

@@ -1,0 +1,47 @@
+"""Conditions that leave out the rollouts and runs of private environments. `visible` does so for everything else.
+
+`hidden` is the ids of the environments that do not exist for the reader, as in `environments/access/privacy.py`.
+`key_label` is the label of the key that reads, which reads nothing but what was recorded with it; None for a person.
+
+A rollout belongs to the environment of its episode, and to `hosted_environment`. The name that its client gives counts
+only if its key could use that environment, because otherwise anybody could hide a run by naming a private one.
+
+A run is hidden as a whole as soon as one of its episodes or rollouts belongs to a hidden environment, because its
+figures cannot be divided. From a key, a run is hidden only by what was recorded with that key, as it reads only that.
+"""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from episodes.models.record import Episode
+from episodes.models.rollouts import Rollout
+
+NAMELESS = Q(environment_name="", episode__isnull=True)
+"""Rollouts of which nobody knows where they were played: not announced yet, or without the name of an environment."""
+
+
+def visible_rollouts(hidden: frozenset[int], key_label: str | None = None) -> Q:
+    """Return the condition on rollouts. People from whom something is hidden see no nameless ones."""
+    if not hidden:
+        return Q()
+    return ~_hidden_rollouts(hidden) if key_label is not None else ~_hidden_rollouts(hidden) & ~NAMELESS
+
+
+def visible_runs(hidden: frozenset[int], key_label: str | None = None) -> Q:
+    """Return the condition on runs. The database reads all episodes of the hidden environments."""
+    if not hidden:
+        return Q()
+    read = Q(run__isnull=False) if key_label is None else Q(run__isnull=False, key_label=key_label)
+    visible = Q()
+    for rows in (  # one query would read all rollouts, because no index serves an "or" of two tables
+        Episode.objects.filter(read, environment__in=hidden),
+        Rollout.objects.filter(read, hosted_environment__in=hidden),
+        Rollout.objects.filter(read, episode__environment__in=hidden),
+    ):
+        visible &= ~Q(pk__in=rows.order_by().values("run"))
+    return visible
+
+
+def _hidden_rollouts(hidden: frozenset[int]) -> Q:
+    return Q(episode__environment__in=hidden) | Q(hosted_environment__in=hidden)

@@ -1,0 +1,34 @@
+"""GET /v1/namespace/current: who the sender of a request is; and all other addresses under /v1/."""
+
+from __future__ import annotations
+
+from environments.agent_http.response import Response, json_response
+from episodes.platform_api.view import PlatformView, failure
+
+
+class CurrentNamespace(PlatformView):
+    """The label of the key, or `local` on a server without keys. There are no organisations."""
+
+    http_method_names = ["get"]
+    scopes = ()
+
+    async def get(self) -> Response:
+        if self.query.get("type") == "org":
+            return failure(404, "This server has no organisations; use type=user.")
+        return json_response({"name": self.namespace, "id": self.namespace, "type": "user"})
+
+
+class UnknownAddress(PlatformView):
+    """What the platform offers and this server does not, such as deployments and files."""
+
+    http_method_names = ["get", "post", "put", "patch", "delete"]
+    scopes = ()
+
+    async def get(self) -> Response:
+        return failure(
+            404,
+            f"This server has no /v1/{self.arguments['rest'][:200]}. It has rollouts, environments, runs and "
+            "namespace/current of the platform's API; everything else is on its pages and under /api/.",
+        )
+
+    post = put = patch = delete = get

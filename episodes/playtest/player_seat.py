@@ -1,0 +1,160 @@
+"""The person who plays: an account, or a guest with an invite. Used by the player's views and by its socket.
+
+For the runtime, a session's owner is a string, which is recorded as the episode's `key_label`: `@<username>`, or
+`@<name> (guest <pk>)`. No label of a key starts with "@" (`orsweb/env.py`) and no username contains a bracket. So no
+agent can reach a player's session, and no player can reach another's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
+
+from django.contrib.auth import SESSION_KEY
+from django.contrib.auth.views import redirect_to_login
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.utils import timezone
+
+from environments.access.logins import logged_in
+from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
+from environments.access.privacy import hidden_from, visible
+from episodes.models import Guest, Invite, Play
+from episodes.playtest.invites.rule import is_open_to
+
+GUEST_KEY = "guest"
+"""Key of a browser's session under which the id of its Guest is stored."""
+INVITE_OVER = "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
+LOGGED_OUT = "You're logged out. Log in again to continue; the episode waits until its session expires."
+
+P = ParamSpec("P")
+
+
+@dataclass(frozen=True, slots=True)
+class PlayerSeat:
+    """The person who plays: an account (`user_id`), or a `guest` with an `invite`, which was open when it was read."""
+
+    owner: str
+    name: str
+    user_id: int | None = None
+    guest: Guest | None = None
+    invite: Invite | None = None
+    hidden: frozenset[int] = frozenset()
+    """Ids of the private environments that do not exist for the person; of a guest none, who sees only what the invite
+    is for."""
+    reads_hidden: bool = False
+    """Whether the person may see hidden fields of tasks."""
+
+    @property
+    def author(self) -> str:
+        """Unique name with which notes and flags are signed."""
+        return self.owner.removeprefix("@")
+
+    @property
+    def plays(self) -> Q:
+        """Condition of a query for the person's plays."""
+        if self.guest is not None:
+            return Q(guest=self.guest)
+        return Q(user=self.user_id, guest=None) & visible(self.hidden, "episode__environment")
+
+    def holds(self, play: Play) -> bool:
+        """Return whether the person plays or played `play`, in an environment that exists for them."""
+        if self.guest is not None:
+            return play.guest_id == self.guest.pk
+        if self.hidden and play.episode.environment_id in self.hidden:
+            return False
+        return play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
+
+    def may_play(self, environment: str, split: str) -> bool:
+        """Return whether the person may play that split. Guests may play what their invite is for."""
+        if self.invite is None:
+            return True
+        only = self.invite.split
+        return environment == self.invite.environment.name and (only is None or split == only.name)
+
+
+def seat_of(request: HttpRequest) -> PlayerSeat | None:
+    """Return the person who sent the request; None for a stranger and for a guest whose invite has ended."""
+    return _seat(request.user, request.session)
+
+
+def seat_of_scope(scope: Mapping[str, Any]) -> PlayerSeat | None:
+    """Return the person who opened a websocket behind channels' AuthMiddlewareStack, or None as `seat_of` does.
+
+    Makes queries.
+    """
+    return _seat(scope["user"], scope["session"])
+
+
+def can_lose_access(scope: Mapping[str, Any]) -> bool:
+    """Return whether the person who opened that websocket can lose access. All people except the local operator can."""
+    return SESSION_KEY in scope["session"] or GUEST_KEY in scope["session"]
+
+
+def access_problem(scope: Mapping[str, Any]) -> str:
+    """Return why the person who opened that websocket may not play any longer; empty if they may. Makes queries.
+
+    A guest's invite has to be open, an account logged in and permitted to play. The local operator always may.
+    """
+    session = scope["session"]
+    if SESSION_KEY not in session:
+        return INVITE_OVER if GUEST_KEY in session and not is_open_to(session[GUEST_KEY]) else ""
+    user = logged_in(session)  # session and account in the scope are from the start of the socket
+    if not user.is_authenticated:
+        return LOGGED_OUT
+    return "" if user.has_perm(PLAY) else refusal(user, PLAY)
+
+
+def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]) -> Callable[..., HttpResponse]:
+    """Wrap `view` with the visitor's seat. Strangers are sent to the login; guests of an ended invite get a page."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        seat = seat_of(request)
+        if seat is not None:
+            return view(request, seat, *args, **kwargs)
+        if GUEST_KEY in request.session:
+            return render(request, "playtest/invite_closed.html", {"sentence": INVITE_OVER}, status=410)
+        return redirect_to_login(request.get_full_path())
+
+    return wrapped
+
+
+def for_accounts(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> Callable[..., HttpResponse]:
+    """Wrap `view` so that only accounts may see it.
+
+    The middleware lets guests through to the player's pages; this refuses them.
+    """
+
+    @wraps(view)
+    def wrapped(request: HttpRequest, *args: P.args, **kwargs: P.kwargs) -> HttpResponse:
+        if request.user.is_authenticated:
+            return view(request, *args, **kwargs)
+        return redirect_to_login(request.get_full_path())
+
+    return wrapped
+
+
+def _seat(user: Any, session: Any) -> PlayerSeat | None:
+    # without keys every visitor is the local operator (orsweb/accounts/access.py), but a guest has to stay a guest
+    if SESSION_KEY not in session and (pk := session.get(GUEST_KEY)) is not None:
+        guest = _guest(pk)
+        if guest is not None:
+            return PlayerSeat(guest.label, guest.name, guest=guest, invite=guest.invite)
+    if not user.is_authenticated:
+        return None
+    return PlayerSeat(
+        f"@{user.get_username()}",
+        user.get_username(),
+        user_id=user.pk,
+        hidden=hidden_from(user),
+        reads_hidden=user.has_perm(SEE_HIDDEN),
+    )
+
+
+def _guest(pk: Any) -> Guest | None:
+    related = Guest.objects.select_related("invite__environment", "invite__split")
+    return related.filter(pk=pk, invite__revoked=None, invite__expires__gt=timezone.now()).first()

@@ -1,0 +1,242 @@
+"""Ids of the rows that episodes refer to, which the recorder's thread looks up inside its transactions.
+
+Each row is found or created once and then remembered. Which split holds a task, and which row has a split's name, is
+remembered until some split has changed. After a failed transaction everything is forgotten: rows that it created are
+gone, and remembered rows may have been deleted.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from django.db import connection
+from django.db.models import F
+
+from environments.authoring.hosted_environment import ClassRevision
+from environments.database.bulk_writer import BulkWriter
+from environments.database.storable import storable
+from environments.models import Environment, Split, SplitEntry, Task, seen_at
+from environments.runtime.records import EpisodeStarted
+from environments.tasks.task_hash import hash_of_spec
+from episodes.models import EnvironmentRevision, Run
+from episodes.rollups.progress import last_end
+from episodes.runs.generation import generation
+
+MAX_REMEMBERED = 50_000
+"""Ids remembered of each kind; when there are more, all of the kind are forgotten."""
+MAX_LOOKUP = 500
+
+_SPLITS = "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM environments_split"
+"""A query whose result changes whenever a split is created or changed, or starts or stops being served."""
+CHECK_SECONDS = 0.25
+"""_SPLITS is run at most this often: for every batch it would cost a quarter of PostgreSQL's episodes per second."""
+
+TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
+
+TaskKey = tuple[int, bytes]
+"""Environment id and a digest of the spec's exact text, with `SENT` at its end for a task that is marked as sent."""
+SENT = b"sent"
+
+
+class Ids(NamedTuple):
+    environment: int
+    split: int | None
+    task: int
+    revision: int | None
+    run: int | None
+    run_step: int | None
+    """Training step of the episode: the one that its client named, else the current one of its run."""
+    model: str
+    """Model of the episode: the one that its client named, else that of its run if a trainer has described the run."""
+
+
+class _KnownTask(NamedTuple):
+    id: int
+    split: int | None
+    """The split that holds the task, used if the client names none."""
+
+
+class _KnownRun(NamedTuple):
+    id: int
+    has_model: bool
+    step: int | None
+    """The current training step, as far as a trainer has reported it."""
+    is_described: bool
+    """Whether a trainer has described the run."""
+    model: str
+    """Model of episodes that name none; empty for a run that no trainer has described."""
+
+
+_NO_RUN = _KnownRun(0, has_model=True, step=None, is_described=False, model="")
+
+
+class KnownRows:
+    """Remembered ids, by what episodes call the rows."""
+
+    def __init__(self) -> None:
+        self.blobs: set[str] = set()
+        self._environments: dict[str, int] = {}
+        self._splits: dict[tuple[int, str], int] = {}
+        self._tasks: dict[TaskKey, _KnownTask] = {}
+        self._revisions: dict[tuple[int, str], int] = {}
+        self._runs: dict[str, _KnownRun] = {}
+        self._runs_generation = 0
+        self._splits_state: tuple[object, ...] = ()
+        self._splits_checked = -CHECK_SECONDS
+        self._last_end: int | None = None
+
+    def next_end(self) -> int:
+        """Return the next number of an ending. A failed transaction may leave a gap; no number is used twice."""
+        if self._last_end is None:
+            self._last_end = last_end()
+        self._last_end += 1
+        return self._last_end
+
+    @property
+    def last_end(self) -> int:
+        """The last number that `next_end` returned; 0 if there was none since ids were forgotten."""
+        return self._last_end or 0
+
+    def forget(self) -> None:
+        self._last_end = None
+        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._revisions, self._runs):
+            kind.clear()
+
+    def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
+        """Return the ids for each episode. Missing rows are created, but a missing split stays None."""
+        for kind in (self.blobs, self._splits, self._tasks, self._runs):
+            if len(kind) > MAX_REMEMBERED:
+                kind.clear()
+        self._check_splits()
+        self._check_runs()
+        keys = [_task_key(self._environment(row.environment), row) for row in episodes]
+        missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
+        if missing:
+            self._make_tasks(missing, writer)
+        return [self._ids(key, row) for key, row in zip(keys, episodes, strict=True)]
+
+    def _ids(self, key: TaskKey, row: EpisodeStarted) -> Ids:
+        run = self._run(row)
+        step = run.step if row.run.step is None else row.run.step
+        revision = None if row.revision is None else self._revision(key[0], row.revision, row)
+        model = storable(row.run.model, 200) or run.model
+        return Ids(key[0], self._split(row.split, key), self._tasks[key].id, revision, run.id or None, step, model)
+
+    def _check_runs(self) -> None:
+        """Forget the runs if a trainer has described one since the last call."""
+        if self._runs_generation != (latest := generation()):
+            self._runs_generation = latest
+            self._runs.clear()
+
+    def _check_splits(self) -> None:
+        if time.monotonic() < self._splits_checked + CHECK_SECONDS:
+            return
+        self._splits_checked = time.monotonic()
+        with connection.cursor() as cursor:
+            cursor.execute(_SPLITS)
+            state = cursor.fetchone()
+        if state != self._splits_state:
+            self._splits_state = state
+            self._splits.clear()
+            self._tasks.clear()
+
+    def _environment(self, name: str) -> int:
+        if (known := self._environments.get(name)) is None:
+            known = Environment.objects.get_or_create(name=storable(name, 200), defaults={"is_hosted": False})[0].pk
+            self._environments[name] = known
+        return known
+
+    def _split(self, name: str | None, task: TaskKey) -> int | None:
+        if name is None:
+            return self._tasks[task].split
+        environment = task[0]
+        if (known := self._splits.get((environment, name))) is None:
+            known = (
+                Split.objects.filter(environment=environment, name=storable(name)).values_list("pk", flat=True).first()
+            )
+            if known is not None:
+                self._splits[environment, name] = known
+        return known
+
+    def _revision(self, environment: int, revision: ClassRevision, row: EpisodeStarted) -> int:
+        """Return the row of the revision, which is created unless it is the environment's latest one."""
+        known = self._revisions.get((environment, revision.digest))
+        if known is None:
+            latest = EnvironmentRevision.objects.filter(environment=environment).order_by("-pk").first()
+            if latest is None or latest.digest != revision.digest:
+                latest = EnvironmentRevision.objects.create(
+                    environment_id=environment,
+                    code=revision.code,
+                    digest=revision.digest,
+                    source_hash=revision.source_hash,
+                    git_commit=revision.git_commit[:64],
+                    is_dirty=revision.is_dirty,
+                    versions=json.dumps(dict(revision.versions)),
+                    first_episode=row.episode,
+                    created=datetime.fromtimestamp(row.created, UTC),
+                )
+            known = self._revisions[environment, revision.digest] = latest.pk
+        return known
+
+    def _run(self, row: EpisodeStarted) -> _KnownRun:
+        name, model = storable(row.run.name, 200), storable(row.run.model, 200)
+        if not name:
+            return _NO_RUN
+        known = self._runs.get(name)
+        if known is None:
+            created = datetime.fromtimestamp(row.created, UTC)
+            run = Run.objects.get_or_create(name=name, defaults={"created": created, "model": model})[0]
+            is_described = run.updated is not None
+            own = run.model if is_described else ""
+            known = self._runs[name] = _KnownRun(run.pk, bool(run.model), run.step, is_described, own)
+        if model and not known.has_model:
+            Run.objects.filter(pk=known.id, model="").update(model=model)
+            own = model if known.is_described else ""
+            known = self._runs[name] = known._replace(has_model=True, model=own)
+        return known
+
+    def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
+        hashes = {key: hash_of_spec(row.spec_json, is_sent=row.is_sent) for key, row in missing.items()}
+        writer.insert(
+            Task,
+            TASK_COLUMNS,
+            [(key[0], hashes[key], row.spec_json, writer.time(row.created)) for key, row in missing.items()],
+        )
+        ids = _task_ids(set(hashes.values()))
+        splits = _splits_holding(ids.values())
+        found = {key: ids[key[0], digest] for key, digest in hashes.items()}
+        self._tasks.update({key: _KnownTask(pk, splits.get(pk)) for key, pk in found.items()})
+
+
+def _task_key(environment: int, row: EpisodeStarted) -> TaskKey:
+    digest = hashlib.blake2b(row.spec_json.encode(), digest_size=16).digest()
+    return environment, digest + SENT if row.is_sent else digest
+
+
+def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
+    """Return task ids by environment id and content hash."""
+    found: dict[tuple[int, str], int] = {}
+    todo = list(hashes)
+    for start in range(0, len(todo), MAX_LOOKUP):
+        tasks = Task.objects.filter(content_hash__in=todo[start : start + MAX_LOOKUP])
+        found.update(
+            {(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")}
+        )
+    return found
+
+
+def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
+    """Return task id -> the split that serves it: one that the class declares before a curated one, then in order."""
+    found = dict[int, int]()
+    served = SplitEntry.objects.filter(seen_at(F("split__version")), is_hidden=False)
+    order = ("-split__is_curated", "-split__position", "-split_id")  # the last one wins
+    todo = list(tasks)
+    for start in range(0, len(todo), MAX_LOOKUP):
+        places = served.filter(task__in=todo[start : start + MAX_LOOKUP], split__is_served=True)
+        found.update(places.order_by(*order).values_list("task_id", "split_id"))
+    return found

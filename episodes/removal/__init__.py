@@ -1,0 +1,1 @@
+"""Removing episodes, and what follows from it: what is derived from them, their blobs, and retention periods."""

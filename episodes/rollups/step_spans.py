@@ -1,0 +1,228 @@
+"""The part that makes StepSpan rows of environments, splits and runs, from which curves over training steps are drawn.
+
+Episodes of runs that train at the same time end in any order, so a span takes the episodes of its training steps
+whenever they end. Spans of a run also count its groups. When a scope has more than MAX_SPANS spans, neighbours are
+merged. Endings without a training step are in no span and cost nothing here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict, defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
+
+from django.db import connection
+from django.db.models import BooleanField, QuerySet
+from django.db.models.expressions import RawSQL
+
+from environments.database.bulk_writer import BulkWriter, Values
+from episodes.attempts.endings import Ending, rows_of
+from episodes.models import StepGroup, StepSpan
+from episodes.rollups.group_changes import GroupChange
+from episodes.rollups.rollup_part import NO_LIMIT, delete_some
+from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
+from episodes.rollups.summaries import (
+    COLUMNS,
+    RollupSummary,
+    columns_read,
+    merged,
+    read_summary,
+    shrink,
+    summary_of,
+    values_of,
+)
+
+MAX_SPANS = 256
+"""Maximum number of spans of one scope."""
+MERGED_SPANS = 2
+"""Neighbours that become one span when a scope has too many."""
+MAX_SCOPES = 1000
+"""Scopes whose layouts are remembered; when there are more, those that were quiet for longest are forgotten."""
+_MAX_CONDITIONS = 100
+"""Conditions in one query: databases limit the length of a statement."""
+_SCOPE = "scope = %s AND scope_id = %s"
+_COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", "groups", *COLUMNS)
+
+
+@dataclass(slots=True)
+class _Layout:
+    """Width and numbers of the spans of one scope."""
+
+    width: int = 1
+    numbers: set[int] = field(default_factory=set)
+
+    def make_room(self, endings: Iterable[Ending]) -> None:
+        self.numbers |= {one.run_step // self.width for one in endings if one.run_step is not None}
+        while len(self.numbers) > MAX_SPANS:
+            self.width, self.numbers = self.width * MERGED_SPANS, {number // MERGED_SPANS for number in self.numbers}
+
+
+class _SpanContent(NamedTuple):
+    """The content of a span: its lowest and highest training step, and the summary of its endings."""
+
+    low: int
+    high: int
+    summary: RollupSummary
+
+    def with_groups(self, signatures: Mapping[str, int]) -> _SpanContent:
+        """Return the content with these numbers of groups added."""
+        groups = dict(self.summary.summary.groups)
+        for signature, count in signatures.items():
+            groups[signature] = groups.get(signature, 0) + count
+        return self._replace(summary=self.summary._replace(summary=replace(self.summary.summary, groups=groups)))
+
+
+class _Row(NamedTuple):
+    pk: int
+    content: _SpanContent
+
+
+class SpanChange(NamedTuple):
+    stale: list[int]
+    """Ids of rows that `fresh` replaces."""
+    fresh: list[Values]
+    """Rows in the order of _COLUMNS, ready to be written: others wait for the transaction."""
+    groups: GroupChange
+
+
+class SpansPart:
+    name = "steps"  # as in the Progress rows of existing databases, although these are training steps
+    most_endings = 1000
+    most_steps = NO_LIMIT
+
+    def __init__(self) -> None:
+        self._layouts: OrderedDict[RollupScope, _Layout] = OrderedDict()
+
+    def gather(self, endings: Sequence[Ending]) -> SpanChange:
+        change = SpanChange([], [], GroupChange())
+        parts = by_scope(ending for ending in endings if ending.run_step is not None)
+        if not parts:
+            return change
+        edges = edges_of_environments()
+        self._learn(parts)
+        before = {scope: self._layouts[scope].width for scope in parts}
+        fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
+        change.groups.read(endings)
+        for (run, step), signatures in change.groups.differences().items():
+            scope = RollupScope("run", run)
+            contents = fresh[scope][step // self._layouts[scope].width]
+            contents[0] = contents[0].with_groups(signatures)
+        for scope, row in _read(fresh, before, self._layouts):
+            fresh[scope][row.content.low // self._layouts[scope].width].append(row.content)
+            change.stale.append(row.pk)
+        writer = BulkWriter(connection)
+        for scope, spans in fresh.items():
+            width, thresholds = self._layouts[scope].width, edges.get(parts[scope][-1].environment, ())
+            for number, each in spans.items():
+                low, high, summary = _together(each, thresholds)
+                groups = json.dumps(summary.summary.groups, separators=(",", ":")) if summary.summary.groups else ""
+                change.fresh.append((*scope, width, number, low, high, groups, *values_of(summary, writer)))
+        while len(self._layouts) > MAX_SCOPES:
+            self._layouts.popitem(last=False)
+        return change
+
+    def write(self, gathered: SpanChange) -> None:
+        StepSpan.objects.filter(pk__in=gathered.stale).delete()
+        BulkWriter(connection).insert(StepSpan, _COLUMNS, gathered.fresh)
+        gathered.groups.write()
+
+    def forget(self) -> None:
+        self._layouts.clear()
+
+    def remove(self, endings: Sequence[Ending]) -> None:
+        for scope, gone in by_scope(ending for ending in endings if ending.run_step is not None).items():
+            spans = StepSpan.objects.filter(scope=scope.kind, scope_id=scope.id)
+            ids = {(width, number): pk for pk, width, number in spans.values_list("pk", "width", "number")}
+            held = defaultdict[int, list[Ending]](list)
+            for (width, number), pk in ids.items():
+                held[pk] += [one for one in gone if (one.run_step or 0) // width == number]
+            shrink(StepSpan, {pk: some for pk, some in held.items() if some})
+        change = GroupChange()
+        change.remove(endings)
+        for (run, step), signatures in change.differences().items():
+            _add_groups(run, step, signatures)
+        change.write()
+        StepSpan.objects.filter(episodes=0, scope_id__in=_ids_of(endings)).delete()
+
+    def empty(self) -> bool:
+        return delete_some(StepSpan) or delete_some(StepGroup)
+
+    def _learn(self, scopes: Collection[RollupScope]) -> None:
+        """Read the layouts of these scopes that are not remembered, and make all of them the last to be forgotten."""
+        unknown = [(_SCOPE, scope) for scope in scopes if scope not in self._layouts]
+        for scope in scopes:
+            self._layouts.setdefault(scope, _Layout())
+            self._layouts.move_to_end(scope)
+        for rows in _queries(unknown):
+            for kind, key, width, number in rows_of(rows.values_list("scope", "scope_id", "width", "number")):
+                layout = self._layouts[RollupScope(kind, key)]
+                layout.width = width
+                layout.numbers.add(number)
+
+    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[int, list[_SpanContent]]:
+        """Return the contents of new endings by the numbers of their spans, in a layout that has room for them."""
+        layout = self._layouts[scope]
+        layout.make_room(endings)
+        parts = defaultdict[int, list[Ending]](list)
+        for ending in endings:
+            if ending.run_step is not None:
+                parts[ending.run_step // layout.width].append(ending)
+        return defaultdict(list, {number: [_content_of(part)] for number, part in parts.items()})
+
+
+def _add_groups(run: int, step: int, signatures: Mapping[str, int]) -> None:
+    """Change the numbers of groups in the span of a run that holds the training step."""
+    for span in StepSpan.objects.filter(scope="run", scope_id=run, step_low__lte=step, step_high__gte=step):
+        groups = json.loads(span.groups or "{}")
+        for signature, count in signatures.items():
+            groups[signature] = groups.get(signature, 0) + count
+        groups = {signature: count for signature, count in groups.items() if count}
+        span.groups = json.dumps(groups, separators=(",", ":")) if groups else ""
+        span.save(update_fields=["groups"])
+
+
+def _ids_of(endings: Sequence[Ending]) -> set[int]:
+    """Return the ids of all scopes of these endings, of whichever kind."""
+    return {scope.id for scope in by_scope(endings)}
+
+
+def _content_of(endings: Sequence[Ending]) -> _SpanContent:
+    """Return the content of one ending or more, each with a training step."""
+    steps = [ending.run_step for ending in endings if ending.run_step is not None]
+    return _SpanContent(min(steps), max(steps), summary_of(endings))
+
+
+def _together(parts: Sequence[_SpanContent], edges: Edges) -> _SpanContent:
+    summary = merged([part.summary for part in parts]).compressed(edges)
+    return _SpanContent(min(part.low for part in parts), max(part.high for part in parts), summary)
+
+
+def _read(
+    numbers: Mapping[RollupScope, Collection[int]],
+    before: Mapping[RollupScope, int],
+    layouts: Mapping[RollupScope, _Layout],
+) -> Iterable[tuple[RollupScope, _Row]]:
+    """Yield the stored spans with those numbers, or all spans of a scope whose width differs from `before`."""
+    conditions = list[tuple[str, Sequence[Any]]]()
+    for scope, wanted in numbers.items():
+        if layouts[scope].width != before[scope]:
+            conditions.append((_SCOPE, scope))
+        else:
+            some = ", ".join(["%s"] * len(wanted))
+            conditions.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
+    columns = ("scope", "scope_id", "pk", "step_low", "step_high", "groups", *columns_read())
+    for rows in _queries(conditions):
+        for kind, key, pk, low, high, groups, *row in rows_of(rows.values_list(*columns)):
+            content = _SpanContent(low, high, read_summary(row))
+            yield RollupScope(kind, key), _Row(pk, content.with_groups(json.loads(groups or "{}")))
+
+
+def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:
+    """Yield queries of the spans that meet any of the conditions, which are SQL with values."""
+    for start in range(0, len(conditions), _MAX_CONDITIONS):
+        some = conditions[start : start + _MAX_CONDITIONS]
+        sql = " OR ".join(f"({condition})" for condition, _ in some)
+        values = [value for _, each in some for value in each]
+        yield StepSpan.objects.filter(RawSQL(sql, values, BooleanField()))  # nosec B611 # the values are parameters

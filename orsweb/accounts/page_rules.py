@@ -1,0 +1,89 @@
+"""The permission that each page asks for: the one place where pages and permissions meet.
+
+`access.py` checks it before a view runs, links to pages that a visitor may not open are left out
+(`orsweb/templatetags/frame.py`), and the page of an error 403 names what is missing (`orsweb/pages/error_pages.py`).
+Pages of the admin check the permissions of what they show; here they only need the one to open it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.urls import Resolver404, resolve
+
+from environments.access.permissions import (
+    FLAG_TASKS,
+    INVITE,
+    OPEN_ADMIN,
+    PLAY,
+    SAVE_VIEWS,
+    SEE_OPERATIONS,
+    SEE_PAGES,
+    WRITE_NOTES,
+    may_open_admin,
+)
+
+PERMISSIONS = {
+    **dict.fromkeys(
+        (
+            "play", "player", "play_again", "play_prompt", "play_prompt_image", "play_step", "play_step_json",
+            "play_image", "continue",
+        ),
+        PLAY,
+    ),
+    **dict.fromkeys(("invites", "revoke_invite"), INVITE),
+    **dict.fromkeys(("save_view", "delete_view"), SAVE_VIEWS),
+    "flag": FLAG_TASKS,
+    "operations": SEE_OPERATIONS,
+}  # fmt: skip
+"""Permission by the name of the page's URL; all others need SEE_PAGES."""
+CHANGES = {"notes": WRITE_NOTES}
+"""Permission for requests that change something, where it is not that of the page."""
+OPEN = frozenset(("login", "logout", "password", "password_changed", "invite", "leave"))
+"""Pages for everybody who is logged in; those of guests check who they are."""
+VERBS = {"add": "add", "delete": "delete", "changelist": "view", "change": "view", "history": "view"}
+"""Permission that a page of the admin asks for, by the last part of its URL's name; pages of our own change rows."""
+
+
+def permission_for(name: str, method: str = "GET") -> str:
+    """Return the permission for the page of that URL; empty if it needs none."""
+    if name.startswith("admin:"):
+        return OPEN_ADMIN
+    if name in OPEN:
+        return ""
+    if name in CHANGES and method not in ("GET", "HEAD", "OPTIONS"):
+        return CHANGES[name]
+    return PERMISSIONS.get(name, SEE_PAGES)
+
+
+def may_open(user: Any, permission: str) -> bool:
+    """Return whether the person has a permission that `permission_for` returned."""
+    if permission == OPEN_ADMIN:
+        return may_open_admin(user)
+    return not permission or bool(user.has_perm(permission))
+
+
+def missing(request: HttpRequest) -> str:
+    """Return the permission that the sender of a request lacks for its page; empty if none, or if there is no page."""
+    if request.user.is_superuser:
+        return ""
+    try:
+        permission = permission_for(resolve(request.path_info).view_name, request.method or "GET")
+    except Resolver404:
+        permission = SEE_PAGES  # or people who may see nothing could find out which pages there are
+    return "" if may_open(request.user, permission) else permission
+
+
+def missing_in_admin(request: HttpRequest) -> str:
+    """Return the permission that the sender of a refused request for a page of the admin lacks, judged by its URL.
+
+    Empty if the page is not the admin's.
+    """
+    match = request.resolver_match
+    if match is None or "admin" not in match.namespaces:
+        return ""
+    app, _, rest = (match.url_name or "").partition("_")
+    model, _, page = rest.partition("_")
+    wanted = [f"{app}.{verb}_{model}" for verb in (VERBS.get(page, "view"), "change", "add")] if page else []
+    return next((one for one in wanted if not request.user.has_perm(one)), "")

@@ -1,0 +1,160 @@
+"""`manage.py prune_episodes`: removes episodes by age, size or filter.
+
+It is in `orsweb`, like `serve`, because it takes the database's lock to delete blobs: a server knows by heart which
+blobs there are. If one is running, it deletes them itself.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import getpass
+import re
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+from django.db.models import QuerySet
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress as ProgressBar
+
+from environments.errors import OrsError
+from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.filters import PARAMETERS, EpisodeFilter
+from episodes.models import Episode, Removal
+from episodes.recording.recount import rebuild, stale
+from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
+from episodes.removal.loose_blobs import delete_loose_blobs
+from episodes.removal.plan import count_of, oldest_beyond, plan_of
+from orsweb.server import database_lock
+
+UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
+NO_FILTER = (
+    "Say which episodes to remove: --older-than 90d, --keep-size 50GB, or a filter such as --environment NAME. "
+    "--query '' with --all removes every ended episode."
+)
+
+
+class Command(BaseCommand):
+    help = (
+        "Remove ended episodes with everything that belongs to them, and take them out of all figures. "
+        "The server may be running. --dry-run shows what would be removed."
+    )
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("--older-than", metavar="SPAN", help="started before this span, such as 90d, 12w or 24h")
+        parser.add_argument(
+            "--keep-size",
+            metavar="SIZE",
+            help="remove the oldest until the steps of all episodes take so much, such as 500MB or 50GB",
+        )
+        parser.add_argument("--all", action="store_true", help="remove every ended episode, if nothing else is given")
+        parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
+        parser.add_argument("--no-input", action="store_true", help="do not ask for confirmation")
+        parser.add_argument("--reason", default="", help="noted with the removal")
+        filters = parser.add_argument_group("filter", "as in the addresses of pages; an episode must match all of them")
+        filters.add_argument("--query", default="", help='all of it: "environment=math&ending=interrupted"')
+        for name in PARAMETERS:
+            filters.add_argument(f"--{name.replace('_', '-')}", dest=f"filter_{name}", metavar="VALUE")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            asked = EpisodeFilter.parse(_query(options))
+            if asked.is_empty and options["keep_size"] is None and not options["all"]:
+                raise CommandError(NO_FILTER)
+            self._prune(asked, options)
+        except OrsError as error:
+            raise CommandError(str(error)) from error
+        except DatabaseError as error:
+            raise CommandError(f"The database cannot be used: {' '.join(str(error).split())}") from error
+
+    def _prune(self, asked: EpisodeFilter, options: dict[str, Any]) -> None:
+        if unknown := NamedRows.of(asked).unknown:
+            raise CommandError(unknown)
+        size = options["keep_size"]
+        episodes, ids = _chosen(asked, None if size is None else _size(size))
+        plan = plan_of(episodes)
+        for sentence in plan.sentences:
+            self.stdout.write(sentence)
+        if options["dry_run"] or not plan.episodes or not (options["no_input"] or _is_confirmed()):
+            self.stdout.write("Nothing was removed.")
+            return
+        removal = new_removal(_author(), options["reason"], asked.to_query())
+        removed = self._remove(removal, ids, plan.episodes)
+        self.stdout.write(f"{count_of(removed.episodes)} with {removed.steps:,} steps removed.")
+        for environment in stale():
+            rebuild(environment)
+        self._delete_blobs()
+
+    def _remove(self, removal: Removal, ids: Iterable[int], total: int) -> RemovedCount:
+        """Remove the episodes. Raises: CommandError if it is interrupted."""
+        try:
+            with _progress(total) as progress:
+                return remove_all(removal, ids, progress)
+        except KeyboardInterrupt:
+            removal.refresh_from_db()
+            words = f"Interrupted. {count_of(removal.episodes)} removed; run the same command again to continue."
+            raise CommandError(words, returncode=130) from None
+
+    def _delete_blobs(self) -> None:
+        try:
+            with database_lock.acquire():
+                deleted = delete_loose_blobs()
+                self.stdout.write(f"{deleted:,} blob{'' if deleted == 1 else 's'} deleted.")
+        except database_lock.DatabaseInUse:
+            self.stdout.write("The running server deletes the blobs that nothing needs any more.")
+
+
+def _chosen(asked: EpisodeFilter, keep_bytes: int | None) -> tuple[QuerySet[Episode], Iterable[int]]:
+    """Return the episodes to remove, and their ids in the order in which they go."""
+    episodes: QuerySet[Episode] = episodes_of(asked)
+    if keep_bytes is None:
+        return episodes, ids_of(episodes)
+    ids = oldest_beyond(episodes, keep_bytes)
+    last = ids[-1] if ids else 0
+    return episodes.filter(pk__lte=last), ids
+
+
+def _query(options: dict[str, Any]) -> dict[str, str]:
+    given = {name: options[f"filter_{name}"] for name in PARAMETERS}
+    query = dict(parse_qsl(options["query"].removeprefix("?"), keep_blank_values=True))
+    query |= {name: value for name, value in given.items() if value is not None}
+    if options["older_than"] is not None:
+        if query.get("until"):
+            raise CommandError(f"--older-than and {urlencode({'until': query['until']})} both set an end; use one.")
+        query["until"] = options["older_than"]
+    return query
+
+
+def _size(text: str) -> int:
+    """Return the number of bytes that `text` names. Raises: CommandError."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
+    if found is None:
+        raise CommandError(f"--keep-size {text!r} is not a size; use a number of bytes, or 500MB, 50GB, 1.5TB.")
+    return int(float(found[1]) * UNITS[found[2] or "b"])
+
+
+def _is_confirmed() -> bool:
+    try:
+        return input("Remove them? Type yes to continue: ").strip() == "yes"
+    except EOFError:
+        raise CommandError("Nobody can confirm; add --no-input to remove without a question.") from None
+
+
+def _author() -> str:
+    with contextlib.suppress(KeyError, OSError):  # the account has no name
+        return f"{getpass.getuser()} (command line)"
+    return "command line"
+
+
+@contextmanager
+def _progress(total: int) -> Iterator[Any]:
+    """Show a progress bar on standard error if that is a terminal."""
+    columns = (TextColumn("Removing"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    with ProgressBar(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task("Removing", total=total)
+        yield lambda done: bar.update(task, completed=done)

@@ -1,0 +1,51 @@
+"""`manage.py restore FILE`: makes an empty database what a backup says."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError
+
+from environments import security_log
+from orsweb.operations.backup import BackupRefused, restore
+from orsweb.server import database_lock, pending_migrations
+
+
+class Command(BaseCommand):
+    help = "Restore a file that backup wrote into an empty database, and migrate it. No server may run."
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("source", type=Path, metavar="FILE")
+        parser.add_argument(
+            "--replace",
+            action="store_true",
+            help="also if the database holds something; a SQLite file is kept under another name",
+        )
+
+    def handle(self, *args: Any, source: Path, replace: bool, **options: Any) -> None:
+        began = time.monotonic()
+        try:
+            with database_lock.acquire():
+                kept = restore(Path(source), replaces=replace)
+                next_command = _migrated()
+        except (BackupRefused, database_lock.DatabaseInUse) as error:
+            raise CommandError(str(error)) from error
+        except (OSError, DatabaseError) as error:
+            raise CommandError(f"The backup could not be restored: {' '.join(str(error).split())}") from error
+        security_log.note("deleted", "database, replaced by a backup", detail=f"{source}")
+        self.stdout.write(f"{source} restored in {time.monotonic() - began:.1f} s. Run {next_command} next.")
+        if kept:
+            self.stdout.write(f"What was there before is in {kept}.")
+
+
+def _migrated() -> str:
+    """Migrate a backup of an older version where servers do so themselves. Return what to run next."""
+    try:
+        if pending_migrations.is_behind():
+            pending_migrations.migrate()
+    except pending_migrations.NotMigrated:
+        return "migrate, then doctor,"
+    return "doctor"

@@ -1,0 +1,238 @@
+"""Backups of the database, taken while servers play, and restored into an empty place.
+
+SQLite: a copy by its online backup API within one read transaction, so that it holds one moment and writers go on.
+PostgreSQL: `pg_dump` and `pg_restore`, which are kept in step with every version of the database; nothing of our own
+would be. A backup has the same suffix as its kind, is complete or does not exist, and only its owner can read it.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from django.db import connection, transaction
+
+from environments.errors import OrsError
+
+SUFFIXES = {"sqlite": ".sqlite3", "postgresql": ".dump"}
+PAGES = 2_000
+"""Pages of SQLite that are copied between two reports of progress: 8 MB."""
+MAGIC = {"sqlite": b"SQLite format 3\0", "postgresql": b"PGDMP"}
+_FILLED = ("episodes_episode", "environments_task", "auth_user")
+"""Tables of which one has a row in every database that is in use."""
+
+ASIDE = "orsweb_before_restore"
+"""Schema of PostgreSQL in which the tables are that a restore replaces, until it has succeeded."""
+
+Progress = Callable[[int, int], None]
+"""Called with the amounts that are done and in total."""
+
+
+class BackupRefused(OrsError):
+    """The backup cannot be made or restored. Nothing was changed."""
+
+
+def default_name() -> str:
+    return f"orsweb-{datetime.now(UTC):%Y%m%d-%H%M%S}{SUFFIXES[connection.vendor]}"
+
+
+def backup(target: Path, progress: Progress) -> int:
+    """Write a backup of the database to `target`, which must not exist, and return its size in bytes.
+
+    Raises: BackupRefused; OSError.
+    """
+    if target.exists():
+        raise BackupRefused(f"{target} exists; name another file, or delete it.")
+    partial = target.with_name(f"{target.name}.partial")
+    partial.unlink(missing_ok=True)
+    partial.touch(mode=0o600)
+    try:
+        (_backup_sqlite if connection.vendor == "sqlite" else _backup_postgresql)(partial, progress)
+        _flush(partial)
+        partial.rename(target)
+        _flush(target.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+    return target.stat().st_size
+
+
+def restore(source: Path, *, replaces: bool) -> Path | None:
+    """Make the database what `source` says. The caller holds the lock of the database.
+
+    `replaces`: also where the database holds something already. On SQLite that is kept, in the file that is returned.
+    Raises: BackupRefused; OSError.
+    """
+    _check_kind(source)
+    if not replaces and not _is_empty():
+        raise BackupRefused(
+            "This database holds something already. Restore into an empty one (another ORSWEB_DATA_DIR or "
+            "DATABASE_URL), or add --replace."
+        )
+    if connection.vendor == "sqlite":
+        return _restore_sqlite(source)
+    _restore_postgresql(source)
+    return None
+
+
+def _check_kind(source: Path) -> None:
+    if not source.is_file():
+        raise BackupRefused(f"{source} is not a file.")
+    with source.open("rb") as file:
+        start = file.read(16)
+    if not start.startswith(MAGIC[connection.vendor]):
+        raise BackupRefused(
+            f"{source} is not a backup of a {connection.vendor} database; such a file ends in "
+            f"{SUFFIXES[connection.vendor]}. Set DATABASE_URL to a database of its kind."
+        )
+
+
+def _is_empty() -> bool:
+    tables = set(connection.introspection.table_names())
+    with connection.cursor() as cursor:
+        for table in _FILLED:
+            if table in tables:
+                cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")  # nosec B608 # only our own names
+                if cursor.fetchone():
+                    return False
+    return True
+
+
+def _flush(path: Path) -> None:
+    """Make the content of a file or of a directory survive a power cut."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+# --- SQLite ----------------------------------------------------------------------------------------------------------
+
+
+def _backup_sqlite(partial: Path, progress: Progress) -> None:
+    with closing(sqlite3.connect(_file(), isolation_level=None)) as source, closing(sqlite3.connect(partial)) as copy:
+        source.execute("BEGIN")
+        source.execute("SELECT COUNT(*) FROM sqlite_master")  # takes the snapshot; without it, writers start it over
+        source.backup(copy, pages=PAGES, sleep=0, progress=lambda status, left, total: progress(total - left, total))
+        copy.execute("PRAGMA journal_mode = DELETE")  # the file alone is the database
+
+
+def _restore_sqlite(source: Path) -> Path | None:
+    file = _file()
+    partial, kept = file.with_name(f"{file.name}.restoring"), None
+    shutil.copyfile(source, partial)
+    partial.chmod(0o600)
+    try:
+        _check_integrity(partial, source)
+        _flush(partial)
+        connection.close()
+        if file.exists() and file.stat().st_size:
+            kept = file.with_name(f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            with closing(sqlite3.connect(file)) as old:
+                old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            file.rename(kept)
+        for rest in ("-wal", "-shm"):
+            file.with_name(f"{file.name}{rest}").unlink(missing_ok=True)
+        partial.rename(file)
+        _flush(file.parent)
+    finally:
+        partial.unlink(missing_ok=True)
+    return kept
+
+
+def _check_integrity(copy: Path, source: Path) -> None:
+    try:
+        with closing(sqlite3.connect(copy)) as opened:
+            found = opened.execute("PRAGMA quick_check(1)").fetchone()[0]
+    except sqlite3.DatabaseError as error:
+        found = str(error)
+    if found != "ok":
+        raise BackupRefused(f"{source} is damaged: {found}.")
+
+
+def _file() -> Path:
+    return Path(str(connection.settings_dict["NAME"])).resolve()
+
+
+# --- PostgreSQL ------------------------------------------------------------------------------------------------------
+
+
+def _backup_postgresql(partial: Path, progress: Progress) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT pg_database_size(current_database())")
+        size = cursor.fetchone()[0]
+    command = ["pg_dump", "--format=custom", "--no-owner", "--no-privileges", f"--file={partial}"]
+    with _running(command) as process:
+        while process.poll() is None:
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(0.5)
+            progress(min(partial.stat().st_size, size), size)
+
+
+def _restore_postgresql(source: Path) -> None:
+    options = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
+    command = ["pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(source)]
+    with _tables_set_aside(), _running(command) as process:
+        process.wait()
+
+
+@contextmanager
+def _tables_set_aside() -> Any:
+    """Move all tables to another schema. They come back if the block raises; otherwise they are dropped.
+
+    pg_restore drops what the backup has. A database with later migrations has more, and that would remain, or refer to
+    what is dropped.
+    """
+    tables = [connection.ops.quote_name(name) for name in connection.introspection.table_names()]
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT quote_ident(current_schema())")
+        [own] = cursor.fetchone()
+    _execute(f"CREATE SCHEMA {ASIDE}", *(f"ALTER TABLE {own}.{table} SET SCHEMA {ASIDE}" for table in tables))
+    try:
+        yield
+    except BaseException:
+        _execute(*(f"ALTER TABLE {ASIDE}.{table} SET SCHEMA {own}" for table in tables), f"DROP SCHEMA {ASIDE}")
+        raise
+    _execute(f"DROP SCHEMA {ASIDE} CASCADE")
+
+
+def _execute(*statements: str) -> None:
+    """Execute the statements in one transaction, and leave no connection open."""
+    with transaction.atomic(), connection.cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
+    connection.close()
+
+
+@contextmanager
+def _running(command: Sequence[str]) -> Any:
+    """Run a program of PostgreSQL on the database. Raises: BackupRefused with what it said, if it fails."""
+    if shutil.which(command[0]) is None:
+        raise BackupRefused(f"{command[0]} is missing; install the client programs of PostgreSQL (postgresql-client).")
+    process = subprocess.Popen(  # nosec B603 # a fixed command
+        command, env=os.environ | _variables(connection.settings_dict), stderr=subprocess.PIPE, text=True
+    )
+    try:
+        yield process
+    finally:
+        if process.poll() is None:
+            process.kill()
+        said = process.communicate()[1]
+    if process.returncode:
+        raise BackupRefused(f"{command[0]} failed: {' '.join(said.split())[-500:]}")
+
+
+def _variables(config: Mapping[str, Any]) -> dict[str, str]:
+    """Return what libpq has to know, as variables: arguments of a process can be read by everybody."""
+    given = {"PGHOST": config["HOST"], "PGPORT": config["PORT"], "PGUSER": config["USER"]}
+    given |= {"PGPASSWORD": config["PASSWORD"], "PGDATABASE": config["NAME"]}
+    options = config.get("OPTIONS", {})
+    given |= {f"PG{name.upper()}": options[name] for name in ("host", "sslmode", "sslrootcert") if name in options}
+    return {name: str(value) for name, value in given.items() if value}

@@ -1,0 +1,162 @@
+"""Checks of what is derived from the record: statistics of tasks, curves, activity, tools, components, search."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db.models import Count, Max, Sum
+
+from environments.models import Environment
+from episodes.models import (
+    Activity,
+    CurveBlock,
+    Episode,
+    LooseBlob,
+    Progress,
+    RunTask,
+    StepSpan,
+    TranscriptText,
+)
+from episodes.recording.recount import stale
+from episodes.recording.task_statistics import COLUMNS, recorded_sql
+from episodes.rollups.follower import make_parts
+from episodes.rollups.progress import newest_end
+from orsweb.operations.findings import DoctorCheck, DoctorProblem, named, rows
+
+MAX_LAG = 10_000
+"""Endings that the follower may have left to follow."""
+REBUILD = "Run rebuild_statistics; the server may be running."
+_STORED = "environments_taskstatistics"
+_KEYS = ('"by"', '"key"')
+
+
+def _task_statistics() -> Iterator[DoctorProblem]:
+    """Compare statistics of tasks with the record. While agents play, some may have ended between the two queries."""
+    due = {environment.pk for environment in stale()}
+    if due:
+        yield DoctorProblem(
+            f"Statistics of {len(due)} environments wait for a recount.",
+            "A running server counts them by itself; or run rebuild_statistics.",
+            is_grave=False,
+        )
+    for environment in Environment.objects.exclude(pk__in=due):
+        columns = ", ".join(f'"{name}"' for name in (*COLUMNS[:7], *COLUMNS[10:14]))
+        stored = f"SELECT {columns} FROM {_STORED} WHERE environment_id = %s AND (attempts > 0 OR {_KINDS})"  # nosec B608 # only our own names
+        counted = f"SELECT * FROM ({recorded_sql('e.environment_id = %s')}) AS counted"  # nosec B608 # only our own names
+        kept = {row[:4]: row[4:] for row in rows(stored, [environment.pk])}
+        found = {row[:4]: (*row[4:7], *row[10:14]) for row in rows(counted, [environment.pk])}
+        found = {key: row for key, row in found.items() if row[0] or any(row[3:])}
+        if wrong := [key[0] for key in kept.keys() | found.keys() if kept.get(key) != found.get(key)]:
+            tasks = sorted({int(str(task)) for task in wrong})
+            yield DoctorProblem(
+                f"Statistics of {len(tasks):,} tasks of {environment} differ from their episodes: "
+                f"{named(tasks, len(tasks))}.",
+                REBUILD,
+            )
+
+
+_KINDS = "no_call > 0 OR expired > 0 OR interrupted > 0 OR env_error > 0"
+
+
+_ORPHANED_COMPONENTS = """
+    SELECT c.id FROM episodes_episodecomponent AS c LEFT JOIN episodes_episode AS e ON e.id = c.episode_id
+    WHERE e.id IS NULL
+"""
+
+
+def _followed(name: str) -> int:
+    return Progress.objects.filter(name=name).aggregate(place=Max("end_number"))["place"] or 0
+
+
+def _lag() -> Iterator[DoctorProblem]:
+    newest = newest_end()
+    for part in make_parts():
+        if newest - _followed(part.name) > MAX_LAG:
+            yield DoctorProblem(
+                f"{part.name} has followed {max(0, _followed(part.name)):,} of {newest:,} endings.",
+                "Wait for the server, or run rebuild_statistics; the log says does_not_follow if it fails.",
+            )
+
+
+def _blocks() -> Iterator[DoctorProblem]:
+    """Compare the number of episodes in the blocks of each scope with the episodes up to the last block."""
+    blocks = CurveBlock.objects.filter(level=0).order_by().values_list("scope", "scope_id")
+    wrong = list[str]()
+    for scope, pk, episodes, last in blocks.annotate(n=Sum("episodes"), last=Max("last_end")):
+        there = Episode.objects.filter(**{scope: pk}, status="ended", end_number__lte=last).count()
+        if there != episodes:
+            wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
+    if wrong:
+        yield DoctorProblem(f"Curves count other episodes than there are: {named(wrong, len(wrong))}.", REBUILD)
+
+
+def _spans() -> Iterator[DoctorProblem]:
+    place = _followed("steps")
+    spans = StepSpan.objects.order_by().values_list("scope", "scope_id").annotate(n=Sum("episodes"))
+    wrong = list[str]()
+    for scope, pk, episodes in spans:
+        ended = Episode.objects.filter(**{scope: pk}, status="ended", end_number__lte=place, run_step__isnull=False)
+        if (there := ended.count()) != episodes:
+            wrong.append(f"{scope} {pk} ({episodes:,} instead of {there:,})")
+    if wrong and place == _followed("steps"):
+        yield DoctorProblem(
+            f"Curves by training step count other episodes than there are: {named(wrong, len(wrong))}.", REBUILD
+        )
+
+
+def _activity() -> Iterator[DoctorProblem]:
+    days = Activity.objects.filter(period=86400).order_by().values_list("environment_id")
+    counted = dict(days.annotate(n=Sum("episodes")))
+    ended = Episode.objects.filter(status="ended", end_number__lte=_followed("activity")).order_by()
+    there = dict(ended.values_list("environment_id").annotate(n=Count("pk")))
+    wrong = sorted(pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0))
+    if wrong:
+        yield DoctorProblem(
+            f"Activity counts other episodes than there are: environment {named(wrong, len(wrong))}.", REBUILD
+        )
+
+
+def _run_tasks() -> Iterator[DoctorProblem]:
+    counted = dict(RunTask.objects.order_by().values_list("run_id").annotate(n=Sum("attempts")))
+    rollouts = Episode.objects.rollouts().filter(run__isnull=False, end_number__lte=_followed("run_tasks")).order_by()
+    there = dict(rollouts.values_list("run_id").annotate(n=Count("pk")))
+    wrong = sorted(pk for pk in counted.keys() | there.keys() if counted.get(pk, 0) != there.get(pk, 0))
+    if wrong:
+        yield DoctorProblem(
+            f"Comparisons of runs count other rollouts than there are: run {named(wrong, len(wrong))}.", REBUILD
+        )
+
+
+def _search() -> Iterator[DoctorProblem]:
+    documents, place = TranscriptText.objects.count(), _followed("text")
+    there = Episode.objects.filter(status="ended", end_number__lte=place).count()
+    if documents != there:
+        yield DoctorProblem(f"Search knows {documents:,} of {there:,} episodes.", REBUILD)
+
+
+def _components() -> Iterator[DoctorProblem]:
+    if gone := [pk for (pk,) in rows(_ORPHANED_COMPONENTS)]:
+        sentence = f"{len(gone):,} components of rewards belong to episodes that are gone."
+        yield DoctorProblem(sentence, REBUILD)
+
+
+def _loose_blobs() -> Iterator[DoctorProblem]:
+    if waiting := LooseBlob.objects.count():
+        yield DoctorProblem(
+            f"{waiting:,} blobs wait for a check whether anything needs them.",
+            "A running server does it by itself.",
+            is_grave=False,
+        )
+
+
+DERIVED_CHECKS = (
+    DoctorCheck("Everything derived has followed the record", _lag),
+    DoctorCheck("Statistics of tasks are those of their episodes", _task_statistics),
+    DoctorCheck("Curves count the episodes that there are", _blocks),
+    DoctorCheck("Curves by training step count the episodes that there are", _spans),
+    DoctorCheck("Activity counts the episodes that there are", _activity),
+    DoctorCheck("Comparisons of runs count the rollouts that there are", _run_tasks),
+    DoctorCheck("Search knows the episodes that there are", _search),
+    DoctorCheck("Components of rewards have their episodes", _components),
+    DoctorCheck("No blob waits for its deletion", _loose_blobs),
+)

@@ -1,0 +1,124 @@
+"""The server's figures in the text format of Prometheus.
+
+Everything is read when it is asked for, from numbers that the server keeps anyway. Labels are names of environments
+that are served, outcomes, causes (a bounded number) and names of threads: never sessions, tasks or keys.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from environments import conf
+from environments.runtime.bucket_counts import CountedValues
+from orsweb.operations.readiness import ReadyCheck
+from orsweb.operations.server_load import ServerLoad
+
+UNBOUND = "(not chosen yet)"
+"""Label of sessions that are not bound to an environment."""
+
+
+def metrics_text(load: ServerLoad, checks: Sequence[ReadyCheck]) -> bytes:
+    """Return the text for `load`, with figures about the process."""
+    registry = CollectorRegistry(auto_describe=False)
+    registry.register(_Metrics(load, checks))
+    ProcessCollector(registry=registry)
+    return generate_latest(registry)
+
+
+class _Metrics(Collector):
+    def __init__(self, load: ServerLoad, checks: Sequence[ReadyCheck]) -> None:
+        self._load, self._checks = load, checks
+
+    def collect(self) -> Iterator[Metric]:
+        yield _gauge("info", "Version of the server", ["version"], [((conf.version(),), 1)])
+        yield from self._of_play()
+        yield from self._of_recorder()
+        threads = sorted(self._load.threads.items())
+        yield _gauge("threads", "Threads by name", ["thread"], [((name,), count) for name, count in threads])
+        met = [((check.name,), check.is_met) for check in self._checks]
+        yield _gauge("ready", "1 for each check of /ready that is met", ["check"], met)
+        values = [((check.name,), check.value) for check in self._checks if check.value is not None]
+        yield _gauge("ready_value", "Value of each check of /ready, in its unit", ["check"], values)
+
+    def _of_play(self) -> Iterator[Metric]:
+        play = self._load.play
+        for name, text, counts in (
+            ("live_sessions", "Sessions that are open", play.live),
+            ("running_calls", "Tool calls that run, or wait for the setup", play.running),
+        ):
+            yield _gauge(name, text, ["environment"], [((one or UNBOUND,), count) for one, count in counts.items()])
+        played = sorted(play.played.items())
+        yield _counter(
+            "calls",
+            "Tool calls that were answered",
+            ["environment", "outcome"],
+            [((name, outcome), count) for name, one in played for outcome, count in one.calls.items()],
+        )
+        yield _histogram(
+            "call_seconds",
+            "Time from a call's arrival to its recorded result",
+            [(name, one.seconds) for name, one in played],
+        )
+        yield _counter(
+            "call_errors",
+            "Tool calls that failed, by the reason that is recorded",
+            ["environment", "cause"],
+            [((name, cause), count) for name, one in played for cause, count in one.errors.items()],
+        )
+        yield _counter(
+            "episodes_ended",
+            "Episodes by how they ended",
+            ["environment", "cause"],
+            [((name, cause), count) for name, one in played for cause, count in one.endings.items()],
+        )
+
+    def _of_recorder(self) -> Iterator[Metric]:
+        recorder = self._load.recorder
+        commits = recorder.commits
+        yield _histogram("commit_batch_calls", "Calls that were committed together", [("", commits.calls)])
+        yield _histogram("commit_seconds", "Time that a batch took to be written", [("", commits.seconds)])
+        yield _histogram(
+            "commit_lag_seconds", "Time from the oldest call of a batch to its commit", [("", commits.lag_seconds)]
+        )
+        yield _counter("rejected_rows", "Rows that the database refused", [], [((), recorder.rejected)])
+        yield _gauge("queue_calls", "Calls that wait to be recorded", [], [((), recorder.queued)])
+        yield _gauge("queue_oldest_seconds", "How long the oldest of those waits", [], [((), recorder.oldest_seconds)])
+        behind = [((part,), count) for part, count in recorder.behind.items()]
+        yield _gauge("follower_behind_episodes", "Ended episodes that figures don't count yet", ["part"], behind)
+        yield _gauge(
+            "follower_seconds", "Time since all figures last followed the record", [], [((), recorder.follower_seconds)]
+        )
+
+
+Samples = Iterable[tuple[tuple[str, ...], float]]
+
+
+def _gauge(name: str, text: str, labels: list[str], samples: Samples) -> Metric:
+    return _filled(GaugeMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
+
+
+def _counter(name: str, text: str, labels: list[str], samples: Samples) -> Metric:
+    return _filled(CounterMetricFamily(f"orsweb_{name}", text, labels=labels), samples)
+
+
+def _filled(family: GaugeMetricFamily | CounterMetricFamily, samples: Samples) -> Metric:
+    for values, value in samples:
+        family.add_metric(values, value)
+    return family
+
+
+def _histogram(name: str, text: str, samples: Iterable[tuple[str, CountedValues]]) -> Metric:
+    """Return a histogram by environment, or without a label if the only sample has no name."""
+    pairs = list(samples)
+    labels = [] if pairs and not pairs[0][0] else ["environment"]
+    family = HistogramMetricFamily(f"orsweb_{name}", text, labels=labels)
+    for environment, counted in pairs:
+        bounds = [*map(floatToGoString, counted.bounds), "+Inf"]
+        buckets = list(zip(bounds, counted.cumulated(), strict=True))
+        family.add_metric([environment] if labels else [], buckets, counted.total)
+    return family

@@ -1,0 +1,165 @@
+"""The operator's page: the figures of `/metrics` and `/ready` for people, fetched again every two seconds.
+
+It does not wait for episodes to end, as other live pages do, because it has to show above all what stands still.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.defaultfilters import filesizeformat
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments import conf
+from environments.access.privacy import hidden_from
+from environments.display import formats
+from environments.errors import Draining, NotPlaying
+from environments.models import Environment
+from environments.runtime.bucket_counts import CountedValues
+from environments.runtime.play_counts import PlayedOfEnvironment
+from environments.runtime.service import SessionService
+from environments.service import ask_service
+from orsweb.operations.readiness import READINESS, ReadyCheck
+from orsweb.operations.server_load import ServerLoad, load_of
+
+MAX_WAIT_SECONDS = 5.0
+"""How long the page waits for the event loop, which code of an environment may hold."""
+HELD = f"Code of an environment may hold the event loop: it has not answered for {MAX_WAIT_SECONDS:g} s. See Incidents."
+CHECKS = {
+    "stopping": "Takes new sessions",
+    "database": "The database answers",
+    "queue": "Calls that wait to be recorded",
+    "commit_lag": "The oldest of them waits",
+    "disk": "Free space",
+    "follower": "Figures last followed the record",
+}
+"""What the page calls each check of `/ready`."""
+
+WORDS: Mapping[str, Callable[[float], str]] = {"disk": filesizeformat, "queue": "{:,.0f}".format}
+"""How values of checks are written that are no durations."""
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRow:
+    label: str
+    value: str
+    limit: str
+    is_met: bool
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentRow:
+    """What the page says about one environment."""
+
+    name: str
+    live: int
+    running: int
+    calls: int
+    refused: int
+    failed: int
+    median: str
+    slowest: str
+    """Time that 95 % of the calls don't exceed."""
+    endings: list[tuple[str, int]]
+
+
+@require_safe
+@never_cache
+def operations(request: HttpRequest) -> HttpResponse:
+    """Return the page, or with `?part=state` what is fetched again."""
+    template = "orsweb/operations_state.html" if request.GET.get("part") == "state" else "orsweb/operations.html"
+    hidden = hidden_from(request.user)
+    names = Environment.objects.filter(pk__in=hidden).values_list("name", flat=True) if hidden else ()
+    return render(request, template, _state(frozenset(names)))
+
+
+def _state(hidden: frozenset[str]) -> dict[str, Any]:
+    """Return the template variables. `hidden`: names of the environments that do not exist for the person."""
+    try:
+        load, checks = ask_service(_read, MAX_WAIT_SECONDS)
+    except (NotPlaying, Draining) as error:
+        return {"problem": str(error)}
+    except TimeoutError:
+        return {"problem": HELD}
+    recorder, rows = load.recorder, [row for row in _environments(load) if row.name not in hidden]
+    return {
+        "is_ready": all(check.is_met for check in checks),
+        "checks": [_check_row(check) for check in checks],
+        "environments": rows,
+        "live": sum(row.live for row in rows) + load.play.live.get("", 0),
+        "running": sum(row.running for row in rows),
+        "errors": sorted((one for one in _errors(load) if one[0] not in hidden), key=lambda error: -error[2]),
+        "recorder": recorder,
+        "oldest": formats.seconds(recorder.oldest_seconds),
+        "commits": _commit_figures(load),
+        "behind": sorted(recorder.behind.items()),
+        "load": load,
+        "threads": sorted(load.threads.items(), key=lambda pair: (-pair[1], pair[0])),
+        "thread_count": sum(load.threads.values()),
+        "version": conf.version(),
+    }
+
+
+async def _read(service: SessionService) -> tuple[ServerLoad, list[ReadyCheck]]:
+    return load_of(service), await READINESS.checks(service)
+
+
+def _environments(load: ServerLoad) -> Iterator[EnvironmentRow]:
+    play = load.play
+    nothing = PlayedOfEnvironment({}, CountedValues((), (0,), 0.0), {}, {})
+    for name in filter(None, play.live):
+        played = play.played.get(name, nothing)
+        yield EnvironmentRow(
+            name=name,
+            live=play.live[name],
+            running=play.running[name],
+            calls=sum(played.calls.values()),
+            refused=played.calls.get("refused", 0),
+            failed=played.calls.get("failed", 0),
+            median=_bound(played.seconds, 0.5),
+            slowest=_bound(played.seconds, 0.95),
+            endings=sorted(played.endings.items(), key=lambda pair: -pair[1]),
+        )
+
+
+def _errors(load: ServerLoad) -> Iterator[tuple[str, str, int]]:
+    for name, played in load.play.played.items():
+        yield from ((name, cause, count) for cause, count in played.errors.items())
+
+
+def _commit_figures(load: ServerLoad) -> list[tuple[str, str]]:
+    commits = load.recorder.commits
+    batches = commits.calls.count
+    mean = f"{commits.calls.total / batches:.1f}" if batches else formats.NOTHING
+    return [
+        ("Batches", f"{batches:,}"),
+        ("Calls in a batch, on average", mean),
+        ("Time to write a batch, median", _bound(commits.seconds, 0.5)),
+        ("Wait for the commit, median", _bound(commits.lag_seconds, 0.5)),
+        ("Wait for the commit, 99 %", _bound(commits.lag_seconds, 0.99)),
+        ("Rejected rows", f"{load.recorder.rejected:,}"),
+    ]
+
+
+def _bound(values: CountedValues, share: float) -> str:
+    """Return the bound that `share` of the durations don't exceed."""
+    bound = values.quantile(share)
+    if bound is None:
+        return formats.NOTHING
+    return f"> {formats.seconds(values.bounds[-1])}" if bound == float("inf") else f"≤ {formats.seconds(bound)}"
+
+
+def _check_row(check: ReadyCheck) -> CheckRow:
+    if check.name == "stopping":
+        return CheckRow(CHECKS[check.name], "yes" if check.is_met else "no, it is stopping", "", check.is_met)
+    words = WORDS.get(check.name, formats.seconds)
+    value = words(check.value) if check.value is not None else "no answer"
+    if check.name == "follower":
+        value += " ago"
+    limit = f"{'at least' if check.is_minimum else 'at most'} {words(check.limit)}"
+    return CheckRow(CHECKS[check.name], value, limit, check.is_met)

@@ -1,0 +1,121 @@
+"""Checks of the record: steps without gaps, blobs as their hashes say, and episodes that say what their steps say."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from django.db import connection
+
+from environments.database.storable import digest_of
+from environments.runtime.secrets_mask import STARS
+from episodes.models import Blob, Redaction
+from orsweb.operations.findings import DoctorCheck, DoctorProblem, named, rows
+
+_GAPS = """
+    SELECT s.episode_id FROM episodes_step AS s GROUP BY s.episode_id
+    HAVING COUNT(*) <> MAX(s."index") + 1 OR MIN(s."index") <> 0
+"""
+_COUNTS = """
+    SELECT e.id FROM episodes_episode AS e
+    LEFT JOIN (
+        SELECT episode_id, COUNT(*) AS n, SUM(CASE WHEN status = 'refused' THEN 1 ELSE 0 END) AS refused
+        FROM episodes_step GROUP BY episode_id
+    ) AS s ON s.episode_id = e.id
+    WHERE e.status = 'ended'
+        AND (e.steps_count + e.refused_count <> COALESCE(s.n, 0) OR e.refused_count <> COALESCE(s.refused, 0))
+"""
+# rewards of refused steps are null. Episodes without a tool call have a return of 0 and no reward
+_RETURNS = """
+    SELECT e.id FROM episodes_episode AS e
+    LEFT JOIN (
+        SELECT episode_id, SUM(reward) AS total, MAX(reward) AS most, AVG(reward) AS mean FROM episodes_step
+        WHERE ABS(reward) < 1e300 GROUP BY episode_id
+    ) AS s ON s.episode_id = e.id
+    WHERE e.status = 'ended' AND e.cause <> 'no_call' AND ABS(e.return_sum) < 1e300 AND (
+        ABS(e.return_sum - COALESCE(s.total, 0)) > 1e-6 * (1 + ABS(e.return_sum))
+        OR ABS(COALESCE(e.return_max, 0) - COALESCE(s.most, 0)) > 1e-6 * (1 + ABS(COALESCE(e.return_max, 0)))
+        OR ABS(COALESCE(e.return_mean, 0) - COALESCE(s.mean, 0)) > 1e-6 * (1 + ABS(COALESCE(e.return_mean, 0)))
+        OR ABS(COALESCE(e.return_last, 0) - COALESCE((
+            SELECT reward FROM episodes_step AS l WHERE l.episode_id = e.id AND ABS(l.reward) < 1e300
+            ORDER BY l."index" DESC LIMIT 1
+        ), 0)) > 1e-6 * (1 + ABS(COALESCE(e.return_last, 0)))
+    )
+"""
+_BLOB_COLUMNS = (
+    *(("episodes_step", f"{name}_blob_id", "episode_id") for name in ("input", "output")),
+    *(("episodes_episode", f"{name}_id", "id") for name in ("prompt", "tools")),
+    ("episodes_rollout", "event_blob_id", "id"),
+    *(("episodes_rolloutmessage", f"{name}_blob_id", "rollout_id") for name in ("content", "summary", "extra")),
+)
+_MISSING = """
+    SELECT DISTINCT t.{owner} FROM {table} AS t LEFT JOIN episodes_blob AS b ON b.digest = t.{column}
+    WHERE t.{column} IS NOT NULL AND b.digest IS NULL
+"""
+_OWNERLESS = """
+    SELECT r.id FROM episodes_rollout AS r LEFT JOIN episodes_episode AS e ON e.id = r.episode_id
+    WHERE r.episode_id IS NOT NULL AND e.id IS NULL
+"""
+RESTORE = "The figures cannot be made again from the record; restore a backup if the episodes matter."
+
+
+def _episodes(sql: str, words: str, remedy: str) -> Iterator[DoctorProblem]:
+    if found := [pk for (pk,) in rows(sql)]:
+        yield DoctorProblem(f"{len(found):,} {words}: {named(found, len(found))}.", remedy)
+
+
+def _gaps() -> Iterator[DoctorProblem]:
+    yield from _episodes(_GAPS, "episodes lack steps", RESTORE)
+
+
+def _counts() -> Iterator[DoctorProblem]:
+    yield from _episodes(_COUNTS, "episodes have another number of steps than they say", RESTORE)
+
+
+def _returns() -> Iterator[DoctorProblem]:
+    yield from _episodes(_RETURNS, "episodes have another return than their steps", RESTORE)
+
+
+def _blobs_are_there() -> Iterator[DoctorProblem]:
+    for table, column, owner in _BLOB_COLUMNS:
+        sql = _MISSING.format(table=table, column=column, owner=owner)
+        yield from _episodes(sql, f"rows of {table} refer to a missing blob ({column})", RESTORE)
+
+
+def _blobs_are_right() -> Iterator[DoctorProblem]:
+    """Compare blobs with their hashes. A redaction keeps the hash of a text that it has replaced by stars."""
+    wrong, is_redacted = list[str](), Redaction.objects.exists()
+    for blob in Blob.objects.order_by("pk").iterator(chunk_size=100):
+        try:
+            text = blob.text
+            is_right = digest_of(text.encode()) == blob.digest or (is_redacted and STARS in text)
+        except Exception:  # whatever a damaged blob causes
+            is_right = False
+        if not is_right:
+            wrong.append(blob.digest)
+    if wrong:
+        sentence = f"{len(wrong):,} blobs are not what their hash says: {named(wrong, len(wrong))}."
+        yield DoctorProblem(sentence, "The disk or its memory is faulty. " + RESTORE)
+
+
+def _rollouts() -> Iterator[DoctorProblem]:
+    remedy = "Run rebuild_statistics, which finds their episodes again."
+    yield from _episodes(_OWNERLESS, "uploaded rollouts belong to episodes that are gone", remedy)
+
+
+def _constraints() -> Iterator[DoctorProblem]:
+    if connection.vendor == "sqlite" and (found := rows("PRAGMA foreign_key_check")):
+        tables = sorted({str(row[0]) for row in found})
+        yield DoctorProblem(
+            f"{len(found):,} rows refer to rows that are gone, in {named(tables, len(tables))}.", RESTORE
+        )
+
+
+RECORD_CHECKS = (
+    DoctorCheck("Rows refer to rows that are there", _constraints),
+    DoctorCheck("Steps of episodes have no gaps", _gaps),
+    DoctorCheck("Episodes have as many steps as they say", _counts),
+    DoctorCheck("Returns are those of the steps", _returns),
+    DoctorCheck("Blobs are there", _blobs_are_there),
+    DoctorCheck("Blobs are what their hashes say", _blobs_are_right),
+    DoctorCheck("Uploaded rollouts have their episodes", _rollouts),
+)

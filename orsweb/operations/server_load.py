@@ -1,0 +1,70 @@
+"""How busy this process is: what is played, what waits to be recorded, threads and memory."""
+
+from __future__ import annotations
+
+import os
+import resource
+import threading
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from environments.runtime.play_load import PlayLoad
+from environments.runtime.service import SessionService
+from environments.service import get_record
+from episodes.recording.recorder_load import RecorderLoad
+
+THREADS = frozenset(
+    (
+        "MainThread", "environment", "session", "recorder", "recall", "catalogue", "follower", "keys", "live", "sync",
+        "page", "pages", "play", "episode-events", "export", "reports", "job",
+    )
+)  # fmt: skip
+"""Names of the server's threads, as docs/architecture.md lists them. Hosted code names its own as it likes."""
+OTHER = "other"
+STARTED = datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class ServerLoad:
+    """How busy the process is at one moment."""
+
+    play: PlayLoad
+    recorder: RecorderLoad
+    threads: Mapping[str, int]
+    """Number of threads by name, without the numbers in their names."""
+    memory_bytes: int
+    """Memory that the process holds now; programs that environments start are not part of it."""
+    peak_memory_bytes: int
+    started: datetime
+    """When the process had loaded its code."""
+
+
+def load_of(service: SessionService) -> ServerLoad:
+    """Return how busy the process is. Called on the service's loop; it takes less than a millisecond."""
+    memory_bytes = _memory_bytes()
+    return ServerLoad(
+        play=service.load(),
+        recorder=get_record().load(),
+        threads=Counter(_kind(thread.name) for thread in threading.enumerate()),
+        memory_bytes=memory_bytes,
+        peak_memory_bytes=max(memory_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),
+        started=STARTED,
+    )
+
+
+def _kind(name: str) -> str:
+    if name in THREADS:
+        return name
+    kind = name.rpartition("-")[0]
+    return kind if kind in THREADS else OTHER
+
+
+def _memory_bytes() -> int:
+    """Return the resident memory; 0 where the system does not say."""
+    try:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except OSError:
+        return 0

@@ -1,0 +1,71 @@
+"""Files and directories that only the server's user may read, made for `settings.py`."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import stat
+from functools import partial
+from pathlib import Path
+
+from django.core.exceptions import ImproperlyConfigured
+
+SQLITE_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock")
+"""Endings of the files that belong to a SQLite database."""
+
+
+def data_directory(name: str) -> Path:
+    """Return the directory of the server's data, created if it does not exist. Raises: ImproperlyConfigured.
+
+    The rights of others to it are taken away if it belongs to the server's user and is not shared as /tmp is.
+    """
+    path = Path(name).resolve()
+    try:
+        path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = path.stat()
+        if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
+            path.chmod(found.st_mode & 0o700)
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR={str(path)!r} cannot be created: {error.strerror}.") from error
+    return path
+
+
+def private_file(path: Path, text: str = "") -> Path:
+    """Create the file `path` with `text` if it does not exist, readable by its owner only. Return the path.
+
+    Raises: ImproperlyConfigured.
+    """
+    try:
+        with contextlib.suppress(FileExistsError), open(path, "x", opener=partial(os.open, mode=0o600)) as file:
+            file.write(text)
+        with path.open("rb"):
+            return path
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be used: {error.strerror}.") from error
+
+
+def private_directory(path: Path) -> Path:
+    """Create the directory `path` if it does not exist, for its owner only. Return the path.
+
+    Raises: ImproperlyConfigured.
+    """
+    try:
+        path.mkdir(mode=0o700, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be created: {error.strerror}.") from error
+    return path
+
+
+def make_private(name: str) -> None:
+    """Create the file of a SQLite database if it does not exist, and take the rights of others to it away.
+
+    SQLite creates the files beside it, which hold parts of the data, with the rights of the database.
+    """
+    if not name or name == ":memory:" or name.startswith("file:"):
+        return
+    with contextlib.suppress(OSError):  # Django says what is wrong with the path when it is used
+        os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o600))
+    for path in (name, *(f"{name}{ending}" for ending in SQLITE_SIDE_FILES)):
+        with contextlib.suppress(OSError):  # it is missing, or another user's
+            if (mode := Path(path).stat().st_mode) & 0o077:
+                Path(path).chmod(mode & 0o700)

@@ -1,0 +1,87 @@
+"""Finds the environments whose code killed or held the server's process, from its stacks and the notes of what ran.
+
+The stacks are those that `faulthandler` writes in C, without the interpreter's lock.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import os
+import re
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from environments.runtime.crash_notes import NotedCall
+
+STACKS_SIGNAL = signal.SIGRTMIN
+"""Makes the server's process write its stacks, even while code holds the interpreter's lock."""
+MAX_FRAMES = 30
+
+_THREAD = re.compile(r"^(Current thread|Thread) 0x([0-9a-f]+)")
+_FRAME = re.compile(r'^  File "(.*)", line (\S+) in (.*)$')
+
+_file: IO[str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ThreadStack:
+    """The stack of one thread, innermost frame first."""
+
+    thread: int
+    is_current: bool
+    frames: tuple[tuple[str, str, str], ...]
+    """File, line and function of each frame."""
+
+    @property
+    def text(self) -> str:
+        return "\n".join(f'File "{file}", line {line}, in {name}' for file, line, name in self.frames[:MAX_FRAMES])
+
+
+def write_stacks_into(directory: Path) -> None:
+    """Make this process write its stacks into `directory` when it dies, at `os._exit`, and at STACKS_SIGNAL."""
+    global _file
+    directory.mkdir(mode=0o700, exist_ok=True)
+    _file = (directory / "stacks").open("w")
+    faulthandler.enable(_file)
+    faulthandler.register(STACKS_SIGNAL, _file, all_threads=True)
+    os._exit = _exit_with_stacks(os.getpid(), os._exit)  # type: ignore[assignment]
+
+
+def _exit_with_stacks(server: int, leave: object) -> object:
+    def _exit(status: int) -> None:
+        """End the process at once, as `os._exit`; the server's own writes down who asked for it."""
+        if os.getpid() == server and _file is not None:
+            faulthandler.dump_traceback(_file)
+        leave(status)  # type: ignore[operator]
+
+    return _exit
+
+
+def read_stacks(directory: Path, start: int = 0) -> list[ThreadStack]:
+    """Return the stacks that the process has written into `directory`, from byte `start` on."""
+    try:
+        text = (directory / "stacks").read_bytes()[start:].decode("utf-8", "replace")
+    except OSError:
+        return []
+    stacks: list[tuple[int, bool, list[tuple[str, str, str]]]] = []
+    for line in text.splitlines():
+        if found := _THREAD.match(line):
+            stacks.append((int(found[2], 16), found[1] == "Current thread", []))
+        elif stacks and (found := _FRAME.match(line)):
+            stacks[-1][2].append((found[1], found[2], found[3]))
+    return [ThreadStack(thread, is_current, tuple(frames)) for thread, is_current, frames in stacks]
+
+
+def callers(stack: ThreadStack, running: Sequence[NotedCall], sources: dict[str, list[str]]) -> list[NotedCall]:
+    """Return which of the running calls the stack belongs to; several of one environment if that is all one can tell.
+
+    A thread runs one call. On the event loop there may be many, so the files in the stack decide, then the functions.
+    """
+    if own := [call for call in running if call.thread == stack.thread]:
+        return own
+    files, functions = {file for file, _, _ in stack.frames}, {name for _, _, name in stack.frames}
+    found = [call for call in running if not call.thread and files.intersection(sources.get(call.environment, ()))]
+    return [call for call in found if call.what in functions] or found

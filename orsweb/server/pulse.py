@@ -1,0 +1,60 @@
+"""What the server's process and its supervisor tell each other, in memory that both share and no lock guards.
+
+The supervisor makes a Pulse before it forks. The server writes to it from its event loop, so a pulse that stands still
+says that the loop, or the interpreter, is held.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import mmap
+import struct
+from collections.abc import Callable
+
+BEAT_SECONDS = 0.25
+
+_BEATS = struct.Struct("<Q")
+_READY, _STOPPING, _MAIL = 8, 9, 10
+_SIZE = 16
+
+
+class Pulse:
+    """A counter that rises while the event loop turns, and three flags."""
+
+    def __init__(self) -> None:
+        self._memory = mmap.mmap(-1, _SIZE)
+
+    @property
+    def beats(self) -> int:
+        """How often the loop has said that it turns."""
+        return int(_BEATS.unpack_from(self._memory)[0])
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether the server has started and answers."""
+        return bool(self._memory[_READY])
+
+    @property
+    def is_stopping(self) -> bool:
+        """Whether the server ends because it was asked to."""
+        return bool(self._memory[_STOPPING])
+
+    def start(self, on_mail: Callable[[], None]) -> None:
+        """Beat on the running event loop from now on, and call `on_mail` after the supervisor has left a report."""
+        self._memory[_READY] = 1
+        self._beat(asyncio.get_running_loop(), on_mail)
+
+    def stop(self) -> None:
+        """Note that the server ends because it was asked to."""
+        self._memory[_STOPPING] = 1
+
+    def leave_mail(self) -> None:
+        """Tell the server that there is a report for it."""
+        self._memory[_MAIL] = 1
+
+    def _beat(self, loop: asyncio.AbstractEventLoop, on_mail: Callable[[], None]) -> None:
+        _BEATS.pack_into(self._memory, 0, self.beats + 1)
+        if self._memory[_MAIL]:
+            self._memory[_MAIL] = 0
+            on_mail()
+        loop.call_later(BEAT_SECONDS, self._beat, loop, on_mail)

@@ -1,0 +1,78 @@
+"""What clients get while no server runs: they wait in the backlog, and after a while the supervisor answers them.
+
+Waiting is best for most clients. ors-sdk gives most requests up after three attempts in 3 s, and no client waits for
+ever: both SDKs give a stream up after 30 s without a byte. So when a start takes longer than ORSWEB_STARTING_SILENCE,
+every connection gets a 503 that says so, which openreward rides out for ten minutes.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import time
+from collections.abc import Sequence
+
+LINGER_SECONDS = 2.0
+"""Time for which an answered client may go on sending, so that it can read the answer before the connection closes."""
+MAX_LINGERING = 500
+"""Answered connections that are open at once; further clients wait in the backlog."""
+_READ_BYTES = 65536
+_BODY = json.dumps({"detail": "The server is starting; try again."}).encode()
+ANSWER = (
+    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 2\r\n"
+    b"X-Backend-State: starting\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+)
+
+
+class StartingAnswers:
+    """Answers connections that have waited too long. The supervisor calls `give` every fraction of a second.
+
+    The sockets are shared with the server. Once that is ready, only the server accepts connections.
+    """
+
+    def __init__(self, listeners: Sequence[socket.socket], silence_seconds: float) -> None:
+        self._listeners, self._silence_seconds = listeners, silence_seconds
+        self._since = time.monotonic()
+        self._lingering: dict[socket.socket, float] = {}
+
+    def restart(self) -> None:
+        """Note that there is no server from now on, unless there was none before."""
+        self._since = min(self._since, time.monotonic())
+
+    def give(self, *, is_ready: bool) -> None:
+        """Answer who waits, if no server is ready and has been for long, and close what was answered before."""
+        now = time.monotonic()
+        if is_ready:
+            self._since = float("inf")
+        elif now - self._since > self._silence_seconds:
+            for listener in self._listeners:
+                self._answer_all(listener, now)
+        for client, until in list(self._lingering.items()):
+            if now > until or _has_left(client):
+                del self._lingering[client]
+                client.close()
+
+    def _answer_all(self, listener: socket.socket, now: float) -> None:
+        """Answer every connection that waits, without waiting for any."""
+        with contextlib.suppress(OSError):  # nobody waits any more, or the socket was closed
+            while len(self._lingering) < MAX_LINGERING:
+                client, _ = listener.accept()
+                client.setblocking(False)
+                self._lingering[client] = now + LINGER_SECONDS
+                with contextlib.suppress(OSError):  # it has left
+                    client.send(ANSWER)
+                    client.shutdown(socket.SHUT_WR)
+
+
+def _has_left(client: socket.socket) -> bool:
+    """Read what a client goes on to send, and return whether it has closed its side."""
+    try:
+        while data := client.recv(_READ_BYTES):
+            if len(data) < _READ_BYTES:
+                return False
+    except BlockingIOError:
+        return False
+    except OSError:
+        pass
+    return True

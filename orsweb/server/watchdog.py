@@ -1,0 +1,182 @@
+"""Watches the server's process from the supervisor, outside of its interpreter lock.
+
+When the process dies, it reports which code ran and caused it. When the event loop has not turned for HELD_SECONDS, it
+finds the environment that holds the loop, or the interpreter's lock, logs it and reports it.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import structlog
+
+from environments.runtime.crash_notes import NotedCall, read_running_calls, read_sources
+from environments.runtime.incident_reports import IncidentReport
+from orsweb.server.culprits import STACKS_SIGNAL, ThreadStack, callers, read_stacks
+from orsweb.server.pulse import Pulse
+
+HELD_SECONDS = 1.0
+FROZEN_SECONDS = 1.0
+"""A supervisor that was not run for so long says nothing about the server, which was probably not run either."""
+STACKS_SECONDS = 0.2
+"""Time for the server to write its stacks."""
+MIN_SWITCHES = 50
+"""How often a second a thread at least wakes up that waits for the interpreter's lock: it looks every 5 ms."""
+
+log = structlog.get_logger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Usage:
+    """What the threads of the process have used so far."""
+
+    at: float
+    cpu_ticks: dict[int, int]
+    switches: int
+    """How often the main thread has waited."""
+
+
+class Watchdog:
+    """Watches one process. `directory` is where the process notes what it runs."""
+
+    def __init__(self, server: int, pulse: Pulse, directory: Path) -> None:
+        self._server, self._pulse, self._directory = server, pulse, directory
+        self._beats, self._since, self._looked = -1, time.monotonic(), time.monotonic()
+        self._usage: _Usage | None = None
+        self._held: IncidentReport | None = None
+        self._read_to = 0
+        self._out_of_memory = _count_out_of_memory()
+
+    def look(self) -> None:
+        """Look whether the event loop turns; to be called several times a second."""
+        now = time.monotonic()
+        is_frozen, self._looked = now - self._looked > FROZEN_SECONDS, now
+        if self._pulse.beats != self._beats or not self._beats or is_frozen:
+            self._end_hold(now)
+            self._beats, self._since, self._usage = self._pulse.beats, now, None
+        elif self._usage is None:
+            self._usage = self._use()
+        elif self._held is None and now - self._since > HELD_SECONDS:
+            self._held = self._find_holder(self._usage)
+            _log_hold(self._held)
+
+    def report_death(self, status: int, reason: str = "") -> IncidentReport:
+        """Write down how the process died and what ran. `reason`: why the supervisor killed it."""
+        self._end_hold(time.monotonic())
+        is_out_of_memory = status == -signal.SIGKILL and _count_out_of_memory() > self._out_of_memory
+        how = describe(status) + (", out of memory" if is_out_of_memory else reason and f", {reason}")
+        is_kill = status == -signal.SIGKILL and not is_out_of_memory
+        report = self._with_culprit(IncidentReport("died", time.time(), how), is_kill=is_kill)
+        report.write(self._directory)
+        return report
+
+    def _with_culprit(self, report: IncidentReport, *, is_kill: bool) -> IncidentReport:
+        sources = read_sources(self._directory)
+        running = [call for call in read_running_calls(self._directory) if call.environment in sources]
+        stack = next((one for one in read_stacks(self._directory, self._read_to) if one.is_current), None)
+        if stack is not None and (suspects := callers(stack, running, sources)):
+            return replace(report, suspects=tuple(suspects), is_certain=_is_one(suspects), trace=stack.text)
+        is_certain = stack is None and not is_kill and _is_one(running)
+        trace = stack.text if stack else ""
+        return replace(report, suspects=tuple(running), is_certain=is_certain, trace=trace)
+
+    # --- a loop that does not turn ------------------------------------------------------------------------------------
+
+    def _find_holder(self, before: _Usage) -> IncidentReport:
+        after, stacks, sources = self._use(), self._ask_for_stacks(), read_sources(self._directory)
+        running = [call for call in read_running_calls(self._directory) if call.environment in sources]
+        if holder := self._lock_holder(before, after):
+            suspects = [call for call in running if call.thread_number == holder]
+            how, own = "the interpreter's lock", {call.thread for call in suspects}
+            stack = next((one for one in stacks if one.thread in own), None)
+        else:
+            how, stack = "the event loop", stacks[-1] if stacks else None  # the main thread's is written last
+            suspects = callers(stack, running, sources) if stack else []
+        report = IncidentReport("held", time.time(), how, trace=stack.text if stack else "")
+        return replace(report, suspects=tuple(suspects), is_certain=_is_one(suspects))
+
+    def _lock_holder(self, before: _Usage, after: _Usage) -> int:
+        """Return the number of the thread that computes while the main thread waits for the lock; 0 if it does not."""
+        spent = {thread: ticks - before.cpu_ticks.get(thread, 0) for thread, ticks in after.cpu_ticks.items()}
+        if after.switches - before.switches < MIN_SWITCHES * (after.at - before.at):
+            return 0
+        spent.pop(self._server, None)
+        busiest = max(spent, key=lambda thread: spent[thread], default=0)
+        return busiest if spent.get(busiest) else 0
+
+    def _ask_for_stacks(self) -> list[ThreadStack]:
+        with suppress(OSError):
+            start = self._stacks_size()
+            os.kill(self._server, STACKS_SIGNAL)
+            time.sleep(STACKS_SECONDS)
+            self._read_to = self._stacks_size()
+            return read_stacks(self._directory, start)
+        return []
+
+    def _stacks_size(self) -> int:
+        return (self._directory / "stacks").stat().st_size
+
+    def _end_hold(self, now: float) -> None:
+        """Leave a report for the server, which goes on, or for the next one."""
+        held, self._held = self._held, None
+        if held is not None and held.suspects:
+            replace(held, seconds=round(now - self._since, 1)).write(self._directory)
+            self._pulse.leave_mail()
+
+    def _use(self) -> _Usage:
+        tasks = Path(f"/proc/{self._server}/task")
+        cpu_ticks, switches = dict[int, int](), 0
+        with suppress(OSError):
+            for thread in tasks.iterdir():
+                with suppress(OSError):  # it has ended
+                    fields = (thread / "stat").read_text().rpartition(")")[2].split()
+                    cpu_ticks[int(thread.name)] = int(fields[11]) + int(fields[12])
+            lines = (tasks / str(self._server) / "status").read_text().splitlines()
+            switches = next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
+        return _Usage(time.monotonic(), cpu_ticks, switches)
+
+
+def describe(status: int) -> str:
+    """Return how a process with this exit status died, such as "by signal 11 (SIGSEGV)"."""
+    if status >= 0:
+        return f"with status {status}"
+    try:
+        return f"by signal {-status} ({signal.Signals(-status).name})"
+    except ValueError:
+        return f"by signal {-status}"
+
+
+def facts_of(report: IncidentReport) -> dict[str, object]:
+    """Return what the log says about the calls that are to blame, or may be."""
+    calls: tuple[NotedCall, ...] = report.suspects[:3]
+    return {
+        "environment": ", ".join(dict.fromkeys(call.environment for call in calls)) or None,
+        "call": ", ".join(dict.fromkeys(call.what for call in calls)) or None,
+        "episode": ", ".join(str(call.episode) for call in calls) or None,
+        "is_certain": report.is_certain,
+        "trace": report.trace or None,
+    }
+
+
+def _log_hold(report: IncidentReport) -> None:
+    if report.suspects:
+        log.warning(f"code of an environment holds {report.how}", **facts_of(report))
+    else:  # perhaps the machine has too much to do
+        log.info("the event loop does not turn", trace=report.trace or None)
+
+
+def _is_one(calls: list[NotedCall]) -> bool:
+    return len({call.environment for call in calls}) == 1
+
+
+def _count_out_of_memory() -> int:
+    """Return how many processes the kernel has killed since it started because memory was short."""
+    with suppress(OSError, StopIteration, ValueError):
+        lines = Path("/proc/vmstat").read_text().splitlines()
+        return next(int(line.split()[1]) for line in lines if line.startswith("oom_kill "))
+    return 0

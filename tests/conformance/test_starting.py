@@ -1,0 +1,69 @@
+"""A server that takes long to start, for the first time and again after a crash: both SDK clients ride it out."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from tests.conformance.agent import eventually
+from tests.conformance.clients import Client, OpenRewardClient, OrsClient
+from tests.server import LiveServer
+
+START_SECONDS = 1.5
+MODULE = f"import time\ntime.sleep({START_SECONDS})\nfrom tests.envs import Echo\n"
+
+
+@pytest.fixture
+def starting(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[LiveServer]:
+    """A server that was just launched. Its clients wait without an answer for as long as the parameter says."""
+    (tmp_path / "slow_start.py").write_text(MODULE)
+    server = LiveServer("slow_start:Echo", cwd=tmp_path, env={"ORSWEB_STARTING_SILENCE": request.param}).launch()
+    try:
+        eventually(lambda: _listens(server))
+        yield server
+    finally:
+        server.discard()
+
+
+def _listens(server: LiveServer) -> bool:
+    try:
+        httpx.get(f"{server.url}/health", timeout=0.01)
+    except httpx.TimeoutException:
+        return True
+    except httpx.TransportError:
+        return False
+    return True
+
+
+def play(client: Client) -> None:
+    with client.environment("echo").session(split="train", index=0) as session:
+        session.get_prompt()
+        session.call_tool("echo", {"text": "there"})
+
+
+@pytest.mark.parametrize(
+    ("starting", "kind"),
+    [("20", OrsClient), ("20", OpenRewardClient), ("0.3", OpenRewardClient)],
+    indirect=["starting"],
+)
+def test_a_client_plays_before_the_server_is_up_and_right_after_a_crash(
+    starting: LiveServer, kind: type[OrsClient | OpenRewardClient]
+) -> None:
+    with kind(starting) as client:
+        play(client)
+        os.kill(starting.pid, signal.SIGKILL)
+        play(client)
+    assert "is started again" in starting.log
+
+
+@pytest.mark.parametrize("starting", ["0.2"], indirect=True)
+def test_who_waits_longer_is_told_that_the_server_is_starting(starting: LiveServer) -> None:
+    answer = httpx.post(f"{starting.url}/create", json={"task_spec": {"large": "x" * 2_000_000}}, timeout=20)
+    assert (answer.status_code, answer.json()) == (503, {"detail": "The server is starting; try again."})
+    assert (answer.headers["Retry-After"], answer.headers["X-Backend-State"]) == ("2", "starting")
+    eventually(starting.is_healthy)

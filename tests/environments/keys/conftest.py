@@ -1,0 +1,3 @@
+from tests.environments.protocol.conftest import db
+
+__all__ = ["db"]

@@ -1,0 +1,55 @@
+"""Environments whose code kills the server's process, or holds it up."""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import os
+import re
+import time
+
+from environments import ToolOutput, tool
+from tests.envs_base import Small, said
+
+
+class Fatal(Small):
+    """One tool for each way in which code can kill or hold the process, and `wait`, which harms nobody."""
+
+    @tool
+    async def wait(self) -> ToolOutput:
+        """Wait for a minute."""
+        await asyncio.sleep(60)
+        return said("waited", 0.0)
+
+    @tool
+    async def crash(self) -> ToolOutput:
+        """Read memory that is not there, on the event loop."""
+        ctypes.string_at(0)
+        return said("unreachable", 0.0)
+
+    @tool
+    def crash_in_thread(self) -> ToolOutput:
+        """Read memory that is not there, in a thread."""
+        ctypes.string_at(0)
+        return said("unreachable", 0.0)
+
+    @tool
+    def leave(self) -> ToolOutput:
+        """End the process with status 0."""
+        os._exit(0)
+
+    @tool
+    async def nap(self) -> ToolOutput:
+        """Hold the event loop for a while."""
+        time.sleep(2)  # noqa: ASYNC251
+        return said("slept", 0.0)
+
+    @tool
+    def backtrack(self) -> ToolOutput:
+        """Hold the interpreter's lock for ever."""
+        re.fullmatch(r"(a|aa)+b", "a" * 60)
+        return said("unreachable", 0.0)
+
+
+class Harmless(Fatal):
+    """The same class under another name, whose calls run beside those of Fatal."""

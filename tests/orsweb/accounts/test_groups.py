@@ -1,0 +1,219 @@
+"""What each group may see and do: every page, every view of the admin, and the API."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from asgiref.sync import async_to_sync
+from django.contrib.auth.models import Group, User
+from django.test import Client
+from django.urls import URLPattern, URLResolver, get_resolver
+from pytest_django import Settings
+
+from episodes.models import Episode, Note, SavedView
+from tests.people import client_of, member
+from tests.stored import make_episode, make_task
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("keys")]
+
+GROUPS = ("", "viewer", "player", "curator", "operator")
+"""Lowest first; each may do what those before it may. The first is no group."""
+
+LEAST = [
+    ("/accounts/", ""),
+    ("/play/invite/", ""),
+    ("/play/leave/", ""),
+    ("/play/invites/", "operator"),
+    ("/play/people/", "viewer"),
+    ("/play/notes/", "viewer"),
+    ("/play/", "player"),
+    ("/episodes/views/", "player"),
+    ("/admin/environments/apikey/", "operator"),
+    ("/admin/environments/securityevent/", "operator"),
+    ("/admin/environments/", "curator"),
+    ("/admin/episodes/episode/remove/", "operator"),
+    ("/admin/episodes/episode/1/delete/", "operator"),
+    ("/admin/episodes/episode/", "curator"),
+    ("/admin/episodes/run/", "curator"),
+    ("/admin/episodes/", "operator"),
+    ("/admin/auth/", "superuser"),
+    ("/admin/", "curator"),
+    ("/api/schema", ""),
+    ("/operations/", "operator"),
+    ("/", "viewer"),
+]
+"""The lowest group that may open the pages below each address; the first that fits counts."""
+
+
+@pytest.fixture
+def keys(settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
+
+
+def addresses(patterns: list[URLPattern | URLResolver], prefix: str = "/") -> Iterator[str]:
+    """Yield an address for every URL of the server, with 1 or a word for what it names."""
+    for one in patterns:
+        route = re.sub(r"<(id|int):\w+>", "1", re.sub(r"<(str|path):\w+>", "echo", str(one.pattern)))
+        path = f"{prefix}{route.removeprefix('^').removesuffix('$')}"
+        if isinstance(one, URLResolver):
+            yield from addresses(one.url_patterns, path)
+        elif "?P" not in path and "(" not in path and "events" not in path:
+            yield path
+
+
+def least_group(path: str) -> str:
+    return next(group for prefix, group in LEAST if path.startswith(prefix))
+
+
+LED_ELSEWHERE = ("/echo/", "/echo/history/")
+"""Ends of addresses that the admin leads to the list, because it has no such row."""
+
+
+@cache
+def open_to_superusers() -> list[str]:
+    """Return the addresses that are not refused to everybody, such as the one to add an episode."""
+    client = Client()
+    client.force_login(User.objects.create_superuser("root", password="correct horse"))
+    paths = [path for path in addresses(get_resolver().url_patterns) if not path.endswith(LED_ELSEWHERE)]
+    return [path for path in paths if client.get(path).status_code != 403]
+
+
+def test_each_group_may_do_what_those_before_it_may() -> None:
+    may = [member(group, name=group or "nobody").get_all_permissions() for group in GROUPS]
+    assert all(less < more for less, more in pairwise(may))
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_group_opens_its_pages_and_not_those_of_the_next(group: str) -> None:
+    client, wrong = client_of(group), []
+    place = GROUPS.index(group)
+    for path in open_to_superusers():
+        least = least_group(path)
+        if least not in (*GROUPS, "superuser")[place : place + 2]:
+            continue
+        may = least == group
+        answer = client.get(path)
+        is_wrong = answer.status_code == 403 if may else answer.status_code not in (403, 404, 405)
+        if is_wrong or answer.status_code >= 500:
+            wrong.append((path, answer.status_code, least))
+        elif answer.status_code == 403 and not re.search("is needed|No group has", answer.content.decode()):
+            wrong.append((path, answer.status_code, "does not say which group"))
+    assert not wrong, wrong
+
+
+@pytest.mark.parametrize(
+    ("path", "group", "sentence"),
+    [
+        ("/", "", "may not see the pages of this server. One of the groups viewer, player, curator or operator"),
+        ("/play/", "viewer", "may not play in the browser. One of the groups player, curator or operator is needed"),
+        ("/admin/", "player", "may not open the admin. One of the groups curator or operator is needed"),
+        ("/admin/episodes/redaction/", "curator", "“Can view redaction”. The group operator is needed"),
+        ("/admin/auth/user/", "operator", "No group has the permission for it, “Can view user”"),
+    ],
+)  # fmt: skip
+def test_a_refusal_names_the_groups_that_may(path: str, group: str, sentence: str) -> None:
+    answer = client_of(group).get(path)
+    assert answer.status_code == 403 and sentence in answer.content.decode()
+
+
+def test_a_refusal_names_groups_as_they_are_called_now() -> None:
+    Group.objects.filter(name="operator").update(name="admins")
+    assert "The group admins is needed" in client_of("curator").get("/play/invites/").content.decode()
+
+
+def test_the_api_refuses_people_without_a_group_as_json() -> None:
+    make_episode()
+    answer = client_of("").get("/api/episodes")
+    assert answer.status_code == 403 and "viewer" in answer.json()["detail"]
+    assert client_of("viewer", name="bob").get("/api/episodes").status_code == 200
+
+
+CHANGES = ["/episodes/views/", "/play/notes/{episode}/", "/play/flag/{task}/", "/play/", "/play/invites/"]
+
+
+@pytest.mark.parametrize("path", CHANGES)
+def test_viewers_change_nothing(path: str) -> None:
+    episode = make_episode()
+    address = path.format(episode=episode.pk, task=episode.task_id)
+    answer = client_of("viewer").post(address, {"name": "x", "text": "x", "note": "x"})
+    assert answer.status_code == 403
+    assert not SavedView.objects.exists() and not Note.objects.exists()
+
+
+def test_viewers_are_offered_nothing_that_they_may_not_do() -> None:
+    episode = make_episode()
+    client = client_of("viewer")
+    pages = ["/", "/episodes/", f"/episodes/{episode.pk}/", f"/tasks/{episode.task_id}/", "/environments/"]
+    for path in (*pages, f"/environments/{episode.environment.name}/"):
+        page = client.get(path).content.decode()
+        assert not re.findall(r'(?:href|action)="(?:/admin/|/play/(?!notes|people)|/episodes/views/)[^"]*"', page), path
+
+
+def test_players_play_and_note() -> None:
+    episode = make_episode()
+    client = client_of("player")
+    page = client.get(f"/episodes/{episode.pk}/").content.decode()
+    assert "Add a note" in page and 'href="/play/"' in page and 'href="/admin/"' not in page
+    assert client.post(f"/play/notes/{episode.pk}/", {"text": "odd"}).status_code == 302
+    assert Note.objects.get().author == "ada"
+
+
+SECRET_FIELD = {"question": "6 * 7?", "answer": "forty-two"}
+
+
+@pytest.fixture
+def hidden_answer(monkeypatch: pytest.MonkeyPatch) -> int:
+    """The number of an episode at a task whose field `answer` is hidden."""
+    for module in ("episodes.visibility", "environments.service"):
+        monkeypatch.setattr(f"{module}.hidden_fields", lambda name: frozenset({"answer"}))
+    return make_episode(task=make_task(SECRET_FIELD)).pk
+
+
+def text_of(answer: Any) -> str:
+    """Return the text of an answer, which may be streamed."""
+
+    async def collected() -> bytes:
+        return b"".join([piece async for piece in answer.streaming_content])
+
+    return str((async_to_sync(collected)() if answer.streaming else answer.content).decode())
+
+
+def texts_about(client: Client, episode: int) -> str:
+    """Return everything that a client reads about an episode and its task."""
+    task = client.get(f"/api/episodes/{episode}").json()["task"]["id"]
+    paths = [
+        f"/episodes/{episode}/",
+        f"/episodes/{episode}/task.json",
+        f"/tasks/{task}/",
+        f"/api/episodes/{episode}",
+        f"/api/tasks/{task}",
+        f"/api/episodes/export?format=jsonl&ids={episode}",
+    ]
+    answers = [client.get(path) for path in (*paths, f"/episodes/export?format=jsonl&ids={episode}")]
+    return "".join(text_of(one) for one in answers)
+
+
+def test_hidden_fields_are_for_curators(hidden_answer: int) -> None:
+    seen = texts_about(client_of("player"), hidden_answer)
+    assert "6 * 7?" in seen and "forty-two" not in seen and "1 field hidden from you" in seen
+    assert "forty-two" in texts_about(client_of("curator", name="bob"), hidden_answer)
+
+
+def test_the_hash_of_a_whole_task_is_for_curators(hidden_answer: int) -> None:
+    """Somebody who knows the rest could try answers until the hash fits."""
+    start = Episode.objects.get(pk=hidden_answer).task.content_hash[:8]
+    assert start not in texts_about(client_of("player"), hidden_answer)
+    assert start in texts_about(client_of("curator", name="bob"), hidden_answer)
+
+
+def test_groups_are_chosen_with_a_new_account(settings: Settings) -> None:
+    settings.ORSWEB_API_KEYS = {}
+    group = Group.objects.get(name="viewer")
+    form = {"username": "eve", "password1": "correct horse", "password2": "correct horse", "usable_password": "true"}
+    answer = Client().post("/admin/auth/user/add/", form | {"groups": [group.pk]})
+    assert answer.status_code == 302 and list(group.user_set.values_list("username", flat=True)) == ["eve"]

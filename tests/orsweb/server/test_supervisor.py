@@ -1,0 +1,76 @@
+"""The server's process dies under hosted code: what clients, the operator and the record see."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+
+from orsweb.server.supervisor import POLL_SECONDS
+from tests.conformance.agent import Agent, eventually
+from tests.server import LiveServer
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    with LiveServer("tests.envs:Echo") as running:
+        yield running
+
+
+def test_it_starts_the_server_again_and_clients_wait_meanwhile(server: LiveServer) -> None:
+    supervisor, first, starts = server.process.pid, server.pid, server.log.count("started again")
+    os.kill(first, signal.SIGSEGV)
+    eventually(lambda: server.log.count("started again") == starts + 1)
+    assert httpx.get(f"{server.url}/health", timeout=60).status_code == 200  # it waited in the backlog
+    assert server.process.pid == supervisor and server.pid != first
+    assert "by signal 11 (SIGSEGV)" in server.log
+    with Agent(server).open({"id": 1}) as agent:
+        assert agent.call("echo", {"text": "again"}).text == "again"
+
+
+def test_it_watches_on_after_it_was_suspended(server: LiveServer) -> None:
+    starts = server.log.count("started again")
+    os.kill(server.process.pid, signal.SIGSTOP)
+    time.sleep(2 * POLL_SECONDS)  # its wait is over when it goes on
+    os.kill(server.process.pid, signal.SIGCONT)
+    os.kill(server.pid, signal.SIGKILL)
+    eventually(lambda: server.log.count("started again") == starts + 1)
+    assert httpx.get(f"{server.url}/health", timeout=60).status_code == 200
+
+
+def test_the_sockets_listen_before_the_server_has_started() -> None:
+    starting = LiveServer("tests.envs:Echo").launch()
+    try:
+        eventually(lambda: _connects(starting.port))
+        assert httpx.get(f"{starting.url}/health", timeout=60).status_code == 200
+    finally:
+        starting.discard()
+
+
+def _connects(port: int) -> bool:
+    with socket.socket() as client:
+        return client.connect_ex(("127.0.0.1", port)) == 0
+
+
+def test_a_server_that_dies_while_it_starts_is_not_started_again(tmp_path: Path) -> None:
+    (tmp_path / "fatal.py").write_text("import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    server = LiveServer("fatal:Env", cwd=tmp_path).launch()
+    try:
+        assert server.process.wait(60) == 1
+        assert "The server died by signal 11 (SIGSEGV) before it was ready." in server.log
+    finally:
+        server.discard()
+
+
+def test_a_regular_expression_that_spins_does_not_hold_up_a_stop() -> None:
+    with LiveServer("tests.envs_fatal:Fatal", env={"ORSWEB_SHUTDOWN_TIMEOUT": "2"}) as server:
+        agent = Agent(server).open({"id": 1})
+        agent.begin("backtrack", {})
+        eventually(lambda: not server.is_healthy())
+        assert server.stop() == 1

@@ -1,0 +1,82 @@
+"""`manage.py prune_episodes` removes what its filter finds, and says so first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from io import StringIO
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.utils import timezone
+
+from environments.models import TaskStatistics
+from episodes.models import Blob, Episode, Removal
+from tests.episodes.ended import count_statistics, end_episode
+from tests.stored import make_blob, make_environment, make_episode, make_step
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def prune(**options: Any) -> str:
+    out = StringIO()
+    call_command("prune_episodes", stdout=out, no_input=True, **options)
+    return out.getvalue()
+
+
+def left() -> list[int]:
+    return list(Episode.objects.order_by("pk").values_list("pk", flat=True))
+
+
+def test_it_removes_by_age() -> None:
+    _old = end_episode(created=timezone.now() - timedelta(days=91))
+    young = end_episode(created=timezone.now() - timedelta(days=89))
+    assert "1 episode with 2 steps would be removed: math (1)." in prune(older_than="90d")
+    assert left() == [young.pk]
+
+
+def test_it_removes_by_the_filter_of_the_pages() -> None:
+    kept = end_episode(environment=make_environment("code"))
+    end_episode()
+    prune(query="environment=math&ending=finished")
+    assert left() == [kept.pk]
+
+
+def test_it_removes_the_oldest_until_the_rest_fits() -> None:
+    episodes = [end_episode() for _ in range(5)]
+    for episode in episodes:
+        make_step(episode, text="x" * 10_000)
+    prune(keep_size="25kB")
+    assert left() == [episode.pk for episode in episodes[-2:]]
+
+
+def test_a_dry_run_removes_nothing() -> None:
+    episode = end_episode()
+    assert "Nothing was removed." in prune(query="environment=math", dry_run=True)
+    assert (left(), Removal.objects.count()) == ([episode.pk], 0)
+
+
+def test_it_counts_statistics_again_and_deletes_blobs() -> None:
+    episode = end_episode(prompt=make_blob("prompt"))
+    count_statistics()
+    assert "1 blob deleted." in prune(query="environment=math", reason="a test run")
+    removal = Removal.objects.get()
+    assert (TaskStatistics.objects.count(), Blob.objects.count(), left()) == (0, 0, [])
+    assert (removal.query, removal.reason, removal.episodes) == ("environment=math", "a test run", 1)
+    assert removal.last_episode == episode.pk
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "Say which episodes to remove"),
+        ({"query": "environment=maths"}, "maths"),
+        ({"older_than": "soon"}, "soon"),
+        ({"older_than": "1d", "query": "until=2d"}, "both set an end"),
+    ],
+)
+def test_it_refuses_what_it_does_not_understand(options: dict[str, Any], words: str) -> None:
+    make_episode()
+    with pytest.raises(CommandError, match=words):
+        prune(**options)
+    assert Episode.objects.count() == 1
