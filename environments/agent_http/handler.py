@@ -80,7 +80,7 @@ class ProtocolHandler:
         """Return the response to a request with a `Host` that is not allowed, or through a proxy that is not; else
         None.
         """
-        if not conf.has_keys() and (sentence := refusal_of_proxied(tuple(request.META))):
+        if (sentence := refusal_of_proxied(tuple(request.META))) and not conf.has_keys():
             security_log.note("proxy_refused", who="", address=request.client[0], detail=sentence)
             return refusal(403, sentence)
         if request.META.get("HTTP_HOST") in self._allowed_hosts:
