@@ -17,8 +17,6 @@ import random
 import shutil
 import signal
 import socket
-import subprocess
-import sys
 import tempfile
 import time
 import urllib.error
@@ -34,6 +32,8 @@ from urllib.parse import urlsplit
 import psutil
 import psycopg
 from psycopg import sql
+
+from tests import programs
 
 ROOT = Path(__file__).resolve().parent.parent
 SHARED_DIR = "TESTS_SHARED_DIR"
@@ -57,7 +57,7 @@ class LiveServer:
         """
         self.args, self.cwd, self.port = args, cwd, free_port()
         self.url = f"http://127.0.0.1:{self.port}"
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: programs.Running | None = None
         self._owns_data = beside is None
         if beside is not None:
             self.data_dir, self.database_url = beside.data_dir, beside.database_url
@@ -92,9 +92,10 @@ class LiveServer:
 
     def launch(self) -> Self:
         """Start the process without waiting for it."""
-        command = [sys.executable, str(ROOT / "manage.py"), "serve", *self.args, "--port", str(self.port)]
         with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self.cwd, env=self.env, stdout=log, stderr=log)
+            self._process = programs.start(
+                "serve", *self.args, "--port", str(self.port), env=self.env, cwd=self.cwd, out=log
+            )
         return self
 
     def stop(self, timeout_seconds: float = 40) -> int:
@@ -126,7 +127,7 @@ class LiveServer:
             return False
 
     @property
-    def process(self) -> subprocess.Popen[bytes]:
+    def process(self) -> programs.Running:
         assert self._process is not None, "start() or launch() first"
         return self._process
 
@@ -236,8 +237,7 @@ def _alone() -> Iterator[None]:
 
 def _migrate(url: str, data_dir: str) -> None:
     environment = _clean_environment() | {"DATABASE_URL": url, "ORSWEB_DATA_DIR": data_dir}
-    command = [sys.executable, str(ROOT / "manage.py"), "migrate", "--verbosity", "0"]
-    subprocess.run(command, env=environment, check=True)
+    programs.run("migrate", "--verbosity", "0", env=environment, check=True)
 
 
 def _drop_database(url: str) -> None:

@@ -3,17 +3,16 @@ key that is revoked."""
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import httpx
 import pytest
 
+from tests import programs
 from tests.conformance.agent import eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.environments.keys.canary import HIDDEN, SEALED
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
 
 PREPARE = """
 from environments.keys.making import make_key
@@ -29,8 +28,7 @@ CLIENTS = pytest.mark.parametrize("make", [OrsClient, OpenRewardClient])
 
 def manage(server: LiveServer, *arguments: str) -> str:
     """Run a command on the server's database, beside the server; return what it prints."""
-    command = [sys.executable, str(ROOT / "manage.py"), *arguments]
-    return subprocess.run(command, env=server.env, check=True, capture_output=True, text=True).stdout.strip()
+    return programs.run(*arguments, env=server.env, check=True).stdout.strip()
 
 
 @pytest.fixture(scope="module")

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import subprocess
-import sys
 import time
 import urllib.request
 import uuid
@@ -18,10 +16,11 @@ import pytest
 from mcp import Client as McpClient
 from pytest_django import DjangoDbBlocker
 
+from tests import programs
 from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.conformance.record import Recorded, recorded
 from tests.other_servers import build_go_server, go_server, reference_server
-from tests.server import ROOT, LiveServer, free_port
+from tests.server import LiveServer, free_port
 
 KEY = "a-key-of-the-go-server"
 LONG = "words and more words " * 900
@@ -191,9 +190,7 @@ def test_recorded_calls_are_played_again(program: Path) -> None:
             (["reexecute", "--run", "again"], "1 episode with 2 calls played; 0 differ."),
             (["sync_environments"], "go/train"),
         ):
-            done = subprocess.run(
-                [sys.executable, "manage.py", *command], env=environment, capture_output=True, text=True, cwd=ROOT
-            )
+            done = programs.run(*command, env=environment)
             assert words in done.stdout, done.stderr
 
 

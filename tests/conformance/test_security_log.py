@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -13,8 +11,9 @@ from typing import Any
 import httpx
 import pytest
 
+from tests import programs
 from tests.conformance.agent import Agent
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
 
 KEY, PASSWORD = "lab-key-0123456789", "correct horse battery"
 PREPARE = f"""
@@ -33,8 +32,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def server(file: Path) -> Iterator[LiveServer]:
     env = {"ORSWEB_API_KEYS": f"lab:{KEY}", "ORSWEB_SECURITY_LOG_FILE": str(file), "FORWARDED_ALLOW_IPS": "127.0.0.1"}
     with LiveServer("tests.envs:Echo", env=env) as running:
-        command = [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "--command", PREPARE]
-        subprocess.run(command, env=running.env, check=True, capture_output=True)
+        programs.run("shell", "--no-imports", "--command", PREPARE, env=running.env, check=True)
         yield running
 
 
@@ -131,8 +129,7 @@ def test_permissions_keys_exports_and_deletions_have_a_name(server: LiveServer, 
 @pytest.fixture(scope="module")
 def small(server: LiveServer) -> str:
     """A key that may record only."""
-    command = [sys.executable, str(ROOT / "manage.py"), "create_key", "small", "--scope", "record"]
-    text = subprocess.run(command, env=server.env, check=True, capture_output=True, text=True).stdout
+    text = programs.run("create_key", "small", "--scope", "record", env=server.env, check=True).stdout
     return text.partition("orsweb_")[1] + text.partition("orsweb_")[2].split()[0]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -12,8 +10,9 @@ import httpx
 import pytest
 from cryptography.hazmat.primitives.asymmetric import rsa
 
+from tests import programs
 from tests.openid_provider import CLIENT, CLIENT_SECRET, OpenIdProvider
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
 
 PREPARE = """
 from django.contrib.auth.models import Group, User
@@ -51,8 +50,7 @@ def server(running_provider: OpenIdProvider) -> Iterator[LiveServer]:
 
 
 def shell(server: LiveServer, code: str) -> str:
-    command = [sys.executable, str(ROOT / "manage.py"), "shell", "--no-imports", "--command", code]
-    return subprocess.run(command, env=server.env, check=True, capture_output=True, text=True).stdout
+    return programs.run("shell", "--no-imports", "--command", code, env=server.env, check=True).stdout
 
 
 def members_of(server: LiveServer) -> dict[str, list[str]]:

@@ -12,6 +12,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from environments.hosts.loading import load
+from tests import programs
 from tests.server import LiveServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -58,7 +59,7 @@ def test_it_passes_its_own_test(written: Path) -> None:
 
 
 def test_it_passes_every_check(written: Path) -> None:
-    done = _run(str(ROOT / "manage.py"), "check_environment", "word_order:WordOrder", "--strict", cwd=written)
+    done = programs.run("check_environment", "word_order:WordOrder", "--strict", cwd=written)
     assert done.returncode == 0, done.stdout
 
 

@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from django.core.checks import run_checks
 
+from tests import programs
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 
 
 def check(data_dir: Path | str, **variables: str) -> tuple[int, str]:
-    """Return the status of `manage.py check` and its error message."""
+    """Return the status of a command that does nothing but read the settings, and its error message."""
     inherited = {name: value for name, value in os.environ.items() if not name.startswith(("ORSWEB_", "DATABASE_URL"))}
-    done = subprocess.run(
-        [sys.executable, "manage.py", "check"],
-        cwd=ROOT,
-        env={**inherited, "ORSWEB_DATA_DIR": str(data_dir), **variables},
-        capture_output=True,
-        text=True,
-        timeout=60,
-    )
+    done = programs.run("diffsettings", env={**inherited, "ORSWEB_DATA_DIR": str(data_dir), **variables})
     return done.returncode, done.stderr.strip()
 
 

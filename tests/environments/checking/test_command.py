@@ -11,6 +11,8 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from tests import programs
+
 ROOT = Path(__file__).resolve().parents[3]
 ONE_EPISODE = ("--episodes", "1")
 FLAWED = "tests.environments.checking.flawed"
@@ -27,8 +29,7 @@ def _status(*args: str) -> int:
 
 def _run(*args: str) -> subprocess.CompletedProcess[str]:
     """Return the command in a process of its own, as a shell runs it."""
-    command = [sys.executable, "manage.py", "check_environment", *args]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    return programs.run("check_environment", *args)
 
 
 def _report(done: subprocess.CompletedProcess[str]) -> Any:
@@ -100,6 +101,5 @@ def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:
 
 
 def test_it_needs_no_database(server_environment: dict[str, str]) -> None:
-    command = [sys.executable, "manage.py", "check_environment", f"{FLAWED}:Sound"]
     unreachable = {**server_environment, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
-    assert subprocess.run(command, cwd=ROOT, env=unreachable, capture_output=True, check=False).returncode == 0
+    assert programs.run("check_environment", f"{FLAWED}:Sound", env=unreachable).returncode == 0

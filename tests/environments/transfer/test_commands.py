@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,8 +11,8 @@ from django.core.management import CommandError, call_command
 
 from environments.curation.splits import DeleteSplit
 from environments.models import Split
+from tests import programs
 from tests.environments.transfer.files import Shelf, served
-from tests.server import ROOT
 
 pytestmark = pytest.mark.django_db
 
@@ -129,6 +127,5 @@ def test_an_export_of_a_deleted_split_is_refused_like_that_of_an_unknown_one(she
 
 
 def test_the_help_says_how_cells_are_read() -> None:
-    command = [sys.executable, str(ROOT / "manage.py"), "import_tasks", "--help"]
-    words = subprocess.run(command, capture_output=True, check=True, text=True).stdout.split()
+    words = programs.run("import_tasks", "--help", check=True).stdout.split()
     assert "an empty cell means that the key is absent" in " ".join(words)

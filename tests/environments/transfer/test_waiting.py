@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -13,10 +12,11 @@ import pytest
 from django.db import connection
 
 from environments.tasks.sync import content_hash
+from tests import programs
 from tests.conformance.agent import Agent
 from tests.environments.transfer.files import Shelf
 from tests.environments.transfer.holds import measured_holds
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -55,9 +55,9 @@ if connection.vendor == "sqlite":
 def test_agents_play_on_while_a_file_is_imported(tmp_path: Path) -> None:
     file = tmp_path / "tasks.jsonl"
     file.write_text("\n".join(map(json.dumps, specs(6000))))
-    command = [sys.executable, "manage.py", "import_tasks", str(file), "--environment", "echo", "--split", "more"]
+    command = ["import_tasks", str(file), "--environment", "echo", "--split", "more", "--type", "train", "--yes"]
     with LiveServer("tests.envs:Echo") as server, Agent(server).open(spec={"id": 1}) as agent:
-        process = subprocess.Popen([*command, "--type", "train", "--yes"], cwd=ROOT, env=server.env)
+        process = programs.start(*command, env=server.env, out=sys.__stdout__)
         steps = []
         while process.poll() is None:
             start = time.monotonic()

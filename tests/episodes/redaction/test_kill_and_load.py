@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -19,10 +17,11 @@ from episodes.models import Episode, Note, Rollout, RolloutMessage, RolloutText,
 from episodes.redaction.replacement import redact
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
+from tests import programs
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.record import recorded
 from tests.episodes.redaction.test_redact import STARS, everything
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
 from tests.stored import NOW, make_blob, make_episode, make_run, make_step, make_task
 
 SECRET = "swordfish/0123"
@@ -130,5 +129,4 @@ def test_agents_that_play_meanwhile_lose_no_call(django_db_blocker: DjangoDbBloc
 
 def _redact(server: LiveServer) -> str:
     """Redact with the command beside the server; return what it prints."""
-    command = [sys.executable, str(ROOT / "manage.py"), "redact"]
-    return subprocess.run(command, env=server.env, input=SECRET, capture_output=True, text=True).stdout
+    return programs.run("redact", env=server.env, input=SECRET).stdout

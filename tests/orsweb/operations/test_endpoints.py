@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import signal
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
@@ -11,9 +10,10 @@ import httpx
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests import programs
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.away import away
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
 
 KEYS = {"ORSWEB_API_KEYS": "lab:lab-key-0123", "ORSWEB_READY_MAX_COMMIT_LAG": "0.3"}
 LAB = {"X-API-Key": "lab-key-0123"}
@@ -33,8 +33,7 @@ def keyed() -> Iterator[LiveServer]:
 
 @pytest.fixture(scope="module")
 def monitor(keyed: LiveServer) -> dict[str, str]:
-    command = [sys.executable, str(ROOT / "manage.py"), "create_key", "prometheus", "--scope", "monitor"]
-    made = subprocess.run(command, env=keyed.env, check=True, capture_output=True, text=True)
+    made = programs.run("create_key", "prometheus", "--scope", "monitor", env=keyed.env, check=True)
     headers = {"Authorization": f"Bearer {made.stdout.strip()}"}
     eventually(lambda: httpx.get(f"{keyed.url}/metrics", headers=headers).status_code == 200)
     return headers
@@ -169,7 +168,7 @@ def test_it_is_alive_and_not_ready_while_it_stops() -> None:
     with LiveServer("tests.envs_slow:Slow", env={"ORSWEB_SHUTDOWN_TIMEOUT": "20"}) as stopping:
         agent = Agent(stopping).open({"id": 1}, "slow")
         agent.begin("sleep", {"seconds": 3}).hear(b"task_id")
-        stopping.process.terminate()
+        stopping.process.send_signal(signal.SIGTERM)
         eventually(lambda: httpx.get(f"{stopping.url}/ready").status_code == 503)
         assert httpx.get(f"{stopping.url}/ready").json()["checks"]["stopping"] == {
             "ok": False, "value": 1.0, "maximum": 0, "unit": "1 while the server stops",

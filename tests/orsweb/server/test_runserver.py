@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import socket
-import subprocess
-import sys
 from collections.abc import Mapping
 
-from tests.server import ROOT, LiveServer
+from tests import programs
+from tests.server import LiveServer
 
 
 class Runserver(LiveServer):
@@ -18,9 +17,8 @@ class Runserver(LiveServer):
         self.env = {"ORSWEB_PORT": str(self.port), "ORSWEB_ENVIRONMENTS": "tests.envs:Echo"} | self.env
 
     def launch(self) -> LiveServer:
-        command = [sys.executable, str(ROOT / "manage.py"), "runserver", "--noreload", *self.args]
         with self._log_path.open("ab") as log:
-            self._process = subprocess.Popen(command, cwd=self.cwd, env=self.env, stdout=log, stderr=log)
+            self._process = programs.start("runserver", "--noreload", *self.args, env=self.env, cwd=self.cwd, out=log)
         return self
 
 

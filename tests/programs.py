@@ -1,0 +1,117 @@
+"""`manage.py` in processes of their own, started as `python manage.py` is but from an interpreter that is warm already.
+
+    program = programs.start("serve", "--port", "9000", env=variables)
+    done = programs.run("check", env=variables)
+
+What measures a start, or what a start imports, needs `subprocess` and a new interpreter.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import IO, Any
+
+ROOT = Path(__file__).resolve().parent.parent
+MANAGE = str(ROOT / "manage.py")
+
+
+class Program:
+    """A running `manage.py`, with the methods of `subprocess.Popen` that tests use."""
+
+    def __init__(self, status: socket.socket) -> None:
+        self._status = status
+        self.pid = int(status.recv(32))
+        self.returncode: int | None = None
+
+    def poll(self) -> int | None:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self.wait(0)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return the exit status. Raises: subprocess.TimeoutExpired after `timeout` seconds."""
+        if self.returncode is None:
+            self._status.settimeout(timeout)
+            try:
+                self.returncode = int(self._status.recv(32))
+            except (BlockingIOError, TimeoutError):
+                raise subprocess.TimeoutExpired("manage.py", timeout or 0) from None
+            self._status.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        self.send_signal(signal.SIGKILL)
+
+
+Running = Program | subprocess.Popen[bytes]
+
+
+def start(*args: str, env: Mapping[str, str] = os.environ, cwd: Path = ROOT, out: IO[Any]) -> Running:
+    """Start `manage.py` with `args`; it reads nothing, and writes everything to `out`."""
+    with Path(os.devnull).open("rb") as nothing:
+        return _start(args, env, cwd, (nothing, out, out))
+
+
+def run(
+    *args: str,
+    env: Mapping[str, str] = os.environ,
+    cwd: Path = ROOT,
+    input: str = "",
+    timeout: float = 120,
+    check: bool = False,
+) -> subprocess.CompletedProcess[str]:
+    """Return what `manage.py` with `args` printed, and its status.
+
+    Raises: subprocess.TimeoutExpired; AssertionError if `check` is true and the status is not 0.
+    """
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
+        given.write(input.encode())
+        given.seek(0)
+        program = _start(args, env, cwd, (given, out, err))
+        try:
+            status = program.wait(timeout)
+        finally:
+            program.kill()
+        out.seek(0)
+        err.seek(0)
+        done = subprocess.CompletedProcess(args, status, out.read().decode(), err.read().decode())
+    assert not (check and status), done
+    return done
+
+
+def _start(args: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequence[IO[Any]]) -> Running:
+    if any(name.startswith(("PYTHON", "LD_")) and os.environ.get(name) != value for name, value in env.items()):
+        # what only a new interpreter reads
+        given, out, err = files
+        command = [sys.executable, MANAGE, *args]
+        return subprocess.Popen(command, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err)
+    ours, its = socket.socketpair()
+    message = {"argv": [MANAGE, *args], "env": dict(env), "cwd": str(cwd)}
+    with its:
+        descriptors = [*(file.fileno() for file in files), its.fileno()]
+        socket.send_fds(_warm_interpreter(), [json.dumps(message).encode()], descriptors)
+    return Program(ours)
+
+
+@cache
+def _warm_interpreter() -> socket.socket:
+    """Return the socket of this process's warm interpreter, which ends with the last descriptor of that socket."""
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with its:
+        script = str(Path(__file__).with_name("warm_interpreter.py"))
+        subprocess.Popen([sys.executable, script, str(its.fileno())], cwd=ROOT, pass_fds=[its.fileno()])
+    return ours
