@@ -15,9 +15,13 @@ PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reord
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py conformance/test_hanging_database.py \
   conformance/test_kill.py conformance/test_restart.py environments/curation environments/database \
-  environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks environments/transfer \
+  environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks \
+  environments/transfer/test_exporting.py environments/transfer/test_importing.py environments/transfer/test_killed.py \
+  environments/transfer/test_waiting.py \
   episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
-  episodes/runs episodes/search episodes/test_admin.py episodes/transfer hostile/test_faults.py \
+  episodes/runs episodes/search episodes/test_admin.py episodes/transfer/atif/test_round_trip.py episodes/transfer/test_export_source.py \
+  episodes/transfer/test_round_trip.py episodes/transfer/test_streaming.py episodes/transfer/test_uploads.py \
+  hostile/test_faults.py \
   orsweb/pages/test_pages.py \
   orsweb/server/test_database_lock.py environments/test_admin.py test_migrations.py)
 comma := ,

@@ -18,8 +18,8 @@ from tests.episodes.transfer.record import HOSTILE, lines_of
 from tests.factories import NOON, episode_ended, episode_started, step_taken
 from tests.stored import make_blob, make_episode, make_step
 
-MAX_BYTES = 24 * 1024 * 1024
-LONG = 50_000
+MIB = 1024 * 1024
+LONG = 20_000
 
 
 def add_steps(episode: Episode, count: int) -> None:
@@ -44,11 +44,10 @@ def peak_of(pieces: Iterator[bytes]) -> tuple[int, int]:
 @pytest.mark.django_db
 def test_memory_does_not_grow_with_the_steps() -> None:
     add_steps(make_episode(steps_count=LONG), LONG)
-    for _ in range(50):
-        add_steps(make_episode(steps_count=1000), 1000)
+    add_steps(make_episode(steps_count=1000), 1000)
     peak, total = peak_of(exported(Episode.objects.all(), "jsonl"))
-    assert total > 20 * 1024 * 1024
-    assert peak < MAX_BYTES
+    assert total > 5 * MIB
+    assert peak < 3 * MIB  # 1.5 whatever the number of steps
 
 
 @pytest.mark.django_db
@@ -60,8 +59,8 @@ def test_a_large_episode_is_held_a_step_at_a_time(format: Format, least: int) ->
             episode, output="", output_blob=make_blob(f'{{"blocks": [], "metadata": {{"n": "{n}{"x" * 2**20}"}}}}')
         )
     peak, total = peak_of(exported(Episode.objects.all(), format))
-    assert total > least * 1024 * 1024
-    assert peak < MAX_BYTES
+    assert total > least * MIB
+    assert peak < 24 * MIB
 
 
 @pytest.mark.django_db
