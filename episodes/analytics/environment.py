@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from environments.models import Environment
 from environments.scoring.definition import Definition
 from episodes.analytics.activity import ActivityPoint, activity, together
+from episodes.attempts.durations import DurationSketch, from_text, quantile_ms
 from episodes.models import ToolUse
 
 MAX_TOOLS = 200
@@ -34,7 +34,7 @@ class ToolFigures:
     mean_ms: float | None
     """Mean duration of the calls that ran; None, like the percentiles, if none ran."""
     p50_ms: float | None
-    """Median duration, from a histogram whose bins double in width, so off by up to about 20 %."""
+    """Median duration, from a sketch: off by `durations.MAX_ERROR` at most."""
     p95_ms: float | None
 
     @property
@@ -55,17 +55,17 @@ def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolF
     """
     columns = ("tool", "ok", "refused", "failed", "rewarded", "duration_ms", "durations")
     days = ToolUse.objects.filter(environment_id=environment.pk, day__gt=since - 86400)
-    found: dict[str, list[tuple[int, int, int, int, float, list[int]]]] = defaultdict(list)
+    found: dict[str, list[tuple[int, int, int, int, float, DurationSketch]]] = defaultdict(list)
     for tool, *counts, durations in days.values_list(*columns):
-        found[tool].append((*counts, json.loads(durations)))
+        found[tool].append((*counts, from_text(durations)))
     figures = [_figures(tool, rows) for tool, rows in found.items()]
     return sorted(figures, key=lambda one: (-one.calls, one.tool))[:MAX_TOOLS]
 
 
-def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, list[int]]]) -> ToolFigures:
-    ok, refused, failed, rewarded, duration_ms, histograms = zip(*rows, strict=True)
-    durations = [sum(place) for place in zip(*histograms, strict=True)]
-    ran = sum(durations)
+def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, DurationSketch]]) -> ToolFigures:
+    ok, refused, failed, rewarded, duration_ms, sketches = zip(*rows, strict=True)
+    durations = sum(sketches, DurationSketch())
+    ran = durations.total()
     return ToolFigures(
         tool=tool,
         calls=sum(ok) + sum(refused) + sum(failed),
@@ -74,22 +74,6 @@ def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, list[int
         failed=sum(failed),
         rewarded=sum(rewarded),
         mean_ms=sum(duration_ms) / ran if ran else None,
-        p50_ms=duration_at(durations, 0.5),
-        p95_ms=duration_at(durations, 0.95),
+        p50_ms=quantile_ms(durations, 0.5),
+        p95_ms=quantile_ms(durations, 0.95),
     )
-
-
-def duration_at(durations: Sequence[int], share: float) -> float | None:
-    """Return the milliseconds that `share` (0 to 1) of the calls do not exceed; None without calls.
-
-    `durations` is the histogram of ToolUse.
-
-    Within a bin, calls are assumed to be spread evenly over the logarithm.
-    """
-    wanted, passed = share * sum(durations), 0
-    for place, count in enumerate(durations):
-        if count and passed + count >= wanted:
-            within = max(0.0, wanted - passed) / count
-            return float(2.0 ** (place - 4 + within))
-        passed += count
-    return None

@@ -10,23 +10,21 @@ import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from django.db import connection
 
 from environments.database.json_rows import ID_LISTS
+from episodes.attempts.durations import DurationSketch, bin_sql, from_text, to_text
 from episodes.attempts.endings import Ending
 from episodes.models import ToolUse
 from episodes.rollups.rollup_part import delete_some
 
-DURATION_BINS = 26
-"""Bins of the histogram: bin n holds durations below 2**(n-3) ms, so the last but one ends at 70 minutes."""
 COUNTS = ("ok", "refused", "failed", "rewarded", "duration_ms", "durations")
 
-_PLACE = " ".join(f"WHEN s.duration_ms < {2.0 ** (n - 3)!r} THEN {n}" for n in range(DURATION_BINS - 1))
 _SQL = f"""
     SELECT s.episode_id, CASE WHEN s.reason = 'not_found' THEN '' ELSE s.tool END AS name, s.status,
-        CASE {_PLACE} ELSE {DURATION_BINS - 1} END AS place,
+        {bin_sql("s.duration_ms")} AS bin,
         COUNT(*), SUM(CASE WHEN s.reward <> 0 THEN 1 ELSE 0 END), SUM(s.duration_ms)
     FROM episodes_step AS s WHERE s.episode_id IN ({{episodes}})
     GROUP BY 1, 2, 3, 4
@@ -48,15 +46,15 @@ class Use:
     failed: int = 0
     rewarded: int = 0
     duration_ms: float = 0.0
-    durations: list[int] = field(default_factory=lambda: [0] * DURATION_BINS)
+    durations: DurationSketch = field(default_factory=DurationSketch)
 
-    def add(self, status: str, place: int, count: int, rewarded: int, duration_ms: float) -> None:
-        """Add calls of one status and one bin of the histogram."""
+    def add(self, status: str, number: int, count: int, rewarded: int, duration_ms: float) -> None:
+        """Add calls of one status and bin `number` of the sketch."""
         setattr(self, status, getattr(self, status) + count)
         self.rewarded += rewarded
         if status != "refused":
             self.duration_ms += duration_ms
-            self.durations[place] += count
+            self.durations[number] += count
 
 
 class ToolsPart:
@@ -87,7 +85,7 @@ class ToolsPart:
                     tool=key.tool,
                     day=key.day,
                     **{name: getattr(use, name) for name in COUNTS[:-1]},
-                    durations=json.dumps(use.durations, separators=(",", ":")),
+                    durations=to_text(use.durations),
                 )
                 for key, use in sorted(gathered.items())
             ],
@@ -129,13 +127,10 @@ def _calls(row: ToolUse) -> int:
 def _subtract(row: ToolUse, use: Use) -> None:
     for name in COUNTS[:-1]:
         setattr(row, name, max(0, getattr(row, name) - getattr(use, name)))
-    left = [max(0, before - count) for before, count in zip(json.loads(row.durations), use.durations, strict=True)]
-    row.durations = json.dumps(left, separators=(",", ":"))
+    row.durations = to_text(from_text(row.durations) - use.durations)
 
 
 def _add_present(use: Use, row: ToolUse) -> None:
     for name in COUNTS[:-1]:
         setattr(use, name, getattr(use, name) + getattr(row, name))
-    before: list[Any] = json.loads(row.durations)
-    for place, count in enumerate(before):
-        use.durations[place] += count
+    use.durations.update(from_text(row.durations))

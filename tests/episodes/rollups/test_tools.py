@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from episodes.attempts.durations import MAX_ERROR, from_text, quantile_ms
 from episodes.models import ToolUse
 from episodes.rollups.follower import catch_up
 from tests.episodes.recorded import record
@@ -27,14 +28,25 @@ def test_it_counts_calls_by_what_became_of_them() -> None:
     assert (use.ok, use.refused, use.failed, use.rewarded, use.duration_ms) == (2, 1, 1, 1, 16.0)
 
 
-@pytest.mark.parametrize(
-    ("duration_ms", "place"), [(0.0, 0), (0.125, 1), (0.9, 3), (1.0, 4), (250.0, 11), (2.0**22, 25), (1e12, 25)]
-)
-def test_durations_have_places_that_double(duration_ms: float, place: int) -> None:
+@pytest.mark.parametrize("duration_ms", [0.125, 0.9, 1.0, 1.0193, 8.0, 250.0, 2.0**22, 1e12])
+def test_quantiles_are_off_by_two_percent_at_most(duration_ms: float) -> None:
     record((episode_started(), step_taken(duration_ms=duration_ms), episode_ended()))
     catch_up()
-    durations = json.loads(ToolUse.objects.get().durations)
-    assert (sum(durations), durations[place]) == (1, 1)
+    durations = from_text(ToolUse.objects.get().durations)
+    assert durations.total() == 1
+    assert quantile_ms(durations, 0.95) == pytest.approx(duration_ms, rel=MAX_ERROR)
+
+
+def test_a_duration_near_zero_is_off_by_a_tenth_of_a_millisecond() -> None:
+    record((episode_started(), step_taken(duration_ms=0.0), episode_ended()))
+    catch_up()
+    assert quantile_ms(from_text(ToolUse.objects.get().durations), 0.5) == 0.1
+
+
+def test_sketches_without_bins_are_still_read() -> None:
+    """As versions before bins stored them: one number per place."""
+    before = from_text(json.dumps([0, 0, 0, 0, 10] + [0] * 21))
+    assert before.total() == 10 and quantile_ms(before, 0.5) == pytest.approx(2**0.5, rel=0.02)
 
 
 def test_later_episodes_of_the_day_are_added() -> None:
@@ -42,7 +54,7 @@ def test_later_episodes_of_the_day_are_added() -> None:
         record((episode_started(number), step_taken(number), episode_ended(number)))
         catch_up()
     use = ToolUse.objects.get()
-    assert (use.ok, sum(json.loads(use.durations)), use.duration_ms) == (2, 2, 500.0)
+    assert (use.ok, from_text(use.durations).total(), use.duration_ms) == (2, 2, 500.0)
 
 
 def test_each_day_and_environment_has_its_own() -> None:
