@@ -33,6 +33,7 @@ from episodes.analytics.players import in_environment
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.scopes import scope_of, scope_of_filter
 from episodes.attempts.conventions import parts_in_address
+from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.view_parameters import (
     asked_context,
@@ -146,6 +147,7 @@ def _about(found: Environment) -> dict[str, Any]:
         "splits": splits,
         "split": next((split.name for split in splits if split.is_served), "train"),
         "tools": tools,
+        "call": example_call(tools),
         "card": rendered(found.card or found.description),
         "task_fields": fields_of(schema),
     }

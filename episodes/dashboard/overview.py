@@ -20,11 +20,14 @@ from django.views.decorators.http import require_safe
 
 from environments import conf
 from environments.access.privacy import hidden_from, visible
+from environments.display import parts
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked
+from environments.service import service_or_none
 from episodes.analytics.activity import ActivityPoint, Span, activity, definitions_in_force, together
 from episodes.analytics.overview import environment_figures
 from episodes.attempts.rule import FAILURES
+from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
@@ -62,7 +65,8 @@ def overview(request: HttpRequest) -> HttpResponse:
         return render(request, "episodes/overview_activity.html", _now(request.user, span, asked))
     if part == "environments":
         return render(request, "episodes/overview_environments.html", _environments(asked, hidden))
-    context = _now(request.user, span, asked) | _environments(asked, hidden) | _connecting(request, hidden)
+    context = _now(request.user, span, asked) | _environments(asked, hidden)
+    context |= _connecting(request, hidden, context["environments"])
     return render(request, "episodes/overview.html", context)
 
 
@@ -132,8 +136,12 @@ def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, A
     return {"environments": rows, "environments_url": url, "part_url": url, **asked_context(asked)}
 
 
-def _connecting(request: HttpRequest, hidden: frozenset[int]) -> dict[str, Any]:
+def _connecting(request: HttpRequest, hidden: frozenset[int], shown: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return the variables of the examples, which play the first of the `shown` environments."""
+    service = service_or_none()
+    first = service.registry.find(shown[0]["environment"].name) if service and shown else None
     return {
+        "call": example_call(parts.tools(first.tools_json)) if first and first.is_described else None,
         "is_empty": not Episode.objects.filter(visible(hidden)).exists(),
         "url": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),

@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import html
+import json
+import os
+import re
+import subprocess
+import sys
+import urllib.request
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
@@ -106,3 +113,16 @@ def test_it_records_the_pictures_of_every_step(
     with recorded(worlds, django_db_blocker) as record:
         [step] = record.steps(session.sid)
         assert step.blocks[1]["data"] == result.blocks[1].data
+
+
+@pytest.mark.parametrize("place", [0, 1, 2])
+def test_the_snippets_of_its_page_play_an_episode_that_counts(worlds: LiveServer, place: int) -> None:
+    """The first three: ors-sdk, openreward, curl."""
+    with urllib.request.urlopen(f"{worlds.url}/environments/chart/") as page:
+        snippet = html.unescape(re.findall("<pre[^>]+data-copy[^>]*>(.*?)</pre>", page.read().decode(), re.S)[place])
+    program = ["sh", "-c"] if snippet.startswith("curl") else [sys.executable, "-c"]
+    urls = dict.fromkeys(("OPENREWARD_SESSION_URL", "OPENREWARD_API_URL"), worlds.url)
+    subprocess.run([*program, snippet], env=os.environ | urls, check=True, capture_output=True)
+    with urllib.request.urlopen(f"{worlds.url}/api/episodes?environment=chart&limit=1") as answer:
+        [newest] = json.loads(answer.read())["results"]
+    assert (newest["cause"], newest["is_probe"], newest["steps"]) == ("finished", False, 1)
