@@ -73,7 +73,14 @@ def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED) -> lis
 
 def environment_of(run: Run) -> Environment | None:
     """Return the environment of the run's newest episode; None if it has none. Three queries."""
-    return next(iter(_environments(_newest([run]).values()).values()), None)
+    return environments_of([run]).get(run.pk)
+
+
+def environments_of(runs: Sequence[Run]) -> dict[int, Environment]:
+    """Return the environment of the newest episode of each run that has one, by the run's id. Three queries."""
+    newest = _newest(runs)
+    environments = _environments(newest.values())
+    return {pk: environments[episode.environment_id] for pk, episode in newest.items()}
 
 
 def environment_in_force(asked: EpisodeFilter, named: NamedRows) -> Environment | None:

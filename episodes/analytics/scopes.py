@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal, cast
+from typing import Literal
 
 from django.db.models import Max, QuerySet
 
@@ -89,8 +89,33 @@ def _curated(split: Split) -> Scope:
 
 Overlay = Literal["run", "model"]
 OVERLAYS: tuple[Overlay, ...] = ("run", "model")
-MAX_SERIES = 8
+MAX_SERIES = 12
 """Number of curves in one chart; more of them could not be distinguished."""
+
+
+@dataclass(frozen=True, slots=True)
+class OverlaidPart:
+    """One of the curves of a chart."""
+
+    filter: EpisodeFilter
+    label: str
+    run: Run | None = None
+    """The run whose curve it is, in a chart of runs."""
+
+
+@dataclass(frozen=True, slots=True)
+class Overlaid:
+    """The curves of a chart, of which there may be more than it draws."""
+
+    parts: Sequence[OverlaidPart]
+    known: int
+    """Number of runs or models, of which the newest are drawn."""
+    missing: Sequence[int] = ()
+    """Ids that were asked for and belong to no run."""
+
+    @property
+    def runs(self) -> list[Run]:
+        return [part.run for part in self.parts if part.run]
 
 
 _GROUPED = frozenset(("run", "environment", "split", "task", "step", "key"))
@@ -116,22 +141,27 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
     return replace(filtered(episodes_of(asked, named), label, _within(asked, named)), has_groups=has_groups)
 
 
-def overlaid(asked: EpisodeFilter, by: Overlay) -> list[tuple[EpisodeFilter, str]]:
-    """Return a filter and its label for each of the newest runs or models among the filter's episodes, oldest first."""
+def overlaid(asked: EpisodeFilter, by: Overlay) -> Overlaid:
+    """Return a part for each of the newest MAX_SERIES runs or models among the filter's episodes, oldest first."""
     episodes = episodes_of(asked)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and asked.hidden:
         recent = recent.filter(run__in=Run.objects.filter(visible_runs(asked.hidden, asked.key)))
-    column = "run__name" if by == "run" else "model"
-    last = recent.order_by().values_list(column).annotate(last=Max("pk")).order_by("-last")
-    names = [cast(str, name) for name, _ in last[: MAX_SERIES + 1] if name][:MAX_SERIES]
-    return [(replace(asked, run=name) if by == "run" else replace(asked, model=name), name) for name in reversed(names)]
+    last = recent.order_by().values_list(by).annotate(last=Max("pk")).order_by("-last")
+    known = [value for value, _ in last if value]
+    shown = list(reversed(known[:MAX_SERIES]))
+    if by == "run":
+        return replace(of_runs(asked, shown), known=len(known))
+    return Overlaid([OverlaidPart(replace(asked, model=name), name) for name in shown], len(known))
 
 
-def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> list[tuple[EpisodeFilter, str]]:
-    """Return a filter and its label for each run by id, in the given order; ids without a run are left out."""
-    found = Run.objects.filter(visible_runs(asked.hidden, asked.key)).in_bulk(list(runs))
-    return [(replace(asked, run=found[pk].name), found[pk].name) for pk in runs if pk in found]
+def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> Overlaid:
+    """Return a part for each run by id, in the given order."""
+    visible = Run.objects.filter(visible_runs(asked.hidden, asked.key)).defer("config", "notes")
+    rows = visible.in_bulk(list(runs))
+    found = [rows[pk] for pk in runs if pk in rows]
+    parts = [OverlaidPart(replace(asked, run=run.name), run.name, run) for run in found]
+    return Overlaid(parts, len(parts), [pk for pk in runs if pk not in rows])
 
 
 def _within(asked: EpisodeFilter, named: NamedRows) -> QuerySet[Episode] | None:

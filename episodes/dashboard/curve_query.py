@@ -12,6 +12,7 @@ from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
 from episodes.analytics.zoom import Range
+from episodes.dashboard.smoothing import MAX_SMOOTHING
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, given, real
 
@@ -21,7 +22,6 @@ FIGURES: tuple[Figure, ...] = get_args(Figure)
 FORMATS = ("json", "csv")
 PARAMETERS = ("x", "y", "by", "runs", "smooth", "log", "band", "from", "to", "threshold", "format")
 WHOLE = Range()
-MAX_SMOOTHING = 0.99
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,34 +1,30 @@
-"""Curves as the numbers that a chart, a table and a CSV file show. Used by `curves.py` without HTTP and HTML."""
+"""The curves that the parameters of a page describe, each by the definition in force for it. Without HTTP and HTML."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any
 
 from environments.models import Environment
 from environments.scoring.convention import Coverage
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
-from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
-from episodes.analytics.curve import Curve, CurvePoint, curve, curves
+from episodes.analytics.curve import Curve, curve, curves
 from episodes.analytics.revisions import RevisionMark, marks_of
-from episodes.analytics.runs import environment_in_force, environment_of
-from episodes.analytics.scopes import Overlay, of_runs, overlaid, scope_of_filter
+from episodes.analytics.runs import environment_in_force, environments_of
+from episodes.analytics.scopes import Overlaid, OverlaidPart, Scope, of_runs, overlaid, scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.group_states import GroupCount
-from episodes.dashboard.curve_query import CurveAsked, Figure
+from episodes.dashboard.curve_query import CurveAsked
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import WholeRange
-from episodes.models import Run
-from episodes.models.privacy import visible_runs
-from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
 
-HUES = (258, 25, 150, 310, 85, 200, 350, 120)
-"""Hues of the series in order, in degrees. Neighbours are far apart."""
+HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)
+"""Hues of the series in order, in degrees. Neighbours are far apart; each has a class in `curves.css`."""
 MAX_BANDS = 3
 UNITS = {
     "return": "return",
@@ -48,20 +44,6 @@ NO_GROUPS = (
     "all rollouts at one task in one step, and flat if their returns are equal. Filters that can leave out some of "
     "these rollouts, such as a model, have no groups."
 )
-_FIELDS: dict[str, tuple[str, str, str]] = {
-    "return": ("mean", "p10", "p90"),
-    "success": ("success", "success_low", "success_high"),
-    "length": ("length_mean", "length_p10", "length_p90"),
-    "flat": ("flat_share", "", ""),
-}
-"""Attributes of a point by figure: the value, and the lower and upper end of its band, if it has one."""
-_RESTS_ON = {"return": "scored", "flat": "groups"}
-"""Attribute of a point that counts what its value rests on, where that is not the number of attempts."""
-_COLUMNS = (
-    *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
-    *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
-    *("groups", "flat_groups", "flat_share"),
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +53,10 @@ class ChartSeries:
     filter: EpisodeFilter
     """Filter that finds the episodes of the series."""
     curve: Curve
+    environment: Environment | None = None
+    """Environment whose definition holds for the series unless the address gives another; None for the default."""
+    parts: Mapping[str, str] = field(default_factory=dict)
+    """Parts of the convention that the address of a list of its episodes needs."""
     components: ComponentCurves | None = None
     """The components of the rewards, if they are what is drawn."""
     is_zoomed: bool = False
@@ -97,6 +83,11 @@ class ChartSeries:
         return found
 
     @property
+    def attempts_query(self) -> str:
+        """Query string of the list of the rollouts that are counted."""
+        return replace(self.listed, ending="attempt").to_query(**self.parts)
+
+    @property
     def groups(self) -> GroupCount:
         """Groups of the whole curve; none unless it is that of a run over training steps."""
         points = self.curve.points
@@ -117,15 +108,30 @@ class ComponentLine:
 class Drawn:
     asked: CurveAsked
     named: NamedRows
-    environment: Environment | None
-    """Environment whose definition holds unless the address gives another; None for the default definition."""
-    definition: Definition
+    overlay: Overlaid
     series: list[ChartSeries]
+
+    @property
+    def environment(self) -> Environment | None:
+        """Environment whose definition holds for all curves; None for the default, or where they have several."""
+        own = {one.environment for one in self.series}
+        return own.pop() if len(own) == 1 else self.asked.environment or self.named.environment
+
+    @property
+    def definitions(self) -> list[Definition]:
+        """The definition of each curve; the one of the page if there is no curve."""
+        return [one.curve.definition for one in self.series] or [definition_of(self.environment, self.asked.definition)]
+
+    @property
+    def definition(self) -> Definition | None:
+        """The definition of all curves; None where they differ."""
+        first, *others = self.definitions
+        return first if all(one == first for one in others) else None
 
     @property
     def notes(self) -> list[str]:
         """Notes to show next to the chart, without duplicates."""
-        given = [self.named.unknown, *(one.curve.note for one in self.series)]
+        given = [self.named.unknown, *_left_out(self), *(one.curve.note for one in self.series)]
         given += [one.components.note for one in self.series if one.components]
         if self.asked.y == "components" and not (self.is_empty or self.components):
             given.append(NO_COMPONENTS)
@@ -178,159 +184,76 @@ class Drawn:
 def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     named = NamedRows.of(asked.filter)
-    environment = _environment(asked, named)
-    definition = definition_of(environment, asked.definition)
-    parts = _parts(asked)
-    scopes = [
-        scope_of_filter(part, NamedRows.of(part) if part != asked.filter else named, label) for part, label in parts
-    ]
-    is_zoomed = asked.shown != Range()
-    if is_zoomed:
-        found = [curve(scope, definition, asked.x, shown=asked.shown) for scope in scopes]
-    else:
-        found = curves(scopes, definition, asked.x, least_blocks=least_blocks)
-    each = zip(parts, HUES, found, strict=False)
-    has_components = asked.y == "components"
+    overlay = _overlay(asked)
+    environments = _environments(asked, named, overlay)
+    found = _curves(asked, named, list(zip(overlay.parts, environments, strict=True)), least_blocks)
+    conventions = {one.definition.convention for one in found}
+    in_address = {one: parts_in_address(one, named.environment) for one in conventions}
     series = [
-        ChartSeries(label, hue, part, one, component_curves(one) if has_components else None, is_zoomed)
-        for (part, label), hue, one in each
+        ChartSeries(
+            *(part.label, hue, part.filter, one, environment, in_address[one.definition.convention]),
+            components=component_curves(one) if asked.y == "components" else None,
+            is_zoomed=asked.shown != Range(),
+        )
+        for part, hue, one, environment in zip(overlay.parts, HUES, found, environments, strict=False)
     ]
-    return Drawn(asked, named, environment, definition, series)
+    return Drawn(asked, named, overlay, series)
 
 
-def _environment(asked: CurveAsked, named: NamedRows) -> Environment | None:
-    """Return the environment whose definition holds: the one that is named, else that of the run or the first run."""
-    if named.environment or asked.environment:
-        return named.environment or asked.environment
-    if asked.runs:
-        runs = Run.objects.filter(visible_runs(asked.filter.hidden, asked.filter.key)).in_bulk(asked.runs)
-        first = next((runs[pk] for pk in asked.runs if pk in runs), None)
-        return environment_of(first) if first else None
-    return environment_in_force(asked.filter, named)
-
-
-def _parts(asked: CurveAsked) -> list[tuple[EpisodeFilter, str]]:
-    """Return the filter and label of each curve."""
+def _overlay(asked: CurveAsked) -> Overlaid:
     if asked.runs:
         return of_runs(asked.filter, asked.runs)
-    by: Overlay | None = asked.by
-    if by is not None:
-        return overlaid(asked.filter, by)
-    return [(asked.filter, _label(asked.filter))]
+    if asked.by is not None:
+        return overlaid(asked.filter, asked.by)
+    return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
+
+
+def _environments(asked: CurveAsked, named: NamedRows, overlay: Overlaid) -> list[Environment | None]:
+    """Return the environment whose definition holds for each curve: the one that is named, else that of its run."""
+    if named.environment or asked.environment or not overlay.runs:
+        environment = asked.environment or environment_in_force(asked.filter, named)
+        return [environment] * len(overlay.parts)
+    own = environments_of(overlay.runs)
+    return [own.get(run.pk) for run in overlay.runs]
+
+
+def _curves(
+    asked: CurveAsked,
+    named: NamedRows,
+    parts: Sequence[tuple[OverlaidPart, Environment | None]],
+    least_blocks: int | None,
+) -> list[Curve]:
+    """Return the curve of each part by the definition of its environment."""
+    alike: dict[tuple[Definition, bool], list[tuple[int, Scope]]] = defaultdict(list)
+    for place, (part, environment) in enumerate(parts):
+        rows = named if part.filter == asked.filter else NamedRows.of(part.filter)
+        definition = definition_of(environment, asked.definition)
+        alike[definition, definition.is_edge].append((place, scope_of_filter(part.filter, rows, part.label)))
+    found = dict[int, Curve]()
+    for (definition, _), members in alike.items():
+        scopes = [scope for _, scope in members]
+        if asked.shown != Range():
+            each = [curve(scope, definition, asked.x, shown=asked.shown) for scope in scopes]
+        else:
+            each = curves(scopes, definition, asked.x, least_blocks=least_blocks)
+        found |= {place: one for (place, _), one in zip(members, each, strict=True)}
+    return [found[place] for place in range(len(parts))]
+
+
+def _left_out(found: Drawn) -> list[str]:
+    """Return a sentence for each reason why runs or models are not in the chart."""
+    overlay, sentences = found.overlay, list[str]()
+    if overlay.missing:
+        numbers = ", ".join(map(str, overlay.missing))
+        sentences.append(f"There is no run {numbers}; a run's number is in the address of its page.")
+    if overlay.known > len(overlay.parts):
+        sentences.append(f"The {len(overlay.parts)} newest of {overlay.known:,} {found.asked.by}s are shown.")
+    empty = [one.label for one in found.series if not one.curve.points]
+    if found.asked.x == "step" and found.asked.shown == Range() and 0 < len(empty) < len(found.series):
+        sentences.append(f"Not drawn, because none of their ended episodes has a training step: {', '.join(empty)}.")
+    return sentences
 
 
 def _label(asked: EpisodeFilter) -> str:
     values = [value for name, value in asked.values().items() if name not in DEFINITION_PARAMETERS]
     return " · ".join(values) or "all episodes"
-
-
-# --- as numbers ------------------------------------------------------------------------------------------------------
-
-
-def chart_of(found: Drawn) -> dict[str, Any]:
-    """Return the JSON object that `static/orsweb/chart.js` draws."""
-    asked = found.asked
-    return {
-        "x": asked.x,
-        "unit": f"{UNITS[asked.y]} ({found.definition.return_})" if asked.y in BY_DEFINITION else UNITS[asked.y],
-        "isShare": asked.y in ("success", "flat"),
-        "log": asked.is_log,
-        "band": found.has_bands,
-        "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
-        "caption": _caption(found),
-        "series": _component_series(found) if asked.y == "components" else _series(found),
-    }
-
-
-def _series(found: Drawn) -> list[dict[str, Any]]:
-    asked, parts = found.asked, parts_in_address(found.definition.convention, found.named.environment)
-    return [
-        {
-            "name": one.label,
-            "hue": one.hue,
-            "query": one.filter.to_query(**parts),
-            "points": _points(one.curve, asked.y, asked.smooth),
-        }
-        for one in found.series
-    ]
-
-
-def _component_series(found: Drawn) -> list[dict[str, Any]]:
-    parts = parts_in_address(found.definition.convention, found.named.environment)
-    return [
-        {
-            "name": line.label,
-            "hue": line.hue,
-            "query": line.of.filter.to_query(**parts),
-            "points": _component_points(line, found.asked.smooth),
-        }
-        for line in found.components
-    ]
-
-
-def _caption(found: Drawn) -> list[str]:
-    """Return the lines under an image of the chart: what it shows, the definition, and the coverage of each curve."""
-    shown = ", ".join(one.label for one in found.series)
-    covered = [(one.label, one.coverage) for one in found.series if one.coverage]
-    lines = [coverage.text if len(covered) == 1 else f"{label}: {coverage.text}" for label, coverage in covered]
-    return [f"{UNITS[found.asked.y].capitalize()} of {shown}", f"Return: {found.definition}", *lines]
-
-
-def _component_points(line: ComponentLine, smooth: float) -> list[dict[str, Any]]:
-    values = smoothed([part.mean for part in line.component.points], smooth)
-    each = zip(line.of.curve.points, line.component.points, values, strict=True)
-    return [
-        {
-            **{"x": point.x, "xTo": point.x_to, "y": value, "low": None, "high": None, "n": part.n},
-            **{"attempts": point.n, "behind": _end_numbers(point, line.of.curve.axis)},
-            "coverage": point.coverage.text,
-        }
-        for point, part, value in each
-    ]
-
-
-def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]:
-    points = found.points
-    middles, lows, highs = (
-        smoothed([getattr(point, name) if name else None for point in points], smooth) for name in _FIELDS[figure]
-    )
-    rests_on = _RESTS_ON.get(figure, "n")
-    return [
-        {
-            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
-            **{"attempts": point.n, "behind": _end_numbers(point, found.axis), "coverage": point.coverage.text},
-        }
-        for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
-    ]
-
-
-def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
-    """Return the parameters that narrow the filter of a curve to the episodes of one point."""
-    ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
-    return ends | {"step": str(WholeRange(int(point.x), int(point.x_to)))} if axis == "step" else ends
-
-
-def smoothed(values: Sequence[float | None], strength: float) -> list[float | None]:
-    """Return the exponential moving average of `values`; None stays None and is ignored.
-
-    The average starts at the first value and is not biased towards 0: the weights of the values so far add up to 1.
-    """
-    total = weight = 0.0
-    found = list[float | None]()
-    for value in values:
-        if value is not None and strength:
-            total, weight = total * strength + value, weight * strength + 1.0
-        found.append(value if value is None or not strength else total / weight)
-    return found
-
-
-def csv_of(found: Drawn) -> Iterator[str]:
-    """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
-    names = list(dict.fromkeys(line.component.name for line in found.components))
-    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS, *(f"component:{name}" for name in names)])
-    for one in found.series:
-        parts = {part.name: part.points for part in one.components.series} if one.components else {}
-        for place, point in enumerate(one.curve.points):
-            means = (parts[name][place].mean if name in parts else None for name in names)
-            figures = (getattr(point, name) for name in _COLUMNS)
-            yield csv_line([one.label, *figures, *coverage_values(point.coverage), *means])

@@ -15,9 +15,10 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
+from episodes.dashboard.curve_chart import chart_of, csv_of
 from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked
-from episodes.dashboard.curve_series import UNITS, Drawn, chart_of, csv_of, drawn
-from episodes.dashboard.view_parameters import definition_context
+from episodes.dashboard.curve_series import UNITS, Drawn, drawn
+from episodes.dashboard.view_parameters import asked_context, definition_context
 from episodes.filtering.names import models, runs
 from episodes.filtering.parameters import BadFilter
 from episodes.transfer.csv_lines import coverage_header, definition_header
@@ -36,7 +37,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     if asked.format == "csv":
-        headers = {"Content-Disposition": 'attachment; filename="curve.csv"', **definition_header(found.definition)}
+        headers = {"Content-Disposition": 'attachment; filename="curve.csv"', **definition_header(*found.definitions)}
         headers |= coverage_header(one.coverage for one in found.series)
         return HttpResponse("".join(csv_of(found)), content_type="text/csv; charset=utf-8", headers=headers)
     if asked.format == "json":
@@ -53,13 +54,21 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
         "drawn": found,
         "asked": found.asked,
         "chart": chart_of(found),
-        **definition_context(found.definition, found.environment, is_in_address=found.named.environment is not None),
+        **_definition(found),
         "environment": found.environment,
         "figures": [(name, UNITS[name]) for name in FIGURES],
         "axes": [(name, _AXES[name]) for name in AXES],
         "overlays": _BY,
         "switches": request.GET,
     }
+
+
+def _definition(found: Drawn) -> dict[str, Any]:
+    """Return the template variables of the definition in force; where the curves differ, those of what is asked."""
+    if found.definition is None:
+        return asked_context(found.asked.definition)
+    is_in_address = found.named.environment is not None
+    return definition_context(found.definition, found.environment, is_in_address=is_in_address)
 
 
 def _form(found: Drawn) -> dict[str, Any]:

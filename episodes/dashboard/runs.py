@@ -15,6 +15,7 @@ from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
+from episodes.analytics.scopes import MAX_SERIES
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
@@ -59,6 +60,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
         "is_first": not after,
         **asked_context(definition),
+        "most_runs": MAX_SERIES,
         "states": STATES,
         "state": wanted["state"],
         "tag": wanted["tags__name"],

@@ -76,10 +76,16 @@ def coverage_values(coverage: Coverage | None) -> list[Any]:
     return [coverage.rollouts, coverage.own, sum(coverage.zero.values()), sum(coverage.out.values())]
 
 
-def definition_header(definition: Definition) -> dict[str, str]:
+def definition_header(*definitions: Definition) -> dict[str, str]:
+    """Return the header with the definition of a file, or with that of each of its series where they differ."""
+    texts = [_definition_text(one) for one in definitions]
+    return {DEFINITION_HEADER: texts[0] if len(set(texts)) == 1 else " | ".join(texts)}
+
+
+def _definition_text(definition: Definition) -> str:
     parts = {name: getattr(definition.convention, name) for name in CONVENTION_PARTS}
     texts = [f"return={definition.return_}", f"threshold={definition.threshold:g}"]
-    return {DEFINITION_HEADER: "; ".join([*texts, *(f"{name}={value}" for name, value in parts.items())])}
+    return "; ".join([*texts, *(f"{name}={value}" for name, value in parts.items())])
 
 
 def headers_of_export(

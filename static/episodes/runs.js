@@ -2,15 +2,15 @@
 import { isTyping } from "../orsweb/frame.js";
 
 const form = document.querySelector("[data-runs]");
-const MAX_SERIES = 8;
 
 function shown() {
   const chosen = [...form.querySelectorAll("[data-pick]:checked")].map((box) => box.value);
+  const most = Number(form.dataset.most);
   const bar = form.querySelector("[data-selection]");
   bar.hidden = chosen.length === 0;
   bar.querySelector("[data-count]").textContent = `${chosen.length} run${chosen.length === 1 ? "" : "s"}`;
-  link(bar.querySelector("[data-compare]"), `${form.action}?runs=${chosen}`, chosen.length >= 2 && chosen.length <= MAX_SERIES);
-  link(bar.querySelector("[data-overlay]"), `${form.dataset.curves}?runs=${chosen}`, chosen.length <= MAX_SERIES);
+  link(bar.querySelector("[data-compare]"), `${form.action}?runs=${chosen}`, chosen.length >= 2 && chosen.length <= most);
+  link(bar.querySelector("[data-overlay]"), `${form.dataset.curves}?runs=${chosen}`, chosen.length <= most);
 }
 
 function link(element, address, isAble) {

@@ -15,7 +15,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from environments.scoring.convention import Convention
-from episodes.dashboard.curve_series import smoothed
+from episodes.dashboard.smoothing import smoothed
 from episodes.models import EpisodeComponent, RewardComponent
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task
@@ -285,3 +285,34 @@ def test_counts_of_a_zoomed_curve_link_to_the_part_that_is_shown(client: Client,
 def test_an_image_says_what_it_shows(client: Client) -> None:
     end_episode(run=make_run(), run_step=1)
     assert chart(client, "run=grpo-3&x=step&y=success")["caption"][0] == "Success rate of grpo-3"
+
+
+def test_each_run_has_the_definition_of_its_own_environment(client: Client) -> None:
+    for name, threshold in (("math", 0.9), ("guess", 0.5)):
+        environment = make_environment(name, success_threshold=threshold)
+        end_episode(0.7, environment=environment, task=make_task(environment=environment), run=make_run(f"of {name}"))
+    series = chart(client, "by=run&y=success")["series"]
+    assert [(one["name"], one["points"][0]["y"]) for one in series] == [("of math", 0.0), ("of guess", 1.0)]
+    ids = ",".join(str(make_run(f"of {name}").pk) for name in ("guess", "math"))
+    page = client.get(f"{CURVES}?runs={ids}").content.decode()
+    assert "&gt; 0.5" in page and "&gt; 0.9" in page
+    answer = client.get(f"{CURVES}?runs={ids}&format=csv")
+    assert [part.split("; ")[1] for part in answer["X-Definition"].split(" | ")] == ["threshold=0.5", "threshold=0.9"]
+    answer = client.get(f"{CURVES}?runs={ids}&format=csv&threshold=0.6")
+    assert answer["X-Definition"].count("threshold=0.6") == 1
+
+
+def test_more_runs_than_fit_are_counted(client: Client) -> None:
+    for number in range(14):
+        end_episode(run=make_run(f"run {number:02}"))
+    assert [one["name"] for one in chart(client, "by=run")["series"]] == [f"run {number:02}" for number in range(2, 14)]
+    assert "The 12 newest of 14 runs are shown." in client.get(f"{CURVES}?by=run").content.decode()
+    ids = ",".join(str(number) for number in range(1, 14))
+    assert "up to 12 run numbers" in client.get(f"{CURVES}?runs={ids}").content.decode()
+
+
+def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> None:
+    with_step, without = end_episode(run=make_run("stepped"), run_step=1), end_episode(run=make_run("stepless"))
+    page = client.get(f"{CURVES}?runs={with_step.run_id},{without.run_id},999&x=step").content.decode()
+    assert "none of their ended episodes has a training step: stepless." in page
+    assert "There is no run 999;" in page

@@ -1,0 +1,130 @@
+"""Curves as the numbers that a chart and a CSV file show. Used by the pages that have a chart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from episodes.analytics.block_queries import Axis
+from episodes.analytics.curve import Curve, CurvePoint
+from episodes.dashboard.curve_query import Figure
+from episodes.dashboard.curve_series import BY_DEFINITION, UNITS, ComponentLine, Drawn
+from episodes.dashboard.smoothing import smoothed
+from episodes.filtering.parameters import WholeRange
+from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
+
+_FIELDS: dict[str, tuple[str, str, str]] = {
+    "return": ("mean", "p10", "p90"),
+    "success": ("success", "success_low", "success_high"),
+    "length": ("length_mean", "length_p10", "length_p90"),
+    "flat": ("flat_share", "", ""),
+}
+"""Attributes of a point by figure: the value, and the lower and upper end of its band, if it has one."""
+_RESTS_ON = {"return": "scored", "flat": "groups"}
+"""Attribute of a point that counts what its value rests on, where that is not the number of attempts."""
+_COLUMNS = (
+    *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
+    *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
+    *("groups", "flat_groups", "flat_share"),
+)
+
+
+def chart_of(found: Drawn) -> dict[str, Any]:
+    """Return the JSON object that `static/orsweb/chart.js` draws."""
+    asked = found.asked
+    return {
+        "x": asked.x,
+        "unit": _unit(found),
+        "isShare": asked.y in ("success", "flat"),
+        "log": asked.is_log,
+        "band": found.has_bands,
+        "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
+        "caption": _caption(found),
+        "series": _component_series(found) if asked.y == "components" else _series(found),
+    }
+
+
+def _unit(found: Drawn) -> str:
+    """Return the unit of the y axis, with the definition of the return where it is the same for all curves."""
+    unit, returns = UNITS[found.asked.y], {one.return_ for one in found.definitions}
+    return f"{unit} ({returns.pop()})" if found.asked.y in BY_DEFINITION and len(returns) == 1 else unit
+
+
+def _series(found: Drawn) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": one.label,
+            "hue": one.hue,
+            "query": one.filter.to_query(**one.parts),
+            "points": _points(one.curve, found.asked.y, found.asked.smooth),
+        }
+        for one in found.series
+    ]
+
+
+def _component_series(found: Drawn) -> list[dict[str, Any]]:
+    return [
+        {
+            "name": line.label,
+            "hue": line.hue,
+            "query": line.of.filter.to_query(**line.of.parts),
+            "points": _component_points(line, found.asked.smooth),
+        }
+        for line in found.components
+    ]
+
+
+def _caption(found: Drawn) -> list[str]:
+    """Return the lines under an image of the chart: what it shows, the definition, and the coverage of each curve."""
+    shown = ", ".join(one.label for one in found.series)
+    covered = [(one.label, one.coverage) for one in found.series if one.coverage]
+    lines = [coverage.text if len(covered) == 1 else f"{label}: {coverage.text}" for label, coverage in covered]
+    each = [f"{one.label}: {definition}" for one, definition in zip(found.series, found.definitions, strict=False)]
+    returns = str(found.definition) if found.definition else ", ".join(each)
+    return [f"{UNITS[found.asked.y].capitalize()} of {shown}", f"Return: {returns}", *lines]
+
+
+def _component_points(line: ComponentLine, smooth: float) -> list[dict[str, Any]]:
+    values = smoothed([part.mean for part in line.component.points], smooth)
+    each = zip(line.of.curve.points, line.component.points, values, strict=True)
+    return [
+        {
+            **{"x": point.x, "xTo": point.x_to, "y": value, "low": None, "high": None, "n": part.n},
+            **{"attempts": point.n, "behind": _end_numbers(point, line.of.curve.axis)},
+            "coverage": point.coverage.text,
+        }
+        for point, part, value in each
+    ]
+
+
+def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]:
+    points = found.points
+    middles, lows, highs = (
+        smoothed([getattr(point, name) if name else None for point in points], smooth) for name in _FIELDS[figure]
+    )
+    rests_on = _RESTS_ON.get(figure, "n")
+    return [
+        {
+            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
+            **{"attempts": point.n, "behind": _end_numbers(point, found.axis), "coverage": point.coverage.text},
+        }
+        for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
+    ]
+
+
+def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
+    """Return the parameters that narrow the filter of a curve to the episodes of one point."""
+    ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
+    return ends | {"step": str(WholeRange(int(point.x), int(point.x_to)))} if axis == "step" else ends
+
+
+def csv_of(found: Drawn) -> Iterator[str]:
+    """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
+    names = list(dict.fromkeys(line.component.name for line in found.components))
+    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS, *(f"component:{name}" for name in names)])
+    for one in found.series:
+        parts = {part.name: part.points for part in one.components.series} if one.components else {}
+        for place, point in enumerate(one.curve.points):
+            means = (parts[name][place].mean if name in parts else None for name in names)
+            figures = (getattr(point, name) for name in _COLUMNS)
+            yield csv_line([one.label, *figures, *coverage_values(point.coverage), *means])
