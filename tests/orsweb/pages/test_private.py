@@ -51,6 +51,7 @@ ASKED = [
     "episodes/?model=canarymodel",
     "episodes/?who=@canaryperson",
     "episodes/?player=human",
+    "episodes/?text=canary",
     "episodes/?revision=canarycode",
     f"episodes/?task={NUMBER}",
     f"episodes/export?format=jsonl&ids={NUMBER}",
