@@ -9,7 +9,7 @@ from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint
 from episodes.dashboard.curve_query import Figure
 from episodes.dashboard.curve_series import BY_DEFINITION, UNITS, ComponentLine, Drawn
-from episodes.dashboard.smoothing import smoothed
+from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.parameters import WholeRange
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
 
@@ -38,6 +38,7 @@ def chart_of(found: Drawn) -> dict[str, Any]:
         "isShare": asked.y in ("success", "flat"),
         "log": asked.is_log,
         "band": found.has_bands,
+        "isSmoothed": asked.smoothing.is_on,
         "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
         "caption": _caption(found),
         "series": _component_series(found) if asked.y == "components" else _series(found),
@@ -56,7 +57,7 @@ def _series(found: Drawn) -> list[dict[str, Any]]:
             "name": one.label,
             "hue": one.hue,
             "query": one.filter.to_query(**one.parts),
-            "points": _points(one.curve, found.asked.y, found.asked.smooth),
+            "points": _points(one.curve, found.asked.y, found.asked.smoothing),
         }
         for one in found.series
     ]
@@ -68,7 +69,7 @@ def _component_series(found: Drawn) -> list[dict[str, Any]]:
             "name": line.label,
             "hue": line.hue,
             "query": line.of.filter.to_query(**line.of.parts),
-            "points": _component_points(line, found.asked.smooth),
+            "points": _component_points(line, found.asked.smoothing),
         }
         for line in found.components
     ]
@@ -79,17 +80,19 @@ def _caption(found: Drawn) -> list[str]:
     shown = ", ".join(one.label for one in found.series)
     covered = [(one.label, one.coverage) for one in found.series if one.coverage]
     lines = [coverage.text if len(covered) == 1 else f"{label}: {coverage.text}" for label, coverage in covered]
+    smooth = [f"Smoothed: {found.asked.smoothing}"] if found.asked.smoothing.is_on else []
     each = [f"{one.label}: {definition}" for one, definition in zip(found.series, found.definitions, strict=False)]
     returns = str(found.definition) if found.definition else ", ".join(each)
-    return [f"{UNITS[found.asked.y].capitalize()} of {shown}", f"Return: {returns}", *lines]
+    return [f"{UNITS[found.asked.y].capitalize()} of {shown}", f"Return: {returns}", *smooth, *lines]
 
 
-def _component_points(line: ComponentLine, smooth: float) -> list[dict[str, Any]]:
-    values = smoothed([part.mean for part in line.component.points], smooth)
+def _component_points(line: ComponentLine, smoothing: Smoothing) -> list[dict[str, Any]]:
+    values = smoothing.of([part.mean for part in line.component.points])
     each = zip(line.of.curve.points, line.component.points, values, strict=True)
     return [
         {
-            **{"x": point.x, "xTo": point.x_to, "y": value, "low": None, "high": None, "n": part.n},
+            **{"x": point.x, "xTo": point.x_to, "y": value, "raw": part.mean, "low": None, "high": None},
+            "n": part.n,
             **{"attempts": point.n, "behind": _end_numbers(point, line.of.curve.axis)},
             "coverage": point.coverage.text,
         }
@@ -97,18 +100,18 @@ def _component_points(line: ComponentLine, smooth: float) -> list[dict[str, Any]
     ]
 
 
-def _points(found: Curve, figure: Figure, smooth: float) -> list[dict[str, Any]]:
+def _points(found: Curve, figure: Figure, smoothing: Smoothing) -> list[dict[str, Any]]:
     points = found.points
-    middles, lows, highs = (
-        smoothed([getattr(point, name) if name else None for point in points], smooth) for name in _FIELDS[figure]
-    )
+    raw, *ends = ([getattr(point, name) if name else None for point in points] for name in _FIELDS[figure])
+    middles, lows, highs = (smoothing.of(values) for values in (raw, *ends))
     rests_on = _RESTS_ON.get(figure, "n")
     return [
         {
-            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high, "n": getattr(point, rests_on)},
+            **{"x": point.x, "xTo": point.x_to, "y": middle, "raw": value, "low": low, "high": high},
+            "n": getattr(point, rests_on),
             **{"attempts": point.n, "behind": _end_numbers(point, found.axis), "coverage": point.coverage.text},
         }
-        for point, middle, low, high in zip(points, middles, lows, highs, strict=True)
+        for point, value, middle, low, high in zip(points, raw, middles, lows, highs, strict=True)
     ]
 
 

@@ -12,7 +12,8 @@ from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
 from episodes.analytics.zoom import Range
-from episodes.dashboard.smoothing import MAX_SMOOTHING
+from episodes.dashboard.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
+from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, given, real
 
@@ -20,8 +21,9 @@ Figure = Literal["return", "success", "length", "components", "flat"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 FORMATS = ("json", "csv")
-PARAMETERS = ("x", "y", "by", "runs", "smooth", "log", "band", "from", "to", "threshold", "format")
+PARAMETERS = ("x", "y", "by", "runs", *SMOOTHING_PARAMETERS, "log", "band", "from", "to", "threshold", "format")
 WHOLE = Range()
+NOT_SMOOTHED = Smoothing()
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +35,7 @@ class CurveAsked:
     """Draw one curve for each run or model; None draws a single curve of all episodes."""
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`."""
-    smooth: float = 0.0
-    """Strength of the smoothing, from 0 (none) to MAX_SMOOTHING."""
+    smoothing: Smoothing = NOT_SMOOTHED
     is_log: bool = False
     has_band: bool | None = None
     """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide each other."""
@@ -70,7 +71,7 @@ class CurveAsked:
             y=value("y", chosen(FIGURES), "return"),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
             runs=value("runs", _ids, ()),
-            smooth=value("smooth", _strength, 0.0),
+            smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
             has_band=value("band", flag, None),
             shown=shown,
@@ -84,7 +85,7 @@ class CurveAsked:
             "x": self.x if self.x != "episode" else "",
             "y": self.y if self.y != "return" else "",
             "by": self.by or "",
-            "smooth": f"{self.smooth:g}" if self.smooth else "",
+            **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
             "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
             **self.filter.asked.values(),
@@ -98,10 +99,3 @@ def _ids(name: str, text: str) -> tuple[int, ...]:
     if None in ids or len(ids) > MAX_SERIES:
         raise BadFilter(name, text, f"it has to be up to {MAX_SERIES} run numbers separated by commas, such as 3,4")
     return found
-
-
-def _strength(name: str, text: str) -> float:
-    value = real(name, text)
-    if not 0 <= value <= MAX_SMOOTHING:
-        raise BadFilter(name, text, f"it has to be a number from 0 to {MAX_SMOOTHING}")
-    return value

@@ -45,12 +45,7 @@ function unzoom() {
 }
 
 function listenToSwitches() {
-  const smooth = panel.querySelector("[data-smooth]");
-  smooth.addEventListener("input", () => (smooth.nextElementSibling.textContent = smooth.value));
-  smooth.addEventListener("change", () => {
-    set("smooth", smooth.value === "0" ? null : smooth.value);
-    refetch();
-  });
+  listenToSmoothing(panel.querySelector("[data-smoothing]"));
   panel.querySelector("[data-band]").addEventListener("change", (event) => {
     set("band", event.target.checked ? "yes" : "no");
     refetch();
@@ -64,6 +59,28 @@ function listenToSwitches() {
       chart.show(legend.dataset.series, isShown);
     });
   }
+}
+
+// Two ways of smoothing, each with a slider whose lowest value is none. The one that is not chosen is hidden and at none.
+function listenToSmoothing(choice) {
+  const sliders = [...panel.querySelectorAll("[data-smooth]")];
+  const show = (slider) => (slider.nextElementSibling.textContent = slider.value);
+  const apply = () => {
+    for (const slider of sliders) set(slider.dataset.smooth, slider.value === slider.min ? null : slider.value);
+    refetch();
+  };
+  for (const slider of sliders) {
+    slider.addEventListener("input", () => show(slider));
+    slider.addEventListener("change", apply);
+  }
+  choice.addEventListener("change", () => {
+    for (const slider of sliders) {
+      slider.parentElement.hidden = slider.dataset.smooth !== choice.value;
+      slider.value = slider.parentElement.hidden ? slider.min : slider.dataset.first;
+      show(slider);
+    }
+    apply();
+  });
 }
 
 async function download() {

@@ -3,10 +3,11 @@
 // {name, isShown}.
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
+//        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
 //        caption: lines that an image of the chart shows below it,
-//        series: [{name, hue: 0 to 360, points: [{x, xTo, y, low, high, n, …}, …]}, …]}
-// y, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
+//        series: [{name, hue: 0 to 360, points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
+// y, raw, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 
 const DRAG_PIXELS = 6;
@@ -83,6 +84,7 @@ function datasets(state, series) {
   const dark = isDark(state.canvas);
   const line = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue})`;
   const area = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue} / 0.16)`;
+  const faint = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue} / 0.35)`;
   const hidden = state.hidden.has(series.name);
   const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, spanGaps: true };
   const points = (key) => series.points.map((point) => ({ x: point.x, y: positive(state, point[key]), point }));
@@ -90,10 +92,11 @@ function datasets(state, series) {
     ...{ series, data: points("y"), label: series.name, hidden, borderColor: line, backgroundColor: line },
     ...{ borderWidth: 1.75, pointRadius: series.points.length < 60 ? 2 : 0, pointHoverRadius: 4, tension: 0 },
   };
-  if (!state.data.band) return [middle];
-  const low = { ...plain, isBand: true, data: points("low") };
-  const high = { ...plain, isBand: true, data: points("high"), fill: "-1", backgroundColor: area };
-  return [low, high, middle];
+  const behind = { ...plain, isBehind: true };
+  const low = { ...behind, data: points("low") };
+  const high = { ...behind, data: points("high"), fill: "-1", backgroundColor: area };
+  const raw = { ...behind, data: points("raw"), borderColor: faint, borderWidth: 1 };
+  return [...(state.data.band ? [low, high] : []), ...(state.data.isSmoothed ? [raw] : []), middle];
 }
 
 function positive(state, value) {
@@ -102,16 +105,17 @@ function positive(state, value) {
 
 function tooltip(state) {
   return {
-    filter: (item) => !item.dataset.isBand,
+    filter: (item) => !item.dataset.isBehind,
     displayColors: state.data.series.length > 1,
     callbacks: {
       title: (items) => (items.length ? spanText(state.data.x, items[0].raw.point) : ""),
       label: (item) => {
-        const { y, low, high, n } = item.raw.point;
+        const { y, raw, low, high, n } = item.raw.point;
         const band = low === null || low === undefined ? "" : ` (${number(low)} to ${number(high)})`;
         const name = state.data.series.length > 1 ? `${item.dataset.label}: ` : "";
         const coverage = item.raw.point.coverage ? ` (${item.raw.point.coverage})` : "";
-        return `${name}${number(y)}${band}, n = ${n.toLocaleString("en")}${coverage}`;
+        const before = state.data.isSmoothed ? `, ${number(raw)} before smoothing` : "";
+        return `${name}${number(y)}${band}${before}, n = ${n.toLocaleString("en")}${coverage}`;
       },
     },
   };
@@ -212,7 +216,7 @@ function zoom(state, drag) {
 function nearest(state, event) {
   const [found] = state.chart
     .getElementsAtEventForMode(event, "nearest", { axis: "x", intersect: false }, true)
-    .filter((element) => !state.chart.data.datasets[element.datasetIndex].isBand);
+    .filter((element) => !state.chart.data.datasets[element.datasetIndex].isBehind);
   if (!found) return null;
   const set = state.chart.data.datasets[found.datasetIndex];
   return { series: set.series, point: set.data[found.index].point };

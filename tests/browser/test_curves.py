@@ -76,6 +76,15 @@ def test_dragging_looks_closer_and_is_in_the_address(curve: Page) -> None:
     assert len(points(curve)) == 6
 
 
+def test_the_raw_line_stays_faintly_behind_a_smoothed_one(curve: Page) -> None:
+    raw = chart(curve, "line.data.map(({ y }) => y)")
+    curve.get_by_role("combobox", name="Smoothing").select_option("window")
+    expect(curve).to_have_url(re.compile(r"window=5$"))
+    wait_until(curve, "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-2).borderWidth === 1")
+    behind = "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-2).data.map(({ y }) => y)"
+    assert curve.evaluate(f"() => {behind}") == raw
+
+
 def test_the_picture_is_downloaded(curve: Page) -> None:
     with curve.expect_download() as waited:
         curve.get_by_role("button", name="PNG").click()

@@ -15,7 +15,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from environments.scoring.convention import Convention
-from episodes.dashboard.smoothing import smoothed
+from episodes.dashboard.smoothing import averaged, smoothed
 from episodes.models import EpisodeComponent, RewardComponent
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_task
@@ -151,6 +151,9 @@ def test_a_part_of_it_is_shown(client: Client) -> None:
         ("y=loss", "allowed are return, success, length"),
         ("by=color", "allowed are run, model"),
         ("smooth=1", "a number from 0 to 0.99"),
+        ("window=4", "an odd number from 1 to 99"),
+        ("window=101", "an odd number from 1 to 99"),
+        ("window=5&smooth=0.5", "leave out smooth=0.5"),
         ("runs=a", "run numbers separated"),
         ("from=3&to=1", "swap the two"),
         ("colour=red", "no filter has that name"),
@@ -198,6 +201,23 @@ def test_smoothing_leaves_what_is_level_and_what_is_missing(strength: float) -> 
 
 def test_smoothing_weighs_earlier_values_less() -> None:
     assert smoothed([0.0, 1.0], 0.5) == [0.0, pytest.approx(2 / 3)]
+
+
+def test_a_window_averages_what_is_around_a_point() -> None:
+    assert averaged([0.0, 3.0, 0.0, None, 6.0], 3) == [0.0, 1.0, 1.5, None, 6.0]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"), [("window=3", [0, 1, 5 / 3, 2]), ("smooth=0.5", [0, 2, 6 / 7, 22 / 15])]
+)
+def test_the_raw_values_stay_with_the_smoothed_ones(client: Client, query: str, expected: list[float]) -> None:
+    for reward in (0.0, 3.0, 0.0, 2.0):
+        end_episode(reward)
+    found = chart(client, query)
+    points = found["series"][0]["points"]
+    assert [point["raw"] for point in points] == [0.0, 3.0, 0.0, 2.0] and found["isSmoothed"]
+    assert [point["y"] for point in points] == pytest.approx(expected)
+    assert "Smoothed: " in found["caption"][2]
 
 
 def test_components_of_rewards_are_curves_of_their_own(client: Client) -> None:
