@@ -56,6 +56,7 @@ def _series(found: Drawn) -> list[dict[str, Any]]:
         {
             "name": one.label,
             "hue": one.hue,
+            "dash": one.dash,
             "query": one.filter.to_query(**one.parts),
             "points": _points(one.curve, found.asked.y, found.asked.smoothing),
         }
@@ -68,6 +69,7 @@ def _component_series(found: Drawn) -> list[dict[str, Any]]:
         {
             "name": line.label,
             "hue": line.hue,
+            "dash": (),
             "query": line.of.filter.to_query(**line.of.parts),
             "points": _component_points(line, found.asked.smoothing),
         }

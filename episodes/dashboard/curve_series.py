@@ -22,9 +22,12 @@ from episodes.dashboard.curve_query import CurveAsked
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import WholeRange
+from episodes.rendering.run_hues import hue_of_run
 
 HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)
-"""Hues of the series in order, in degrees. Neighbours are far apart; each has a class in `curves.css`."""
+"""Hues of series that are no runs in order, in degrees. Neighbours are far apart; each has a class in `record.css`."""
+DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
+"""Dashes of lines that have the same hue, in order."""
 MAX_BANDS = 3
 UNITS = {
     "return": "return",
@@ -61,6 +64,13 @@ class ChartSeries:
     """The components of the rewards, if they are what is drawn."""
     is_zoomed: bool = False
     """Whether a part of the axis is shown."""
+    repeats: int = 0
+    """Number of earlier series with the same hue, from which dashes tell it apart."""
+
+    @property
+    def dash(self) -> tuple[int, ...]:
+        """Lengths of dashes and gaps, in pixels; empty for a solid line."""
+        return DASHES[self.repeats % len(DASHES)]
 
     @property
     def coverage(self) -> Coverage | None:
@@ -189,15 +199,26 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     found = _curves(asked, named, list(zip(overlay.parts, environments, strict=True)), least_blocks)
     conventions = {one.definition.convention for one in found}
     in_address = {one: parts_in_address(one, named.environment) for one in conventions}
+    hues = _hues(overlay, named)
     series = [
         ChartSeries(
             *(part.label, hue, part.filter, one, environment, in_address[one.definition.convention]),
+            repeats=hues[:place].count(hue),
             components=component_curves(one) if asked.y == "components" else None,
             is_zoomed=asked.shown != Range(),
         )
-        for part, hue, one, environment in zip(overlay.parts, HUES, found, environments, strict=False)
+        for place, (part, hue, one, environment) in enumerate(
+            zip(overlay.parts, hues, found, environments, strict=True)
+        )
     ]
     return Drawn(asked, named, overlay, series)
+
+
+def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
+    """Return the hue of each curve: that of its run, else one by its place."""
+    if len(overlay.parts) == 1 and named.run:
+        return [hue_of_run(named.run.pk)]
+    return [hue_of_run(part.run.pk) if part.run else hue for part, hue in zip(overlay.parts, HUES, strict=False)]
 
 
 def _overlay(asked: CurveAsked) -> Overlaid:

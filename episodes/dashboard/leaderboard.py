@@ -22,6 +22,7 @@ from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, definition_in, unknown_name
+from episodes.models import Run
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_header, coverage_values, csv_line, definition_header
 
 PARAMETERS = ("split", "by", *DEFINITION_PARAMETERS, "sort", "format")
@@ -85,13 +86,19 @@ def _sorted(rows: Sequence[LeaderboardRow], sort: str) -> list[LeaderboardRow]:
 
 
 def _context(found: Leaderboard, rows: list[LeaderboardRow], sort: str) -> dict[str, Any]:
+    runs = Run.objects.filter(name__in=[row.key for row in rows if found.by == "run"])
+    run_of = dict(runs.values_list("name", "pk"))
     ks = [k for k in SHOWN_K if any(rate.k == k for row in rows for rate in row.passes)]
     return {
         "board": found,
         "environment": found.environment,
         "splits": found.environment.splits.filter(is_served=True),
         "lines": [
-            (row, _query(found, row, "attempt"), _query(found, row), _whisker(row), _passes(row, ks)) for row in rows
+            (
+                *(row, _query(found, row, "attempt"), _query(found, row), _whisker(row), _passes(row, ks)),
+                run_of.get(row.key),
+            )
+            for row in rows
         ],
         "ks": ks,
         "sort": sort,

@@ -25,6 +25,7 @@ from environments.display.formats import (
 from environments.keys.task_view import public_hash
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
+from episodes.rendering.run_hues import hue_of_run
 from episodes.rendering.visible import visible
 
 register = template.Library()
@@ -67,6 +68,12 @@ PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
 _CAUSES = {"failure": "infrastructure failure", **{name: name for name in ("running", "probe", "continued")}}
 _CAUSES |= dict(Episode.CAUSES)
+
+
+@register.simple_tag
+def run_swatch(run: int) -> SafeString:
+    """Return a dot in the colour of the run with this id."""
+    return format_html('<span class="swatch hue-{}" aria-hidden="true"></span>', hue_of_run(run))
 
 
 @register.filter

@@ -6,7 +6,7 @@
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
 //        marks: [{x, text}, …]: vertical lines,
 //        caption: lines that an image of the chart shows below it,
-//        series: [{name, hue: 0 to 360, points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
+//        series: [{name, hue: 0 to 360, dash: [pixels, …], points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
 // y, raw, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 
@@ -89,7 +89,7 @@ function datasets(state, series) {
   const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, spanGaps: true };
   const points = (key) => series.points.map((point) => ({ x: point.x, y: positive(state, point[key]), point }));
   const middle = {
-    ...{ series, data: points("y"), label: series.name, hidden, borderColor: line, backgroundColor: line },
+    ...{ series, data: points("y"), label: series.name, hidden, borderColor: line, backgroundColor: line, borderDash: series.dash },
     ...{ borderWidth: 1.75, pointRadius: series.points.length < 60 ? 2 : 0, pointHoverRadius: 4, tension: 0 },
   };
   const behind = { ...plain, isBehind: true };

@@ -16,9 +16,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.scoring.convention import Convention
 from episodes.dashboard.smoothing import averaged, smoothed
-from episodes.models import EpisodeComponent, RewardComponent
-from tests.episodes.ended import end_episode
-from tests.stored import make_environment, make_run, make_task
+from episodes.models import EpisodeComponent, RewardComponent, Run
+from tests.episodes.ended import count_statistics, end_episode
+from tests.stored import NOW, make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
 CURVES = "/runs/curves/"
@@ -336,3 +336,29 @@ def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> 
     page = client.get(f"{CURVES}?runs={with_step.run_id},{without.run_id},999&x=step").content.decode()
     assert "none of their ended episodes has a training step: stepless." in page
     assert "There is no run 999;" in page
+
+
+def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
+    runs = [make_run(f"run {number}") for number in range(12)]
+    for run in runs:
+        episode = end_episode(run=run, run_step=1, model=run.name)
+    hues = {one["name"]: one["hue"] for one in chart(client, "by=run")["series"]}
+    assert len(set(hues.values())) == 12
+    count_statistics()
+    first, last = runs[0], runs[-1]
+    assert chart(client, f"run={first.name}")["series"][0]["hue"] == hues[first.name]
+    assert [one["hue"] for one in chart(client, f"runs={last.pk},{first.pk}")["series"]] == [
+        hues[last.name],
+        hues[first.name],
+    ]
+    of_run = (f"/runs/{last.pk}/", f"/runs/{last.pk}/groups/?step=1", f"/tasks/{episode.task_id}/group/?run={last.pk}")
+    listed = ("/runs/", f"/compare/?runs={first.pk},{last.pk}", "/environments/math/leaderboard/?by=run", "/episodes/")
+    for address in (*of_run, *listed, f"/episodes/{episode.pk}/"):
+        assert f'class="swatch hue-{hues[last.name]}"' in client.get(address).content.decode(), address
+
+
+def test_runs_of_the_same_colour_have_other_dashes(client: Client) -> None:
+    for pk in (1001, 1145):
+        end_episode(run=Run.objects.create(pk=pk, name=str(pk), created=NOW))
+    first, second = chart(client, "runs=1001,1145")["series"]
+    assert first["hue"] == second["hue"] and not first["dash"] and second["dash"]
