@@ -8,6 +8,7 @@ from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 
 from environments.access.privacy import hidden_from
 from environments.display.task_line import summary, summary_field
@@ -49,6 +50,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
     context = panel_of(request, drawn(asked, MIN_BLOCKS)) | {
         "runs": runs,
+        "picker_address": reverse("compare"),
         "environment": environment,
         "pairing": pairing,
         "revision": name,

@@ -70,7 +70,7 @@ class CurveAsked:
             x=value("x", chosen(AXES), "episode"),
             y=value("y", chosen(FIGURES), "return"),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
-            runs=value("runs", _ids, ()),
+            runs=value("runs", run_ids, ()),
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
             has_band=value("band", flag, None),
@@ -85,6 +85,7 @@ class CurveAsked:
             "x": self.x if self.x != "episode" else "",
             "y": self.y if self.y != "return" else "",
             "by": self.by or "",
+            "runs": ",".join(map(str, self.runs)),
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
             "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),
@@ -93,7 +94,8 @@ class CurveAsked:
         return [(name, text) for name, text in given.items() if text]
 
 
-def _ids(name: str, text: str) -> tuple[int, ...]:
+def run_ids(name: str, text: str) -> tuple[int, ...]:
+    """Return the ids of runs in a parameter, in order and each once. Raises: BadFilter."""
     ids = [id_in(part.strip()) for part in text.split(",") if part.strip()]
     found = tuple(dict.fromkeys(pk for pk in ids if pk is not None))
     if None in ids or len(ids) > MAX_SERIES:

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
+from episodes.analytics.scopes import MAX_SERIES
 from episodes.dashboard.curve_chart import chart_of, csv_of
 from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked
 from episodes.dashboard.curve_series import UNITS, Drawn, drawn
@@ -60,7 +61,15 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
         "axes": [(name, _AXES[name]) for name in AXES],
         "overlays": _BY,
         "switches": request.GET,
+        "chosen_runs": _chosen(found),
+        "most_runs": MAX_SERIES,
     }
+
+
+def _chosen(found: Drawn) -> str:
+    """Return the ids of the runs that are drawn, separated by commas."""
+    runs = found.overlay.runs or ([found.named.run] if found.named.run else [])
+    return ",".join(str(run.pk) for run in runs)
 
 
 def _definition(found: Drawn) -> dict[str, Any]:

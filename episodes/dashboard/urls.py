@@ -19,6 +19,7 @@ from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
 from episodes.dashboard.rollout_export import rollout_export
 from episodes.dashboard.rollouts import rollout, rollout_link, rollouts
+from episodes.dashboard.run_choices import run_choices
 from episodes.dashboard.runs import run, runs
 from episodes.dashboard.task import group, task
 
@@ -67,6 +68,7 @@ urlpatterns = [
     path("runs/", runs, name="runs"),
     path("runs/<id:pk>/", of_run(run), name="run"),
     path("runs/<id:pk>/groups/", of_run(run_groups), name="run_groups"),
+    path("runs/choices/", run_choices, name="run_choices"),
     path("runs/curves/", curves, name="curves"),
     path("events/", events, name="events"),
 ]

@@ -142,6 +142,19 @@ def test_the_legend_hides_a_run(curve: Page) -> None:
     assert chart(curve, "line.hidden") is False
 
 
+def test_runs_are_chosen_in_a_menu_and_stay_in_the_address(page: Page, runs: dict[str, list[int]]) -> None:
+    page.goto("/runs/curves/?by=run&x=time")
+    page.get_by_text("Compare runs", exact=True).click()
+    page.get_by_label("Search runs by name or model").fill("drawn-")
+    for name in (FIRST, SECOND):
+        expect(page.get_by_role("list", name="Chosen runs").get_by_text(name, exact=True)).to_be_visible()
+    page.get_by_role("checkbox", name=SECOND).uncheck()
+    page.get_by_role("link", name="Show selected").click()
+    expect(page).to_have_url(re.compile(r"x=time&runs=\d[\d,]*$"))
+    expect(page.get_by_role("button", name=FIRST)).to_be_visible()
+    expect(page.get_by_role("button", name=SECOND)).to_have_count(0)
+
+
 def test_keys_choose_runs_to_compare(page: Page, runs: dict[str, list[int]]) -> None:
     page.goto("/runs/")
     for key in ("j", "x", "j", "x"):

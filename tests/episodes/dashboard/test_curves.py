@@ -362,3 +362,10 @@ def test_runs_of_the_same_colour_have_other_dashes(client: Client) -> None:
         end_episode(run=Run.objects.create(pk=pk, name=str(pk), created=NOW))
     first, second = chart(client, "runs=1001,1145")["series"]
     assert first["hue"] == second["hue"] and not first["dash"] and second["dash"]
+
+
+def test_chosen_runs_stay_when_a_filter_changes(client: Client) -> None:
+    run = make_run()
+    end_episode(run=run)
+    page = client.get(f"{CURVES}?runs={run.pk}").content.decode()
+    assert f'<input type="hidden" name="runs" value="{run.pk}">' in page

@@ -63,6 +63,8 @@ ASKED = [
     "rollouts/?environment=canaryenv",
     "rollouts/export?rollout=canaryrollout",
     "runs/?tag=canaryruntag",
+    "runs/choices/?search=canary",
+    f"runs/choices/?runs={NUMBER}",
     "runs/curves/?by=run",
     "runs/curves/?by=model&format=csv",
     f"runs/curves/?runs={NUMBER}&format=json",

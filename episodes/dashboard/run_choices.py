@@ -1,0 +1,42 @@
+"""The runs that the menu of a chart offers: the chosen ones, then the newest whose name or model has the words."""
+
+from __future__ import annotations
+
+from django.core.exceptions import BadRequest
+from django.db.models import Q
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.access.privacy import hidden_from
+from episodes.dashboard.curve_query import run_ids
+from episodes.dashboard.view_parameters import takes
+from episodes.filtering.parameters import BadFilter, given, words
+from episodes.models import Run
+from episodes.models.privacy import visible_runs
+
+MAX_CHOICES = 50
+"""Number of runs that are offered besides the chosen ones; a search finds the others."""
+
+
+@require_safe
+@never_cache
+@takes("search", "runs")
+def run_choices(request: HttpRequest) -> HttpResponse:
+    """Return the list of runs to choose from. `runs`: the ids of the chosen ones. Raises: BadRequest."""
+    try:
+        search, ids = given(request.GET, "search", words, ""), given(request.GET, "runs", run_ids) or ()
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    visible = Run.objects.filter(visible_runs(hidden_from(request.user))).only("name", "model", "state")
+    rows = visible.in_bulk(list(ids))
+    found = visible.filter(Q(name__icontains=search) | Q(model__icontains=search)) if search else visible
+    others = found.exclude(pk__in=list(rows)).order_by("-pk")
+    context = {
+        "chosen": [rows[pk] for pk in ids if pk in rows],
+        "others": others[:MAX_CHOICES],
+        "count": others.count(),
+        "search": search,
+    }
+    return render(request, "episodes/run_choices.html", context)

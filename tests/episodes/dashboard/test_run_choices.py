@@ -1,0 +1,45 @@
+"""Tests of the runs that the menu of a chart offers."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from episodes.dashboard.run_choices import MAX_CHOICES
+from episodes.models import Run
+from tests.stored import NOW, make_run
+
+pytestmark = pytest.mark.django_db
+CHOICES = "/runs/choices/"
+
+
+def offered(client: Client, query: str = "") -> list[tuple[str, bool]]:
+    """Return the runs that are offered, and whether each is checked."""
+    page = client.get(f"{CHOICES}?{query}").content.decode()
+    found = re.findall(r'<input type="checkbox" value="\d+"( checked)?>.*?<span>(.*?)</span>', page)
+    return [(name, bool(checked)) for checked, name in found]
+
+
+def test_the_chosen_runs_come_first_then_the_newest(client: Client) -> None:
+    first, _, _ = (make_run(name) for name in ("first", "second", "third"))
+    assert offered(client) == [("third", False), ("second", False), ("first", False)]
+    assert offered(client, f"runs={first.pk}") == [("first", True), ("third", False), ("second", False)]
+
+
+def test_runs_are_found_by_name_and_by_model(client: Client) -> None:
+    for name, model in (("grpo-1", "small"), ("sft-1", "GRPO-tuned"), ("sft-2", "small")):
+        Run.objects.create(name=name, model=model, created=NOW)
+    assert [name for name, _ in offered(client, "search=grpo")] == ["sft-1", "grpo-1"]
+    assert "No run has “dpo”" in client.get(f"{CHOICES}?search=dpo").content.decode()
+
+
+def test_more_runs_than_fit_are_counted(client: Client) -> None:
+    Run.objects.bulk_create(Run(name=str(number), created=NOW) for number in range(MAX_CHOICES + 2))
+    assert "The newest 50 of 52 runs" in client.get(CHOICES).content.decode()
+
+
+@pytest.mark.parametrize("query", ["runs=a", "name=grpo", "search=%00"])
+def test_an_invalid_parameter_is_refused(client: Client, query: str) -> None:
+    assert client.get(f"{CHOICES}?{query}").status_code == 400
