@@ -35,7 +35,8 @@ def index_all() -> None:
     from episodes.models import Episode, Progress, TranscriptText
     from episodes.rollups.progress import last_end
     from episodes.rollups.text import TextPart
-    from episodes.search.index import BLOCK_EPISODES, empty
+    from episodes.search.index import empty
+    from episodes.search.word_table import BLOCK_SUBJECTS
 
     empty()
     last = Episode.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
@@ -43,7 +44,7 @@ def index_all() -> None:
         span = first, min(last, first + BATCH_EPISODES)
         with connection.cursor() as cursor:
             if connection.vendor == "postgresql":
-                cursor.execute(_POSTGRESQL.format(block=BLOCK_EPISODES), span)
+                cursor.execute(_POSTGRESQL.format(block=BLOCK_SUBJECTS), span)
                 continue
             ids = Episode.objects.filter(pk__gt=span[0], pk__lte=span[1]).order_by("pk").values_list("pk", flat=True)
             TranscriptText.objects.bulk_create((TranscriptText(episode_id=pk) for pk in ids), batch_size=2000)

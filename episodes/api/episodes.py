@@ -20,13 +20,13 @@ from episodes.api.serializers import EpisodeDetailSerializer, EpisodeSerializer,
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode
-from episodes.rollups.search_progress import search_progress
+from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
 
 _BOUNDED = serializers.BooleanField(
     help_text="Only the newest 1,000,000 episodes were searched or sorted; always false below that many"
 )
-_NOTE = serializers.CharField(help_text="How many episodes the text search has indexed, if not all; empty otherwise")
+_NOTE = serializers.CharField(help_text="What a search for text leaves out, in sentences; empty if that is nothing")
 
 
 class EpisodesView(ApiView):
@@ -45,7 +45,7 @@ class EpisodesView(ApiView):
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         self.refuse_unknown(found.unknown)
         rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context=self.context)
-        members = {"is_bounded": found.is_bounded, "note": search_note(asked)}
+        members = {"is_bounded": found.is_bounded, "note": note_of(asked)}
         return Response(page(request, rows.data, found.next, found.previous, **members))
 
 
@@ -63,11 +63,11 @@ def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:
     return replace(EpisodeFilter.parse(request.GET, also=also, hidden=reader.hidden), key=reader.key_label)
 
 
-def search_note(asked: EpisodeFilter) -> str:
+def note_of(asked: EpisodeFilter) -> str:
     """Return what a search for text leaves out, in sentences; empty if that is nothing."""
     if asked.text is None:
         return ""
-    return search_progress(visible(asked.hidden) & (Q() if asked.key is None else Q(key_label=asked.key)))
+    return search_note(asked.text, visible(asked.hidden) & (Q() if asked.key is None else Q(key_label=asked.key)))
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:

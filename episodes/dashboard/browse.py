@@ -22,7 +22,7 @@ from episodes.filtering.names import models, people, runs
 from episodes.filtering.page import EpisodePage, match_count_of, page_of, shown, summary_of, with_running
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, SavedView
-from episodes.rollups.search_progress import search_progress
+from episodes.rollups.search_note import search_note
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to
 
@@ -75,7 +75,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> di
         "page": page,
         "heads": list(_heads(asked, sort)),
         "total": str(match_count_of(asked, page)),
-        "search_note": "" if asked.text is None else search_progress(visible(asked.hidden)),
+        "search_note": "" if asked.text is None else search_note(asked.text, visible(asked.hidden)),
         "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
         "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
         "first": asked.to_query(sort=sort),

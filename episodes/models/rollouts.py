@@ -13,6 +13,7 @@ from django.db import models
 
 from environments.models import Environment
 from episodes.models.record import HAS_RUN, UNCHECKED, Blob, Episode, Run
+from episodes.models.rollups import DocumentRow
 
 RESPONSE_KINDS = frozenset(("assistant_message", "reasoning", "tool_call"))
 """Types of messages that a model generates."""
@@ -164,14 +165,16 @@ class Rollout(models.Model):
         return {key: value for key, (_, value) in json.loads(self.info or "{}").items()}
 
 
-class RolloutText(models.Model):
-    """A searchable document: the messages of a rollout without an episode. Its words are in tables made by hand.
+class RolloutText(DocumentRow):
+    """A part of the messages of a rollout without an episode.
 
     Messages of other rollouts belong to the document of their episode. See `episodes/search/rollouts.py`.
     """
 
-    id = models.BigAutoField(primary_key=True)
-    rollout_id = models.BigIntegerField(unique=True)
+    rollout_id = models.BigIntegerField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["rollout_id", "part"], name="rollouttext_unique")]
 
     def __str__(self) -> str:
         return f"words of rollout {self.rollout_id}"

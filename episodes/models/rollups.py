@@ -229,14 +229,33 @@ class EpisodeComponent(models.Model):
         return f"component {self.component_id} of episode {self.episode_id}"
 
 
-class TranscriptText(models.Model):
-    """An ended episode whose transcript can be searched; the index holds its words under this row's id.
+class DocumentRow(models.Model):
+    """A part of a searchable document; the index holds its words under this row's id.
 
-    Rows never change and ids are never used twice: when an episode is indexed again it gets a new row.
+    Rows never change and ids are never used twice: when a document is indexed again it gets new rows.
     """
 
     id = models.BigAutoField(primary_key=True)
-    episode_id = models.BigIntegerField(unique=True)
+    part = models.PositiveSmallIntegerField(default=0, db_default=0, help_text="0-based number of the part")
+    is_cut = models.BooleanField(
+        default=False, db_default=False, help_text="Whether some of the document is not indexed, as it is too long"
+    )
+
+    class Meta:
+        abstract = True
+
+
+class TranscriptText(DocumentRow):
+    """A part of the transcript of an ended episode."""
+
+    episode_id = models.BigIntegerField()
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["episode_id", "part"], name="transcripttext_unique")]
+        indexes: ClassVar = [  # what a search says about transcripts that are not indexed whole, and about long ones
+            models.Index(fields=["episode_id"], name="transcripttext_cut", condition=models.Q(is_cut=True, part=0)),
+            models.Index(fields=["episode_id"], name="transcripttext_long", condition=models.Q(part=1)),
+        ]
 
     def __str__(self) -> str:
         return f"text of episode {self.episode_id}"

@@ -44,14 +44,24 @@ _STYLES = {
 """Attribute of rich's `Style` -> name in the class, sorted by name."""
 
 
+def plain(text: str) -> str:
+    """Return what is read of `text` if it is terminal output; a text without control sequences as it is."""
+    return _SEQUENCE.sub("", _written(text)) if "\x1b" in text else text
+
+
 def ansi(text: str) -> SafeString:
     """Return `text` as HTML with spans of the classes `ansi-<style>`, `ansi-<colour>` and `ansi-on-<colour>`."""
     decoder = _decoder_class()()
     pieces = []
-    for line in _keep_styles(_OVERWRITTEN.sub("", text.replace("\r\n", "\n"))).split("\n"):
+    for line in _keep_styles(_written(text)).split("\n"):
         is_plain = "\x1b" not in line and not decoder.style
         pieces.append(escape(line) if is_plain else _line(decoder.decode_line(line)))
     return mark_safe("\n".join(pieces))  # nosec B308 # each piece is escaped
+
+
+def _written(text: str) -> str:
+    """Return `text` without what later text of the same line has overwritten."""
+    return _OVERWRITTEN.sub("", text.replace("\r\n", "\n"))
 
 
 @cache

@@ -1,13 +1,17 @@
 """The searchable words of the transcripts of episodes, and of uploaded messages. `index.py`, `rollouts.py` store them.
 
 A document of an episode holds the prompt, then for each step the name of the tool, the input, the texts of the output
-and the error, up to MAX_CHARACTERS; then what the client uploaded about the model's side of it, except the calls and
-their results, up to as many again. Images are left out. Values that are masked in the record are masked here too.
+and the error; then what the client uploaded about the model's side of it, except the calls and their results. Images
+are left out, and terminal sequences are removed as where texts are shown. Values that are masked in the record are
+masked here too.
+
+A long document has several parts. All words of a search must be in one part, so the first part also has the words that
+only later ones contain.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,10 +19,17 @@ from django.db.models import F
 
 from environments.display.parts import read_json
 from episodes.models import Blob, Episode, Rollout, RolloutMessage, Step
+from episodes.rendering.ansi import plain
 from episodes.search.words import words_of
 
-MAX_CHARACTERS = 256 * 1024
+MAX_CHARACTERS = 32 * 1024 * 1024
 """Number of characters of one document, before it is split into words."""
+NEAR_CHARACTERS = 200
+"""Number of characters before the end of a part in which an end between words is looked for."""
+PART_CHARACTERS = 64 * 1024
+"""Number of characters of one part: about as many words as PostgreSQL stores positions of (16,383)."""
+MAX_OTHER_BYTES = 256 * 1024
+"""Size of the words of later parts that the first part has, too. PostgreSQL allows 1 MB with its own words."""
 MAX_BLOB_BYTES = 4 * 1024 * 1024
 """Size of a prompt, input or output; a larger one is left out, because it would have to be read whole."""
 SMALL_BLOB_BYTES = 16 * 1024
@@ -29,24 +40,90 @@ _FACTS = ("episode_id", "index", "tool", "input", "input_blob_id", "output", "ou
 StepFacts = tuple[int, int, str, str, str | None, str, str | None, str]
 
 
+@dataclass(frozen=True, slots=True)
+class DocumentPart:
+    """The words of one part of a document."""
+
+    text: str
+    """Words in order, with a blank between two."""
+    others: Sequence[str] = ()
+    """Words of the other parts, in no order."""
+
+
 @dataclass(slots=True)
 class SearchDocument:
     """The words of one episode or rollout."""
 
     subject: int
     """Id of the episode or rollout."""
-    words: list[str] = field(default_factory=list)
+    is_cut: bool = False
+    """Whether some of the text is not found, because it is too long or has too many different words."""
     characters_left: int = MAX_CHARACTERS
     """Number of characters that can still be added."""
+    _texts: list[list[str]] = field(default_factory=lambda: [[]])
+    """Words of the texts of each part, with a blank between two."""
+    _room: int = field(default_factory=lambda: PART_CHARACTERS)
+    """Number of characters that can still be added to the last part."""
+    _others: dict[str, None] = field(default_factory=dict)
+    """Words that only later parts contain."""
+    _room_of_others: int = MAX_OTHER_BYTES
+    _first: frozenset[str] = frozenset()
+    """Words of the first part, once there is another one."""
+
+    @property
+    def is_full(self) -> bool:
+        return self.is_cut and self.characters_left <= 0
 
     def add(self, text: str) -> None:
-        if text and self.characters_left > 0:
-            self.words += words_of(text[: self.characters_left])
-            self.characters_left -= len(text)
+        if not text or self.characters_left <= 0:
+            self.is_cut = self.is_cut or bool(text)
+            return
+        text = plain(text)
+        self.is_cut = self.is_cut or len(text) > self.characters_left
+        for piece in _pieces(text[: self.characters_left]):
+            self._add_piece(piece)
+        self.characters_left -= len(text)
 
     def add_all(self, texts: Iterable[str]) -> None:
         for text in texts:
             self.add(text)
+
+    def _add_piece(self, piece: str) -> None:
+        words = words_of(piece)
+        if len(piece) > self._room:
+            self._first = self._first or frozenset(self.parts()[0].text.split())
+            self._texts.append([])
+            self._room = PART_CHARACTERS
+        if words:
+            self._texts[-1].append(" ".join(words))
+        self._room -= len(piece)
+        if len(self._texts) > 1:
+            self._add_others(words)
+
+    def _add_others(self, words: Iterable[str]) -> None:
+        for word in words:
+            if word not in self._first and word not in self._others:
+                self._room_of_others -= len(word.encode()) + 1
+                if self._room_of_others < 0:
+                    self.is_cut = True
+                    return
+                self._others[word] = None
+
+    def parts(self) -> list[DocumentPart]:
+        """Return the parts in order, at least one."""
+        first, *later = [" ".join(texts) for texts in self._texts]
+        return [DocumentPart(first, list(self._others)), *map(DocumentPart, later)]
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """Yield `text` in pieces of up to PART_CHARACTERS, which end between words where one is near."""
+    start = 0
+    while start < len(text):
+        end = start + PART_CHARACTERS
+        if end < len(text):
+            end = 1 + max(text.rfind(between, end - NEAR_CHARACTERS, end) for between in " \n") or end
+        yield text[start:end]
+        start = end
 
 
 def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
@@ -58,7 +135,7 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
     blobs.fetch(digest for _, _, digest in facts if digest)
     for pk, _, digest in facts:
         if digest:
-            documents[pk].add_all(texts_in(read_json(blobs.text(digest))))
+            documents[pk].add_all(texts_in(read_json(blobs.read(documents[pk], digest))))
     for part in _parts({pk: calls for pk, calls, _ in facts}):
         _add_steps({pk: documents[pk] for pk in part}, blobs)
     _add_conversations(documents)
@@ -119,7 +196,7 @@ def _parts(calls: Mapping[int, int]) -> Iterator[list[int]]:
 
 
 def _add_steps(documents: Mapping[int, SearchDocument], blobs: _Blobs) -> None:
-    """Add the steps to the documents, page by page, until each document is full or complete."""
+    """Add the steps to the documents, page by page, until each document is complete, or cut because it is full."""
     first = 0
     while documents:
         rows = Step.objects.filter(episode__in=documents, index__gte=first, index__lt=first + MAX_STEPS_PER_QUERY)
@@ -129,16 +206,14 @@ def _add_steps(documents: Mapping[int, SearchDocument], blobs: _Blobs) -> None:
             _add_step(documents[step[0]], step, blobs)
         first += MAX_STEPS_PER_QUERY
         unfinished = {step[0] for step in steps if step[1] == first - 1}
-        documents = {pk: one for pk, one in documents.items() if pk in unfinished and one.characters_left > 0}
+        documents = {pk: one for pk, one in documents.items() if pk in unfinished and not one.is_full}
 
 
 def _add_step(document: SearchDocument, step: StepFacts, blobs: _Blobs) -> None:
     _, _, tool, given, given_blob, answer, answer_blob, error = step
-    if document.characters_left <= 0:
-        return
     document.add(tool)
-    document.add_all(values_in(read_json((blobs.text(given_blob) if given_blob else given) or "null")))
-    output = read_json((blobs.text(answer_blob) if answer_blob else answer) or "null")
+    document.add_all(values_in(read_json(blobs.read(document, given_blob, given) or "null")))
+    output = read_json(blobs.read(document, answer_blob, answer) or "null")
     document.add_all(texts_in(output.get("blocks") if isinstance(output, dict) else output))
     document.add(error)
 
@@ -150,19 +225,16 @@ _MESSAGE_FACTS = ("rollout_id", "name", "content", "content_blob_id", "summary",
 
 
 def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) -> None:
-    """Add the messages of each rollout, given by id, to its document, up to MAX_CHARACTERS. One query."""
-    blobs, last = _Blobs(), 0
+    """Add the messages of each rollout, given by id, to its document. One query."""
+    blobs = _Blobs()
     rows = RolloutMessage.objects.filter(rollout__in=documents).order_by("rollout_id", "index", "id")
     if not has_calls:
         rows = rows.exclude(kind__in=CALLS)
     for rollout, name, content, content_blob, summary, summary_blob in rows.values_list(*_MESSAGE_FACTS).iterator(500):
         document = documents[rollout]
-        if rollout != last:
-            last, document.characters_left = rollout, MAX_CHARACTERS
-        if document.characters_left > 0:
-            document.add(name)
-            document.add(blobs.text(summary_blob) if summary_blob else summary)
-            document.add(blobs.text(content_blob) if content_blob else content)
+        document.add(name)
+        document.add(blobs.read(document, summary_blob, summary))
+        document.add(blobs.read(document, content_blob, content))
 
 
 def _add_conversations(documents: Mapping[int, SearchDocument]) -> None:
@@ -184,9 +256,12 @@ class _Blobs:
         small = Blob.objects.filter(digest__in=wanted, size_bytes__lte=SMALL_BLOB_BYTES) if wanted else ()
         self._texts = {blob.digest: blob.text for blob in small}
 
-    def text(self, digest: str) -> str:
-        """Return the text of a blob; empty if it is too large or does not exist."""
+    def read(self, document: SearchDocument, digest: str | None, text: str = "") -> str:
+        """Return `text`, or that of a blob; empty if that is too large, which the document then says."""
+        if digest is None:
+            return text
         if digest in self._texts:
             return self._texts[digest]
         blob = Blob.objects.filter(digest=digest, size_bytes__lte=MAX_BLOB_BYTES).first()
+        document.is_cut = document.is_cut or blob is None
         return blob.text if blob else ""

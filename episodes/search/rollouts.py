@@ -16,11 +16,11 @@ from django.db.models.expressions import RawSQL
 
 from episodes.models import Rollout, RolloutText
 from episodes.search.documents import SearchDocument, add_messages
-from episodes.search.index import MAX_MATCHES, erase_words, fts_query, matching, tsquery, tsvector
-from episodes.search.index import merge as merge_table
+from episodes.search.index import MAX_MATCHES, fts_query, matching, tsquery
+from episodes.search.word_table import WordTable
 from episodes.search.words import terms_of
 
-_WORDS = "episodes_rolloutwords"
+TABLE = WordTable(RolloutText, "rollout_id", "episodes_rolloutwords")
 
 
 def rollouts_matching(text: str) -> Q:
@@ -33,7 +33,7 @@ def _alone(text: str) -> QuerySet[RolloutText, int]:
     if not (terms := terms_of(text)):
         return rows.none().values_list("rollout_id", flat=True)
     if connection.vendor == "sqlite":
-        sql = f"SELECT rowid FROM {_WORDS} WHERE {_WORDS} MATCH %s ORDER BY rowid DESC LIMIT %s"  # nosec B608 # only our own names
+        sql = f"SELECT rowid FROM {TABLE.words} WHERE {TABLE.words} MATCH %s ORDER BY rowid DESC LIMIT %s"  # nosec B608 # only our own names
         found: RawSQL = RawSQL(sql, [fts_query(terms), MAX_MATCHES])  # nosec B611 # the values are parameters
         return rows.filter(pk__in=found).values_list("rollout_id", flat=True)
     sql = "SELECT id FROM episodes_rollouttext WHERE words @@ CAST(%s AS tsquery) ORDER BY rollout_id DESC LIMIT %s"
@@ -51,35 +51,17 @@ def documents_of_rollouts(rollouts: Collection[int]) -> list[SearchDocument]:
 def write(documents: Sequence[SearchDocument], without: Collection[int] = ()) -> None:
     """Store the documents in place of those of the same rollouts, and delete those of the rollouts in `without`."""
     with transaction.atomic():
-        RolloutText.objects.filter(rollout_id__in=[*without, *(one.subject for one in documents)]).delete()
+        TABLE.remove(without)
         if documents:
-            (_fill_sqlite if connection.vendor == "sqlite" else _fill_postgresql)(documents)
+            TABLE.write(documents)
 
 
 def erase(rollouts: Collection[int]) -> None:
     """Delete the documents of `rollouts` with their words. Call it before what they contain is changed."""
-    rows = dict(RolloutText.objects.filter(rollout_id__in=rollouts).values_list("rollout_id", "pk"))
-    with transaction.atomic():
-        erase_words(_WORDS, [(rows[one.subject], one) for one in documents_of_rollouts(rows)])
-        RolloutText.objects.filter(pk__in=rows.values()).delete()
+    indexed = RolloutText.objects.filter(rollout_id__in=rollouts, part=0).values_list("rollout_id", flat=True)
+    TABLE.erase(documents_of_rollouts(list(indexed)))
 
 
 def merge() -> None:
     """Write SQLite's full-text table again without the words that were erased."""
-    merge_table(_WORDS)
-
-
-def _fill_sqlite(documents: Sequence[SearchDocument]) -> None:
-    rows = RolloutText.objects.bulk_create(RolloutText(rollout_id=one.subject) for one in documents)
-    values = [(row.pk, " ".join(one.words)) for row, one in zip(rows, documents, strict=True)]
-    with connection.cursor() as cursor:
-        cursor.executemany(f"INSERT INTO {_WORDS} (rowid, words) VALUES (%s, %s)", values)  # nosec B608 # only our own names
-
-
-def _fill_postgresql(documents: Sequence[SearchDocument]) -> None:
-    sql = (
-        "INSERT INTO episodes_rollouttext (rollout_id, words)"
-        " SELECT rollout, CAST(words AS tsvector) FROM unnest(%s::bigint[], %s::text[]) AS d (rollout, words)"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [[one.subject for one in documents], [tsvector(one.words) for one in documents]])
+    TABLE.merge()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode
 from episodes.search import documents
-from episodes.search.documents import documents_of
+from episodes.search.documents import SearchDocument, documents_of
 from tests.stored import make_blob, make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -17,7 +18,7 @@ pytestmark = pytest.mark.django_db
 
 def words(episode: Episode) -> list[str]:
     [document] = documents_of([episode.pk])
-    return document.words
+    return document.parts()[0].text.split()
 
 
 def output(*blocks: object) -> str:
@@ -69,17 +70,58 @@ def test_unknown_shapes_of_output_are_accepted(broken: str) -> None:
     assert words(episode)[0] == "odd"
 
 
+def test_terminal_sequences_are_no_words() -> None:
+    episode = played()
+    make_step(episode, "\x1b[31mFAI\x1b[0mLED\x1b]0;title\x07 10%\r100%", tool="t", input="{}")
+    assert words(episode) == ["t", "100"]
+
+
 def test_a_long_episode_is_read_until_its_document_is_full(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(documents, "MAX_STEPS_PER_QUERY", 2)
-    monkeypatch.setattr(documents.SearchDocument, "__init__", _small)
-    episode = played(steps_count=9)
-    for n in range(9):
+    document = long_document(monkeypatch, steps=9, characters_left=11)
+    assert document.parts()[0].text == "t out0 t out1 t"
+    assert document.is_cut
+
+
+def long_document(monkeypatch: pytest.MonkeyPatch, steps: int, **values: int) -> SearchDocument:
+    """Return the document of an episode whose steps have different words, with other limits."""
+    monkeypatch.setattr(documents, "SearchDocument", partial(SearchDocument, **values))
+    episode = played(steps_count=steps)
+    for n in range(steps):
         make_step(episode, f"out{n}", tool="t", input="{}")
-    assert words(episode) == ["t", "out0", "t", "out1", "t"]
+    [document] = documents_of([episode.pk])
+    return document
 
 
-def _small(self: documents.SearchDocument, episode: int) -> None:
-    self.subject, self.words, self.characters_left = episode, [], 11
+def test_a_long_document_has_parts_and_the_first_has_the_words_of_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "PART_CHARACTERS", 10)
+    document = long_document(monkeypatch, steps=5)
+    assert [part.text for part in document.parts()] == ["t out0 t out1", "t out2 t out3", "t out4"]
+    assert document.parts()[0].others == ["out2", "out3", "out4"]
+    assert not document.is_cut
+
+
+def test_a_long_text_is_divided_between_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "PART_CHARACTERS", 10)
+    document = SearchDocument(1)
+    document.add("quick brown fox")
+    assert [part.text for part in document.parts()] == ["quick", "brown fox"]
+
+
+def test_too_many_different_words_make_a_document_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "PART_CHARACTERS", 10)
+    document = long_document(monkeypatch, steps=5, _room_of_others=10)
+    assert document.parts()[0].others == ["out2", "out3"]
+    assert document.is_cut
+
+
+def test_what_is_too_large_to_be_read_makes_a_document_incomplete(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(documents, "MAX_BLOB_BYTES", 10)
+    monkeypatch.setattr(documents, "SMALL_BLOB_BYTES", 10)
+    episode = played()
+    make_step(episode, tool="t", input="{}", output="", output_blob=make_blob(output({"type": "text", "text": "z"})))
+    [document] = documents_of([episode.pk])
+    assert (document.parts()[0].text, document.is_cut) == ("t", True)
 
 
 def test_episodes_are_read_together(django_assert_num_queries: DjangoAssertNumQueries) -> None:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.models import Episode, TranscriptText
-from episodes.search import index
+from episodes.models import Episode, Step, TranscriptText
+from episodes.search import documents, index
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -153,6 +153,41 @@ def test_it_can_forget_everything() -> None:
     assert list(index.matching("owl")) == []
 
 
-def test_long_documents_are_found_by_words_of_their_end() -> None:
-    episode = said(*["filler words here " * 400] * 25, "owl")
-    assert list(index.matching("owl")) == [episode.pk]
+def long_episode(monkeypatch: pytest.MonkeyPatch, *texts: str) -> Episode:
+    """Return an episode that is indexed with a part for each of `texts`."""
+    monkeypatch.setattr(documents, "PART_CHARACTERS", 20)
+    return said(*(f"{text:.<14}" for text in texts))
+
+
+@pytest.mark.parametrize("text", ["owl", "fox owl", "fox dog owl", '"white owl"', "whi*", '"quick fox"'])
+def test_a_long_transcript_is_found_by_words_of_any_part(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    episode = long_episode(monkeypatch, "the quick fox", "the lazy dog", "a white owl")
+    assert TranscriptText.objects.count() == 3
+    assert list(index.matching(text)) == [episode.pk]
+
+
+@pytest.mark.parametrize("text", ['"dog owl"', '"dog white"', '"fox lazy"'])
+def test_words_of_several_parts_are_no_phrase(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    long_episode(monkeypatch, "the quick fox", "the lazy dog", "a white owl")
+    assert list(index.matching(text)) == []
+
+
+def test_all_parts_are_replaced_and_erased(monkeypatch: pytest.MonkeyPatch) -> None:
+    episode = long_episode(monkeypatch, "the quick fox", "the lazy dog", "a white owl")
+    index.index([episode.pk])
+    assert TranscriptText.objects.count() == 3
+    index.erase([episode.pk])
+    index.index([long_episode(monkeypatch, "cat").pk])
+    assert not TranscriptText.objects.filter(episode_id=episode.pk).exists()
+    assert list(index.matching("the")) == []
+
+
+def test_the_last_of_thousands_of_steps_is_found() -> None:
+    episode = make_episode(steps_count=2_500)
+    first = make_step(episode, "owl " * 200_000)
+    values = {field.attname: getattr(first, field.attname) for field in Step._meta.fields if field.name != "id"}
+    values |= {"input": "{}", "output": "{}"}
+    Step.objects.bulk_create(Step(**values | {"index": n, "task_id": f"t{n}"}) for n in range(1, 2_499))
+    make_step(episode, "the end", index=2_499)
+    index.index([episode.pk])
+    assert list(index.matching('"the end"')) == list(index.matching("owl the end")) == [episode.pk]

@@ -1,4 +1,4 @@
-"""Pages and the API say how many episodes the text search has indexed, while these are not all."""
+"""Pages and the API say what a search for text leaves out."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ from django.db.models import Q
 from django.test import Client
 
 from environments.access.privacy import visible
-from episodes.models import Progress
-from episodes.rollups import search_progress
+from episodes.models import Progress, TranscriptText
+from episodes.rollups import search_note
+from episodes.search import index
 from tests.episodes.api.asking import get
-from tests.stored import make_episode
+from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
 
@@ -53,12 +54,46 @@ def test_other_filters_do_not_depend_on_the_index(client: Client) -> None:
     ],
 )
 def test_many_are_not_counted(client: Client, monkeypatch: pytest.MonkeyPatch, followed: int, words: str) -> None:
-    monkeypatch.setattr(search_progress, "MAX_COUNTED", 2)
+    monkeypatch.setattr(search_note, "MAX_COUNTED", 2)
     ended(followed, 6)
     assert note(client) == words
 
 
 def test_only_episodes_that_the_reader_sees_are_counted() -> None:
     ended(0, 2, key_label="home")
-    assert search_progress.search_progress(Q(key_label="lab")) == ""
-    assert "2 episodes" in search_progress.search_progress(visible(frozenset()))
+    assert search_note.search_note("fox", Q(key_label="lab")) == ""
+    assert "2 episodes" in search_note.search_note("fox", visible(frozenset()))
+
+
+def indexed(*texts: str) -> int:
+    episode = make_episode(steps_count=len(texts))
+    for text in texts:
+        make_step(episode, text)
+    index.index([episode.pk])
+    return episode.pk
+
+
+def test_it_says_when_more_transcripts_match_than_are_searched(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    for limit in ("MAX_MATCHES", "MAX_LOOKED_AT"):
+        monkeypatch.setattr(index, limit, 2)
+    for _ in range(2):
+        indexed("quick fox")
+    indexed("dog")
+    for text in ("fox", '"quick fox"'):
+        assert (
+            note(client, f"/episodes/?text={text}") == "Only the newest 2 transcripts with these words were searched."
+        )
+    assert note(client, "/episodes/?text=dog") == note(client, "/episodes/?text=%22%22") == ""
+
+
+def test_it_says_how_many_transcripts_are_not_indexed_whole(client: Client) -> None:
+    indexed("fox")
+    assert note(client) == ""
+    TranscriptText.objects.update(is_cut=True)
+    assert note(client) == "1 transcript is indexed only in part."
+
+
+def test_it_says_that_phrases_are_near_their_words(client: Client) -> None:
+    indexed("fox", "fox " * 20_000)
+    assert "a phrase may be missed" in note(client, '/episodes/?text="a+fox"+dog')
+    assert note(client, '/episodes/?text="a+fox"') == note(client, "/episodes/?text=a+fox") == ""

@@ -1,0 +1,70 @@
+"""What a search for text leaves out, in sentences for pages and the API."""
+
+from __future__ import annotations
+
+from django.db.models import Q
+
+from episodes.models import Episode, TranscriptText
+from episodes.rollups.progress import followed_to, newest_end
+from episodes.rollups.text import TextPart
+from episodes.search.documents import PART_CHARACTERS
+from episodes.search.index import newest_searched
+from episodes.search.words import terms_of
+
+MAX_COUNTED = 25_000
+"""Number of the newest endings that are counted; beyond, a share is said."""
+MAX_CUT_COUNTED = 1_000
+
+
+def search_note(text: str, seen: Q) -> str:
+    """Return what a search for `text` leaves out, in sentences; empty if that is nothing.
+
+    `seen`: the condition on episodes that the reader may see; others are not counted. Four or five queries.
+    """
+    return " ".join(filter(None, (_progress(seen), _limit(text), _cut(seen), _far_from_phrases(text, seen))))
+
+
+def _progress(seen: Q) -> str:
+    """Return a sentence if some ended episodes cannot be searched yet; empty if all can."""
+    followed, newest = followed_to(TextPart.name), newest_end()
+    if newest <= followed:
+        return ""
+    if newest - followed > MAX_COUNTED:
+        share = followed * 1_000 // newest / 10
+        return f"The search index has {share}% of the episodes so far."
+    ended = Episode.objects.ended().filter(seen).order_by()
+    missing = ended.filter(end_number__gt=followed).count()
+    if not missing:
+        return ""
+    if newest <= MAX_COUNTED:
+        total = ended.count()
+        return f"The search index has {total - missing:,} of {total:,} episodes so far."
+    return f"{missing:,} episode{'s are' if missing > 1 else ' is'} not in the search index yet."
+
+
+def _limit(text: str) -> str:
+    """Return a sentence if more transcripts contain the words than a search considers."""
+    number = newest_searched(text)
+    return "" if number is None else f"Only the newest {number:,} transcripts with these words were searched."
+
+
+def _cut(seen: Q) -> str:
+    """Return a sentence if transcripts are not indexed whole."""
+    cut = TranscriptText.objects.filter(is_cut=True, part=0).values("episode_id")
+    count = Episode.objects.filter(seen, pk__in=cut).order_by()[: MAX_CUT_COUNTED + 1].count()
+    number = f"More than {MAX_CUT_COUNTED:,}" if count > MAX_CUT_COUNTED else f"{count:,}"
+    return f"{number} {'transcripts are' if count > 1 else 'transcript is'} indexed only in part." if count else ""
+
+
+def _far_from_phrases(text: str, seen: Q) -> str:
+    """Return a sentence if words in a row may be missed in long transcripts, because other words are in other parts."""
+    terms = terms_of(text)
+    if len(terms) < 2 or all(len(term.words) == 1 for term in terms):
+        return ""
+    long = TranscriptText.objects.filter(part=1).values("episode_id")
+    if not Episode.objects.filter(seen, pk__in=long).exists():
+        return ""
+    return (
+        f"In transcripts of more than {PART_CHARACTERS:,} characters, a phrase may be missed if the other words are far"
+        " from it."
+    )

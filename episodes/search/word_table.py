@@ -1,0 +1,132 @@
+"""Stores the words of documents: a row for each part of a document, and its words under the id of that row.
+
+On SQLite the words are in a full-text table (FTS5) without a second copy of the text, on PostgreSQL in a column `words`
+with a GIN index. Rows are never changed, so words that remain after their row was deleted are never found.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from django.db import connection, models, transaction
+
+from environments.database.write_turns import give_way
+from episodes.search.documents import DocumentPart, SearchDocument
+
+MERGED_PAGES = 500
+"""Pages that one step of `merge` writes, for about 20 ms."""
+MAX_MERGES = 100_000
+BLOCK_SUBJECTS = 16_384
+"""Number of subjects in a block, the unit of the function of PostgreSQL that searches the newest blocks first."""
+_APART = "\N{MIDDLE DOT}"
+"""Stands between words in no order, so that they are no phrase. No word contains it."""
+_MAX_POSITIONS = 255
+"""Number of positions of one word in a tsvector. PostgreSQL drops the others and clips those beyond 16,383."""
+
+
+@dataclass(frozen=True, slots=True)
+class WordTable:
+    """The words of all documents of one kind."""
+
+    model: type[models.Model]
+    """Its rows have the columns `part`, `is_cut` and `subject`."""
+    subject: str
+    """Name of the column with the id of what a document is about."""
+    words: str
+    """Name of SQLite's full-text table."""
+    has_blocks: bool = False
+    """Whether PostgreSQL stores a lexeme for the block of the subject."""
+
+    def write(self, documents: Sequence[SearchDocument]) -> None:
+        """Store the documents and replace those of the same subjects. Raises: django.db.Error."""
+        with transaction.atomic():
+            self.remove([one.subject for one in documents])
+            parts = [(one, number, part) for one in documents for number, part in enumerate(one.parts())]
+            if connection.vendor == "sqlite":
+                self._fill_sqlite(parts)
+            else:
+                self._fill_postgresql(parts)
+
+    def _fill_sqlite(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
+        rows = self.model._default_manager.bulk_create(
+            self.model(**{self.subject: one.subject, "part": number, "is_cut": one.is_cut}) for one, number, _ in parts
+        )
+        values = [(row.pk, _indexed(part)) for row, (_, _, part) in zip(rows, parts, strict=True)]
+        with connection.cursor() as cursor:
+            cursor.executemany(f"INSERT INTO {self.words} (rowid, words) VALUES (%s, %s)", values)  # nosec B608 # only our own names
+
+    def _fill_postgresql(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
+        sql = (
+            f"INSERT INTO {self.model._meta.db_table} ({self.subject}, part, is_cut, words)"  # nosec B608 # only our own names
+            " SELECT subject, part, is_cut, CAST(words AS tsvector)"
+            " FROM unnest(%s::bigint[], %s::smallint[], %s::boolean[], %s::text[]) AS d (subject, part, is_cut, words)"
+        )
+        subjects, numbers = [one.subject for one, _, _ in parts], [number for _, number, _ in parts]
+        words = [f"{self._block(one.subject)}{_tsvector(part)}" for one, _, part in parts]
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [subjects, numbers, [one.is_cut for one, _, _ in parts], words])
+
+    def _block(self, subject: int) -> str:
+        return f"'B{subject // BLOCK_SUBJECTS}' " if self.has_blocks else ""
+
+    def remove(self, subjects: Collection[int]) -> None:
+        """Delete the documents. On SQLite their words stay where nothing finds them, until `empty`."""
+        self._rows(subjects).delete()
+
+    def erase(self, documents: Sequence[SearchDocument]) -> None:
+        """Delete the documents with their words, which have to be the same as when they were written."""
+        found = self._rows([one.subject for one in documents])
+        rows = {(subject, part): pk for pk, subject, part in found.values_list("pk", self.subject, "part")}
+        parts = {(one.subject, number): part for one in documents for number, part in enumerate(one.parts())}
+        with transaction.atomic():
+            if connection.vendor == "sqlite":  # it keeps no text and so has to be told which words they are
+                with connection.cursor() as cursor:
+                    cursor.executemany(
+                        f"INSERT INTO {self.words} ({self.words}, rowid, words) VALUES ('delete', %s, %s)",  # nosec B608 # only our own names
+                        [(pk, _indexed(parts[key])) for key, pk in rows.items() if key in parts],
+                    )
+            found.delete()
+
+    def _rows(self, subjects: Collection[int]) -> models.QuerySet[Any]:
+        return self.model._default_manager.filter(**{f"{self.subject}__in": subjects})
+
+    def empty(self) -> None:
+        """Delete all documents with their words."""
+        with transaction.atomic():
+            self.model._default_manager.all().delete()
+            if connection.vendor == "sqlite":
+                with connection.cursor() as cursor:
+                    cursor.execute(f"INSERT INTO {self.words} ({self.words}) VALUES ('delete-all')")  # nosec B608 # only our own names
+
+    def merge(self) -> None:
+        """Write SQLite's full-text table again in small portions, without the words that were erased."""
+        with connection.cursor() as cursor:
+            for number in range(MAX_MERGES):
+                before = _changes(cursor)
+                pages = -MERGED_PAGES if number == 0 else MERGED_PAGES
+                cursor.execute(f"INSERT INTO {self.words} ({self.words}, rank) VALUES ('merge', %s)", [pages])  # nosec B608 # only our own names
+                if _changes(cursor) - before < 2:  # SQLite's sign that nothing is left to merge
+                    return
+                give_way()
+
+
+def _changes(cursor: Any) -> int:
+    cursor.execute("SELECT total_changes()")
+    return int(cursor.fetchone()[0])
+
+
+def _indexed(part: DocumentPart) -> str:
+    """Return the words of a part as SQLite's full-text table receives them."""
+    return f" {_APART} ".join([part.text, *part.others])
+
+
+def _tsvector(part: DocumentPart) -> str:
+    """Return the words with their positions as the text of a tsvector; the others have none."""
+    places: dict[str, list[int]] = defaultdict(list)
+    for place, word in enumerate(part.text.split(), 1):
+        places[word].append(place)
+    found = [f"'{word}':{','.join(map(str, them[:_MAX_POSITIONS]))}" for word, them in places.items()]
+    return " ".join([*found, *(f"'{word}'" for word in part.others)])
