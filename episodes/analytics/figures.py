@@ -15,10 +15,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.scoring.attempt_figures import Figures
+from environments.scoring.convention import coverages_together
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.rule import OWN_KINDS
-from episodes.attempts.sketches import above, count_of, error_of, mean_of, quantiles, sketch_of
+from episodes.attempts.sketches import Sketch, above, count_of, error_of, mean_of, merged, quantiles, sketch_of
 from episodes.attempts.summary import Distributions, Summary, returns_sketch
 
 
@@ -117,12 +118,18 @@ class ScopeFigures(Figures):
 
 def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
     """Return the figures of a summary that has the definition's return."""
-    returns, lengths = summary.returns(definition), summary.lengths(definition.convention)
-    coverage = summary.coverage(definition.convention)
+    return figures_together([(summary, definition)])
+
+
+def figures_together(parts: Sequence[tuple[Summary, Definition]]) -> ScopeFigures:
+    """Return the figures of one summary or more, of other episodes each, of which each follows its own definition."""
+    returns = _merged([summary.returns(definition) for summary, definition in parts])
+    lengths = _merged([summary.lengths(definition.convention) for summary, definition in parts])
+    coverage = coverages_together([summary.coverage(definition.convention) for summary, definition in parts])
     p10, p90 = quantiles(returns, 0.1, 0.9)
     length_p10, length_p90 = quantiles(lengths, 0.1, 0.9)
     return ScopeFigures(
-        episodes=summary.episodes,
+        episodes=sum(summary.episodes for summary, _ in parts),
         coverage=coverage,
         n=coverage.counted,
         scored=count_of(returns),
@@ -130,11 +137,15 @@ def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
         error=error_of(returns),
         p10=p10,
         p90=p90,
-        successes=above(returns, definition.threshold),
+        successes=sum(above(summary.returns(one), one.threshold) for summary, one in parts),
         length_mean=mean_of(lengths),
         length_p10=length_p10,
         length_p90=length_p90,
     )
+
+
+def _merged(sketches: Sequence[Sketch]) -> Sketch:
+    return merged(sketches) if len(sketches) > 1 else sketches[0]
 
 
 def excluded_of(summary: Summary, definition: Definition) -> dict[str, int]:

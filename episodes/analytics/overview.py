@@ -57,6 +57,12 @@ def outline_of(found: SummaryCover, definition: Definition) -> ScopeOutline:
     )
 
 
+def summary_in(found: SummaryCover, return_: Return) -> Summary | None:
+    """Return the summary of all endings that were read for this return; None if there are none."""
+    summaries = [one for part in parts_of(found, 1) for one in _summaries(part, return_)]
+    return together(summaries) if summaries else None
+
+
 def _summaries(part: Part, return_: Return) -> list[Summary]:
     blocks, rows = part
     summaries = [summary for _, _, summary in blocks]

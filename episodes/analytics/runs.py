@@ -15,10 +15,14 @@ from django.db import connection
 from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.models import Environment
+from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
-from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
+from environments.scoring.returns import Return
+from episodes.analytics.figures import ScopeFigures, figures_of, figures_together
+from episodes.analytics.overview import ScopeOutline, covers_of, outline_of, summary_in
 from episodes.analytics.scopes import filtered, floor_of, scope_of
 from episodes.attempts.conventions import parts_in_address
+from episodes.attempts.summary import Summary
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
@@ -111,6 +115,74 @@ def _newest(runs: Sequence[Run]) -> dict[int, Episode]:
 def _environments(episodes: Iterable[Episode]) -> dict[int, Environment]:
     ids = {episode.environment_id for episode in episodes}
     return Environment.objects.defer("card", "task_schema").in_bulk(ids)
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedPart:
+    """What a run reached in one of its environments, by the definition of that environment, or in all of them."""
+
+    environment: Environment | None
+    """None for all environments, where every rollout follows the definition of its own."""
+    definition: Definition | None
+    total: ScopeFigures | None
+    """None if no episode has ended there."""
+    query: str
+    """Query string of the Episodes page that lists the episodes."""
+    attempts_query: str
+    """Query string of the Episodes page that lists the rollouts that the figures count."""
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedRun:
+    """A run in several environments."""
+
+    parts: Sequence[JudgedPart]
+    """One for each environment, then one for all of them together."""
+    is_bounded: bool
+    """Whether only the newest MAX_ENDINGS episodes of the run are counted."""
+
+
+def judged(run: Run, names: Sequence[str], asked: DefinitionAsked = NOTHING_ASKED) -> JudgedRun:
+    """Return the figures of a run in each of the environments with these names by its own definition, and together."""
+    rows = Environment.objects.defer("card", "task_schema").in_bulk(names, field_name="name")
+    definitions = {name: definition_of(rows[name], asked) for name in names}
+    summaries, is_bounded = _summaries_of(run, [(rows[name], definitions[name]) for name in names])
+    parts = [
+        JudgedPart(
+            rows[name],
+            definition,
+            figures_of(summaries[rows[name].pk], definition) if rows[name].pk in summaries else None,
+            EpisodeFilter(run=run.name, environment=name).to_query(),
+            EpisodeFilter(run=run.name, environment=name, ending="attempt").to_query(
+                **parts_in_address(definition.convention, rows[name])
+            ),
+        )
+        for name, definition in definitions.items()
+    ]
+    counted = [(summaries[pk], definitions[name]) for name in names if (pk := rows[name].pk) in summaries]
+    given = {name: text for name, text in asked.values().items() if name in CONVENTION_PARTS}
+    together = JudgedPart(
+        *(None, None, figures_together(counted) if counted else None, EpisodeFilter(run=run.name).to_query()),
+        EpisodeFilter(run=run.name, ending="attempt").to_query(**given),
+    )
+    return JudgedRun([*parts, together], is_bounded)
+
+
+def _summaries_of(run: Run, parts: Sequence[tuple[Environment, Definition]]) -> tuple[dict[int, Summary], bool]:
+    """Return the summary of the run in each environment where an episode has ended, by its id, and whether older ones
+    are missing.
+    """
+    groups: dict[Return, list[Environment]] = defaultdict(list)
+    for environment, definition in parts:
+        groups[definition.return_].append(environment)
+    of_run, found, is_bounded = Episode.objects.filter(run=run), dict[int, Summary](), False
+    for return_, members in groups.items():
+        scopes = [filtered(of_run.filter(environment=environment), "", of_run) for environment in members]
+        for environment, read in zip(members, covers_of(scopes, Definition(return_), MIN_BLOCKS), strict=True):
+            is_bounded |= read.is_bounded
+            if summary := summary_in(read, return_):
+                found[environment.pk] = summary
+    return found, is_bounded
 
 
 MAX_COUNTED = 5_000

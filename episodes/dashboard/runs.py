@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
-from episodes.analytics.runs import MAX_COUNTED, RunPlaces, lines_of, places_of
+from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
@@ -84,7 +84,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         asked = replace(asked, filter=EpisodeFilter.of_definition(asked.filter.asked, row.name))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    line = lines_of([row], asked.definition)[0]
+    line_asked = asked.definition
+    line = lines_of([row], line_asked)[0]
     asked = replace(
         asked,
         filter=replace(asked.filter, definition=line.definition.return_),
@@ -92,6 +93,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         environment=line.environment,
     )
     found, places = drawn(asked), places_of(row, SHOWN_STEPS)
+    names = [one.name for one in places.environments]
     context = panel_of(request, found) | {
         "run": row,
         "config": parts.fields(row.config) if row.config else [],
@@ -100,6 +102,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         **definition_context(line.definition, line.environment, is_in_address=False),
         "switches": _switches(request, row, asked),
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y, threshold=f"{asked.threshold!r}"),
+        "judged": judged(row, names, line_asked) if len(names) > 1 else None,
         "where": _environments(row, places, asked.x),
         "counted": MAX_COUNTED if places.is_bounded else None,
         "steps": places.steps,
