@@ -1,4 +1,4 @@
-"""Lines of lists of runs, and the environments and training steps in which one run played.
+"""Lines of lists of runs, and the environments in which one run played.
 
 The latter include running episodes, so they are counted from the episodes; of a run with very many, from some of them.
 """
@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db import connection
 from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.models import Environment
@@ -188,14 +187,6 @@ def _summaries_of(run: Run, parts: Sequence[tuple[Environment, Definition]]) -> 
 MAX_COUNTED = 5_000
 """Episodes that are counted at most: so many take about 5 ms."""
 
-# the subquery follows the index of training steps, and only as far as necessary
-_STEPS = """
-    SELECT run_step, COUNT(*), COUNT(DISTINCT task_id) FROM (
-        SELECT run_step, task_id FROM episodes_episode WHERE run_id = %s AND run_step IS NOT NULL
-        ORDER BY run_step DESC, id DESC LIMIT %s
-    ) AS latest GROUP BY run_step ORDER BY run_step DESC LIMIT %s
-"""
-
 
 class InEnvironment(NamedTuple):
     """Episodes of a run in one environment."""
@@ -207,42 +198,20 @@ class InEnvironment(NamedTuple):
     """Start of the newest of these episodes."""
 
 
-class InStep(NamedTuple):
-    """Episodes of a run in one training step."""
-
-    run_step: int
-    episodes: int
-    """Number of episodes."""
-    tasks: int
-    """Number of tasks that were attempted."""
-
-
 @dataclass(frozen=True, slots=True)
 class RunPlaces:
     environments: Sequence[InEnvironment]
     """Environments with most episodes first."""
     is_bounded: bool
     """Whether only the newest MAX_COUNTED episodes were counted for the environments."""
-    steps: Sequence[InStep]
-    """Training steps, latest first."""
 
 
-def places_of(run: Run, most_steps: int) -> RunPlaces:
-    """Return the environments of a run, and its latest training steps: `most_steps` of them, or as many as have
-    MAX_COUNTED episodes together. Four queries.
-    """
+def places_of(run: Run) -> RunPlaces:
+    """Return the environments of a run's newest MAX_COUNTED episodes. Three queries."""
     episodes = Episode.objects.filter(run=run)
     floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
     grouped = episodes.filter(pk__gt=floor).order_by().values_list("environment")
     counts = list(grouped.annotate(count=Count("pk"), last=Max("created")).order_by("-count"))
     names = dict(Environment.objects.filter(pk__in=[pk for pk, _, _ in counts]).values_list("pk", "name"))
     environments = [InEnvironment(names[pk], count, last) for pk, count, last in counts]
-    return RunPlaces(environments, floor > 0, _steps(run, most_steps))
-
-
-def _steps(run: Run, most: int) -> list[InStep]:
-    with connection.cursor() as cursor:
-        cursor.execute(_STEPS, [run.pk, MAX_COUNTED, most])
-        steps = [InStep._make(row) for row in cursor.fetchall()]
-    is_cut = sum(step.episodes for step in steps) >= MAX_COUNTED and len(steps) > 1
-    return steps[:-1] if is_cut else steps  # not all episodes of the last one were counted
+    return RunPlaces(environments, floor > 0)

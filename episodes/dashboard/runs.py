@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import quote
 
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, QueryDict
@@ -16,6 +17,7 @@ from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
+from episodes.analytics.training_steps import steps_of
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
@@ -92,7 +94,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         threshold=line.definition.threshold,
         environment=line.environment,
     )
-    found, places = drawn(asked), places_of(row, SHOWN_STEPS)
+    found, places = drawn(asked), places_of(row)
     names = [one.name for one in places.environments]
     context = panel_of(request, found) | {
         "run": row,
@@ -102,10 +104,12 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         **definition_context(line.definition, line.environment, is_in_address=False),
         "switches": _switches(request, row, asked),
         "curve_query": asked.filter.to_query(x=asked.x, y=asked.y, threshold=f"{asked.threshold!r}"),
+        "run_query": EpisodeFilter(run=row.name).to_query(),
+        "groups_query": "".join(f"{name}={quote(text)}&" for name, text in line_asked.values().items()),
         "judged": judged(row, names, line_asked) if len(names) > 1 else None,
         "where": _environments(row, places, asked.x),
         "counted": MAX_COUNTED if places.is_bounded else None,
-        "steps": places.steps,
+        "steps": steps_of(row, line.definition, SHOWN_STEPS),
         "reported": reported_usage(row),
         "episodes": page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES).rows,
     }

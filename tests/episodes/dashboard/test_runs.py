@@ -11,6 +11,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.analytics import runs as whereabouts
+from episodes.analytics import training_steps
 from episodes.dashboard.runs import RUNS_PER_PAGE
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
@@ -90,7 +91,7 @@ def test_a_training_step_counts_the_tasks_of_all_environments(client: Client) ->
     for task in (*tasks, tasks[0]):
         end_episode(run=run, run_step=7, task=task)
     found = client.get(f"/runs/{run.pk}/").context
-    assert [tuple(step) for step in found["steps"]] == [(7, 3, 2)]
+    assert [(step.run_step, step.episodes, step.tasks) for step in found["steps"]] == [(7, 3, 2)]
     assert [(one["environment__name"], one["count"]) for one in found["where"]] == [("math", 2), ("maze", 1)]
 
 
@@ -98,11 +99,32 @@ def test_of_a_long_run_the_newest_episodes_and_latest_whole_steps_are_counted(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(whereabouts, "MAX_COUNTED", 3)
+    monkeypatch.setattr(training_steps, "MAX_READ", 3)
     for step in (1, 1, 2, 2):
         end_episode(run=make_run("grpo-3"), run_step=step)
     found = client.get(f"/runs/{make_run('grpo-3').pk}/").context
     assert [one["count"] for one in found["where"]] == [3]
     assert [step.run_step for step in found["steps"]] == [2]
+
+
+def test_a_training_step_has_figures_and_leads_to_its_groups(client: Client) -> None:
+    run, tasks = make_run(), [make_task(), make_task(), make_task()]
+    for task, rewards in zip(tasks, ((0.0, 1.0), (1.0, 1.0), (0.0,)), strict=True):
+        for reward in rewards:
+            end_episode(reward, run=run, run_step=7, task=task)
+    end_episode(cause="env_error", run=run, run_step=7, task=tasks[0])
+    end_episode(run=run, run_step=8, status="running", cause="", ended=None, end_number=None)
+    page = client.get(f"/runs/{run.pk}/?no_call=out")
+    running, step = page.context["steps"]
+    assert (running.run_step, running.episodes, running.total) == (8, 1, None)
+    figures = step.total
+    assert (step.episodes, step.tasks, figures.n, figures.mean, figures.successes) == (6, 3, 5, 0.6, 3)
+    assert (step.flat, len(step.spreads), step.deviation) == (1, 2, 0.25)
+    groups = f"/runs/{run.pk}/groups/?no_call=out&step=7"
+    assert groups in unescape(page.content.decode())
+    assert "1 of 2 flat" in client.get(groups).content.decode()
+    address = re.findall(r'"(/episodes/\?[^"]*step=7&ending=attempt[^"]*)"', unescape(page.content.decode()))[-1]
+    assert client.get(address).content.decode().count("<tr data-episode=") == 5
 
 
 def test_the_page_of_a_run_is_drawn_by_its_definition(client: Client) -> None:

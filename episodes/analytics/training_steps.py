@@ -1,0 +1,90 @@
+"""The latest training steps of a run: the figures of their rollouts and the spread within their groups.
+
+They include running episodes, so they are counted from the episodes, the latest MAX_READ of them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from statistics import fmean
+from typing import NamedTuple
+
+from environments.scoring.definition import Definition
+from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
+from episodes.analytics.groups import Spread, spread_of
+from episodes.attempts.rule import KIND
+from episodes.attempts.summary import returns_counted
+from episodes.models import Episode, Run
+
+MAX_READ = 5_000
+"""Episodes that are read at most: so many take about 30 ms."""
+
+
+@dataclass(frozen=True, slots=True)
+class TrainingStep:
+    """One training step of a run as a line of a table."""
+
+    run_step: int
+    episodes: int
+    """Number of episodes, running ones included."""
+    tasks: int
+    """Number of tasks that were attempted."""
+    total: ScopeFigures | None
+    """Figures of its endings; None without one."""
+    spreads: Sequence[Spread]
+    """Spread of each group with two returns or more."""
+
+    @property
+    def flat(self) -> int:
+        """Return the number of groups whose returns are all equal."""
+        return sum(spread.is_flat for spread in self.spreads)
+
+    @property
+    def deviation(self) -> float | None:
+        """Return the mean of the standard deviations within the groups; None without groups."""
+        return fmean([spread.deviation or 0.0 for spread in self.spreads]) if self.spreads else None
+
+
+class _EpisodeOfStep(NamedTuple):
+    run_step: int
+    task: int
+    end: int | None
+    kind: str
+    steps: int
+    value: float | None
+
+
+def steps_of(run: Run, definition: Definition, most: int) -> list[TrainingStep]:
+    """Return the latest training steps, latest first: `most` of them, or as many as have MAX_READ episodes together.
+
+    One query, along the index of training steps.
+    """
+    rows = Episode.objects.filter(run=run, run_step__isnull=False).order_by("-run_step", "-pk")
+    columns = ("run_step", "task_id", "end_number", KIND, "steps_count", definition.column)
+    read = [_EpisodeOfStep._make(row) for row in rows.values_list(*columns)[:MAX_READ]]
+    lines = [_line(step, list(members), definition) for step, members in groupby(read, key=lambda row: row.run_step)]
+    if len(read) == MAX_READ and len(lines) > 1:
+        lines.pop()  # not all episodes of the last one were read
+    return lines[:most]
+
+
+def _line(step: int, rows: Sequence[_EpisodeOfStep], definition: Definition) -> TrainingStep:
+    ended = [(row.end, row) for row in rows if row.end is not None]
+    endings = [(end, row.kind, row.steps, row.value, float(step)) for end, row in ended]
+    groups: dict[int, list[tuple[str, float | None]]] = defaultdict(list)
+    for _, row in ended:
+        groups[row.task].append((row.kind, row.value))
+    spreads = [
+        spread_of(value for value in returns_counted(members, definition.convention) if value is not None)
+        for members in groups.values()
+    ]
+    return TrainingStep(
+        run_step=step,
+        episodes=len(rows),
+        tasks=len({row.task for row in rows}),
+        total=figures_of(summary_of(endings, definition.return_), definition) if endings else None,
+        spreads=[spread for spread in spreads if spread.scored > 1],
+    )
