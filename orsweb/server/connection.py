@@ -207,7 +207,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         scope.update(method=method, path=path, raw_path=url.path, query_string=url.query or b"")
         exchange = Exchange(self, self._agents, scope, keep_alive=self.parser.should_keep_alive())
         self.cycle = exchange  # type: ignore[assignment]  # has the members that are used of one
-        length = next((value for name, value in self.headers if name == b"content-length"), b"0")
+        length = dict(self.headers).get(b"content-length", b"0")
         if not exchange.expect(length.decode("latin-1")):
             self._start(exchange)
         return True

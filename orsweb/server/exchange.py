@@ -169,7 +169,7 @@ class Exchange:
         """Return the status line and headers, without the empty line that ends them."""
         if not self.keep_alive:
             headers = (*(pair for pair in headers if pair[0] != CLOSE[0]), CLOSE)
-        return b"".join([_encoded(status, headers), *map(_line, self._connection.server_state.default_headers)])
+        return _encoded(status, (*headers, *self._connection.server_state.default_headers))
 
     def _complete(self) -> None:
         self.response_complete = True
