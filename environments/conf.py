@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
+from functools import cache
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import cast
 
 from django.conf import settings
+from django.core.signals import setting_changed
 
 from environments.runtime.limits import Limits, ReturnErrors
 from environments.runtime.quotas import Quotas
@@ -108,9 +110,16 @@ def remote_keys() -> Mapping[str, str]:
     return dict(settings.ORSWEB_REMOTE_KEYS)
 
 
+@cache
 def has_keys() -> bool:
-    """Return whether requests need an API key and pages a login; else everyone who reaches this server operates it."""
+    """Return whether requests need an API key and pages a login; else everyone who reaches this server operates it.
+
+    Every request of an agent asks. Only tests change settings, and Django says so.
+    """
     return bool(settings.ORSWEB_API_KEYS or settings.ORSWEB_REQUIRE_KEYS)
+
+
+setting_changed.connect(lambda **_: has_keys.cache_clear(), weak=False, dispatch_uid="environments.conf.has_keys")
 
 
 def settings_keys() -> Mapping[str, str]:

@@ -24,7 +24,7 @@ from django.urls.resolvers import RegexPattern
 from rest_framework.exceptions import APIException
 
 from environments import conf, security_log
-from environments.agent_http.proxy_signs import refusal_of_proxied
+from environments.agent_http.proxy_signs import proxy_header, refusal_of_proxied
 from environments.agent_http.request import HttpRequest, ProtocolRequest
 from environments.agent_http.response import Response, refusal
 from environments.agent_http.view import ProtocolView
@@ -80,7 +80,9 @@ class ProtocolHandler:
         """Return the response to a request with a `Host` that is not allowed, or through a proxy that is not; else
         None.
         """
-        if (sentence := refusal_of_proxied(tuple(request.META))) and not conf.has_keys():
+        names = tuple(request.META)
+        if proxy_header(names) and not conf.has_keys():
+            sentence = refusal_of_proxied(names)
             security_log.note("proxy_refused", who="", address=request.client[0], detail=sentence)
             return refusal(403, sentence)
         if request.META.get("HTTP_HOST") in self._allowed_hosts:

@@ -25,7 +25,7 @@ from environments.agent_http.request import HttpRequest, ProtocolRequest
 from environments.agent_http.response import Response
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import Forbidden, InvalidRequest, KeyRefused, SessionNotFound, UnknownEnvironment
-from environments.keys.agent_key import PLAY, AgentKey
+from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey
 from environments.keys.keyring import ring
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.service import SessionService
@@ -99,15 +99,16 @@ class ProtocolView(APIView):
         self.request, self.http_request = request, http_request
         try:
             self.service = service_or_none() or await open_service()
-            self.key = request.authenticate()
-            self.owner = self.key.label
-            self.key.require(*self.scopes)
-            usage = self.key.usage
+            self.key = key = request.authenticate()
+            self.owner = key.label
+            if key is not EVERYBODY:
+                key.require(*self.scopes)
+            usage = key.usage
             usage.requests_left -= 1
             if usage.requests_left < 0:
                 await self._await_turn(usage)
             self.path_environment = kwargs.get("env_name")
-            if self.path_environment is not None and not self._goes_on(self.path_environment):
+            if self.path_environment is not None and not (key.hidden and self._goes_on(self.path_environment)):
                 self.named(self.path_environment)
             method = http_request.method.lower()
             handler = getattr(self, method, None) if method in self.http_method_names else None

@@ -71,8 +71,9 @@ class CallNote:
         assert self._token is not None
         CURRENT.reset(self._token)
         self._token = None  # it refers to the task's context
-        self._calls.forget(self._offset)
-        self._offset = 0
+        if self._offset:
+            self._calls.forget(self._offset)
+            self._offset = 0
 
     def enter_thread(self) -> None:
         """Note that the code runs in the calling thread."""
@@ -114,8 +115,7 @@ class RunningCalls:
 
     def forget(self, offset: int) -> None:
         _EPISODE.pack_into(self._memory, offset, 0)
-        if offset:
-            self._free.append(offset)
+        self._free.append(offset)
 
     def note_thread(self, offset: int) -> None:
         _THREAD.pack_into(self._memory, offset + _THREAD_OFFSET, threading.get_ident(), threading.get_native_id())

@@ -355,7 +355,7 @@ class LiveEpisode:
 
     def mask_text(self, text: str) -> str:
         """Return `text` without the session's secrets and truncated, for the log, the record and the agent."""
-        return truncate_error(self._mask.text(text))
+        return text and truncate_error(self._mask.text(text))
 
     def masked_failure(self, outcome: CallOutcome) -> CallOutcome:
         """Return `outcome`, with the session's secrets masked in its error and traceback if it is a failure."""
