@@ -16,9 +16,9 @@ from environments.access.privacy import visible
 from episodes.api.auth import Reader
 from episodes.api.base import ANY, ApiView, limit_of, page
 from episodes.api.openapi import FILTERS, documented
-from episodes.api.serializers import EpisodeDetailSerializer, EpisodeSerializer, page_serializer
+from episodes.api.serializers import EpisodeDetailSerializer, ListedEpisodeSerializer, page_serializer
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.page import page_of
+from episodes.filtering.page import page_of, with_snippets
 from episodes.models import Episode
 from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
@@ -37,14 +37,16 @@ class EpisodesView(ApiView):
     @documented(
         "episodes",
         "episodes",
-        page_serializer(EpisodeSerializer, "EpisodePage", is_bounded=_BOUNDED, note=_NOTE),
+        page_serializer(ListedEpisodeSerializer, "EpisodePage", is_bounded=_BOUNDED, note=_NOTE),
         *(*FILTERS, "sort", "limit", "after"),
     )
     def get(self, request: Request) -> Response:
         asked = asked_of(request, self.reader, "sort", "after", "limit")
         found = page_of(asked, request.GET.get("sort", ""), request.GET.get("after", ""), limit_of(request))
         self.refuse_unknown(found.unknown)
-        rows: Any = EpisodeSerializer([row.episode for row in found.rows], many=True, context=self.context)
+        for row in (found := with_snippets(found, asked)).rows:
+            row.episode.snippet = row.snippet  # type: ignore[attr-defined]  # for the serializer
+        rows: Any = ListedEpisodeSerializer([row.episode for row in found.rows], many=True, context=self.context)
         members = {"is_bounded": found.is_bounded, "note": note_of(asked)}
         return Response(page(request, rows.data, found.next, found.previous, **members))
 

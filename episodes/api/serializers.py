@@ -281,6 +281,23 @@ class EpisodeSerializer(s.Serializer[Any]):
     )
 
 
+class SnippetSerializer(s.Serializer[Any]):
+    step = s.IntegerField(allow_null=True, help_text="Index of the step; null if it is of the prompt")
+    text = s.CharField()
+    matches = s.ListField(
+        child=s.ListField(child=s.IntegerField(), min_length=2, max_length=2),
+        help_text="Where each match begins and ends in `text`, in code points",
+    )
+
+
+class ListedEpisodeSerializer(EpisodeSerializer):
+    snippet = SnippetSerializer(
+        allow_null=True,
+        help_text="Where the transcript has what `text` searches for; null without `text`, or where it was not found "
+        "in the transcript's steps and prompt that were read",
+    )
+
+
 class RevisionSerializer(s.Serializer[Any]):
     code = s.CharField(help_text="Digest of source files and versions; equal for equal code")
     source_hash = s.CharField(help_text="SHA-256 of the source files; may be empty")

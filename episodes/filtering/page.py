@@ -31,6 +31,7 @@ from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import SoFar, so_far
 from episodes.models import Episode
 from episodes.rendering.visible import visible
+from episodes.search.snippets import Snippet, snippets_of
 
 PAGE_EPISODES = 50
 _AXES = {"time": "created", "ends": "end_number"}
@@ -50,6 +51,8 @@ class EpisodeRow:
     """Whether the convention in force counts it as a return of 0."""
     so_far: SoFar | None = None
     """Figures of a running episode, if the page asked for them (`with_running`)."""
+    snippet: Snippet | None = None
+    """Where the transcript has what the page was searched for (`with_snippets`), if that was found."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,6 +172,17 @@ def with_running(page: EpisodePage, blind: Iterable[int]) -> EpisodePage:
 
 def _with_figures(row: EpisodeRow, found: SoFar | None, definition: Return) -> EpisodeRow:
     return row if found is None else replace(row, value=found.returns[definition], so_far=found)
+
+
+# --- matches of a search ---------------------------------------------------------------------------------------------
+
+
+def with_snippets(page: EpisodePage, asked: EpisodeFilter) -> EpisodePage:
+    """Return the page with snippets of the transcripts, if the filter searches them."""
+    if not asked.text or not page.rows:
+        return page
+    found = snippets_of([row.episode for row in page.rows], asked.text)
+    return replace(page, rows=[replace(row, snippet=found.get(row.episode.pk)) for row in page.rows])
 
 
 # --- cursors ---------------------------------------------------------------------------------------------------------

@@ -11,8 +11,9 @@ only later ones contain.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from django.db.models import F
@@ -36,7 +37,7 @@ SMALL_BLOB_BYTES = 16 * 1024
 """Blobs up to this size are read many at a time."""
 MAX_STEPS_PER_QUERY = 1_000
 
-_FACTS = ("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "error")
+STEP_FACTS = ("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "error")
 StepFacts = tuple[int, int, str, str, str | None, str, str | None, str]
 
 
@@ -80,7 +81,7 @@ class SearchDocument:
             return
         text = plain(text)
         self.is_cut = self.is_cut or len(text) > self.characters_left
-        for piece in _pieces(text[: self.characters_left]):
+        for piece in pieces_of(text[: self.characters_left]):
             self._add_piece(piece)
         self.characters_left -= len(text)
 
@@ -115,7 +116,7 @@ class SearchDocument:
         return [DocumentPart(first, list(self._others)), *map(DocumentPart, later)]
 
 
-def _pieces(text: str) -> Iterator[str]:
+def pieces_of(text: str) -> Iterator[str]:
     """Yield `text` in pieces of up to PART_CHARACTERS, which end between words where one is near."""
     start = 0
     while start < len(text):
@@ -131,7 +132,7 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
     rows = Episode.objects.filter(pk__in=episodes).annotate(calls=F("steps_count") + F("refused_count"))
     facts = list(rows.order_by("pk").values_list("pk", "calls", "prompt_id"))
     documents = {pk: SearchDocument(pk) for pk, _, _ in facts}
-    blobs = _Blobs()
+    blobs = BlobTexts()
     blobs.fetch(digest for _, _, digest in facts if digest)
     for pk, _, digest in facts:
         if digest:
@@ -195,12 +196,12 @@ def _parts(calls: Mapping[int, int]) -> Iterator[list[int]]:
         yield part
 
 
-def _add_steps(documents: Mapping[int, SearchDocument], blobs: _Blobs) -> None:
+def _add_steps(documents: Mapping[int, SearchDocument], blobs: BlobTexts) -> None:
     """Add the steps to the documents, page by page, until each document is complete, or cut because it is full."""
     first = 0
     while documents:
         rows = Step.objects.filter(episode__in=documents, index__gte=first, index__lt=first + MAX_STEPS_PER_QUERY)
-        steps: list[StepFacts] = list(rows.order_by("episode_id", "index").values_list(*_FACTS))
+        steps: list[StepFacts] = list(rows.order_by("episode_id", "index").values_list(*STEP_FACTS))
         blobs.fetch(digest for step in steps for digest in (step[4], step[6]) if digest)
         for step in steps:
             _add_step(documents[step[0]], step, blobs)
@@ -209,13 +210,18 @@ def _add_steps(documents: Mapping[int, SearchDocument], blobs: _Blobs) -> None:
         documents = {pk: one for pk, one in documents.items() if pk in unfinished and not one.is_full}
 
 
-def _add_step(document: SearchDocument, step: StepFacts, blobs: _Blobs) -> None:
+def _add_step(document: SearchDocument, step: StepFacts, blobs: BlobTexts) -> None:
+    document.add_all(texts_of_step(step, partial(blobs.read, document)))
+
+
+def texts_of_step(step: StepFacts, read: Callable[[str | None, str], str]) -> Iterator[str]:
+    """Yield the name of the tool, the input, the texts of the output and the error. `read`: as BlobTexts.read."""
     _, _, tool, given, given_blob, answer, answer_blob, error = step
-    document.add(tool)
-    document.add_all(values_in(read_json(blobs.read(document, given_blob, given) or "null")))
-    output = read_json(blobs.read(document, answer_blob, answer) or "null")
-    document.add_all(texts_in(output.get("blocks") if isinstance(output, dict) else output))
-    document.add(error)
+    yield tool
+    yield from values_in(read_json(read(given_blob, given) or "null"))
+    output = read_json(read(answer_blob, answer) or "null")
+    yield from texts_in(output.get("blocks") if isinstance(output, dict) else output)
+    yield error
 
 
 # --- uploaded messages -----------------------------------------------------------------------------------------------
@@ -226,7 +232,7 @@ _MESSAGE_FACTS = ("rollout_id", "name", "content", "content_blob_id", "summary",
 
 def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) -> None:
     """Add the messages of each rollout, given by id, to its document. One query."""
-    blobs = _Blobs()
+    blobs = BlobTexts()
     rows = RolloutMessage.objects.filter(rollout__in=documents).order_by("rollout_id", "index", "id")
     if not has_calls:
         rows = rows.exclude(kind__in=CALLS)
@@ -244,7 +250,7 @@ def _add_conversations(documents: Mapping[int, SearchDocument]) -> None:
         add_messages(rollouts, has_calls=False)
 
 
-class _Blobs:
+class BlobTexts:
     """Contents of blobs. Small ones are read together in advance, others one by one and not stored."""
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 MAX_CHARACTERS = 64
@@ -23,6 +24,7 @@ MAX_TERMS = 32
 _ALONE = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 _ASCII_WORD = re.compile("[a-z0-9]+")
+_SPAN = re.compile(rf"[{_ALONE}]|(?:[^\W_{_ALONE}]|[\u0300-\u036f])+")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _TERM = re.compile(r'"([^"]*)(?:"(\*?)|$)|([^\s"]+)')
 
@@ -45,6 +47,16 @@ def words_of(text: str) -> list[str]:
         plain = _ACCENT.sub("", unicodedata.normalize("NFKD", text).casefold())
         found = _WORD.findall(unicodedata.normalize("NFC", plain))
     return [word[:MAX_CHARACTERS] for word in found]
+
+
+def placed_words_of(text: str) -> Iterator[tuple[str, int, int]]:
+    """Yield the words of `text` in order, each with where it begins and ends there.
+
+    Rare signs of which `words_of` makes letters, such as ™, are left out.
+    """
+    for span in _SPAN.finditer(text):
+        for word in words_of(span[0]):
+            yield word, span.start(), span.end()
 
 
 def terms_of(text: str) -> list[Term]:

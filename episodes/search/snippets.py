@@ -1,0 +1,191 @@
+"""Snippets: where in the transcripts of the episodes of a page the terms of a search are.
+
+They are made from the transcripts when a page is shown, because the index has no text. What is read for a page is
+bounded: the database looks for the terms in MAX_STEPS, and further steps are read only of episodes in which it finds
+nothing, such as where a term is in a large output. An episode whose match is not found so has no snippet, as one whose
+match is in uploaded messages.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import and_, or_
+
+from django.db.models import Min, Q, QuerySet
+
+from environments.display.parts import read_json
+from episodes.models import Episode, Step
+from episodes.rendering.ansi import plain
+from episodes.rendering.visible import visible
+from episodes.search.documents import STEP_FACTS, BlobTexts, SearchDocument, pieces_of, texts_in, texts_of_step
+from episodes.search.words import Term, placed_words_of, terms_of, words_of
+
+MAX_STEPS = 20_000
+"""Steps of the episodes of a page in which the database looks for terms."""
+MAX_STEPS_READ = 1_000
+"""Further steps that are read."""
+MAX_CHARACTERS_READ = 2 * 1024 * 1024
+"""Number of characters of steps that are read, once for those that the database finds and once for others."""
+CHARACTERS_BEFORE, CHARACTERS_AFTER = 60, 180
+"""Length of a snippet before the first match and from there on."""
+_MAX_MATCHES = 200
+"""Matches in one text that are compared to find the best place."""
+_COLUMNS = ("tool", "input", "output", "error")
+_BLANKS = re.compile(r"\s+")
+
+
+@dataclass(frozen=True, slots=True)
+class SnippetPiece:
+    text: str
+    is_match: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Snippet:
+    step: int | None
+    """Index of the step; None for the prompt."""
+    pieces: Sequence[SnippetPiece]
+    terms: int
+    """Number of different terms in it."""
+
+    @property
+    def text(self) -> str:
+        return "".join(piece.text for piece in self.pieces)
+
+    @property
+    def matches(self) -> list[tuple[int, int]]:
+        """Where each match begins and ends in `text`."""
+        found, end = list[tuple[int, int]](), 0
+        for piece in self.pieces:
+            start, end = end, end + len(piece.text)
+            if piece.is_match:
+                found.append((start, end))
+        return found
+
+
+def snippets_of(episodes: Sequence[Episode], text: str) -> dict[int, Snippet]:
+    """Return snippets by the id of the episode. Four queries at most, and one for each blob that is read."""
+    if not (terms := terms_of(text)):
+        return {}
+    found = _in_steps(_steps_with(terms, _first(episodes, MAX_STEPS)), terms)
+    rest = [one for one in episodes if one.pk not in found]
+    if further := _first(rest, MAX_STEPS_READ):
+        found |= _in_steps(Step.objects.filter(episode__in=further), terms)
+    return _in_prompts([one for one in rest if one.pk not in found], terms) | found
+
+
+def _first(episodes: Iterable[Episode], most: int) -> list[int]:
+    """Return the ids of the episodes that have up to `most` steps together, without those that would be too many."""
+    ids = list[int]()
+    for one in episodes:
+        if (calls := one.steps_count + one.refused_count) <= most:
+            ids.append(one.pk)
+            most -= calls
+    return ids
+
+
+def _steps_with(terms: Sequence[Term], episodes: Collection[int]) -> QuerySet[Step]:
+    """Return the first step with all terms of each episode, and the first with any, as far as the database can tell."""
+    words = [max((word for word in term.words if word.isascii()), key=len, default="") for term in terms]
+    if not episodes or "" in words:
+        return Step.objects.none()
+    each = [Q(**{f"{column}__icontains": word}) for word in words for column in _COLUMNS]
+    by_term = [reduce(or_, each[start : start + len(_COLUMNS)]) for start in range(0, len(each), len(_COLUMNS))]
+    rows = Step.objects.filter(reduce(or_, by_term), episode__in=episodes).order_by().values("episode")
+    firsts = rows.annotate(all=Min("pk", filter=reduce(and_, by_term)), any=Min("pk")).values_list("all", "any")
+    return Step.objects.filter(pk__in={pk for pair in firsts for pk in pair if pk is not None})
+
+
+def _in_steps(steps: QuerySet[Step], terms: Sequence[Term]) -> dict[int, Snippet]:
+    """Return the best snippet of each episode in `steps`, of which up to MAX_CHARACTERS_READ are read."""
+    found, blobs, left = dict[int, Snippet](), BlobTexts(), MAX_CHARACTERS_READ
+    for step in steps.order_by("episode_id", "index").values_list(*STEP_FACTS).iterator(100):
+        episode, index = step[:2]
+        known = found.get(episode)
+        if known and known.terms == len(terms):
+            continue
+        for text in texts_of_step(step, partial(blobs.read, SearchDocument(episode))):
+            left -= len(text)
+            one = snippet_in(text, terms, index)
+            if one and (not (known := found.get(episode)) or one.terms > known.terms):
+                found[episode] = one
+        if left < 0:
+            break
+    return found
+
+
+def _in_prompts(episodes: Sequence[Episode], terms: Sequence[Term]) -> dict[int, Snippet]:
+    """Return the best snippet of each prompt, of which up to MAX_CHARACTERS_READ are read."""
+    blobs, found, left = BlobTexts(), dict[str, Snippet](), MAX_CHARACTERS_READ
+    for digest in {one.prompt_id: None for one in episodes if one.prompt_id}:
+        prompt = blobs.read(SearchDocument(0), digest)
+        texts = texts_in(read_json(prompt))
+        if each := [one for text in texts if (one := snippet_in(text, terms))]:
+            found[digest] = max(each, key=lambda one: one.terms)
+        left -= len(prompt)
+        if left < 0:
+            break
+    return {one.pk: found[one.prompt_id] for one in episodes if one.prompt_id in found}
+
+
+# --- one text --------------------------------------------------------------------------------------------------------
+
+
+def snippet_in(text: str, terms: Sequence[Term], step: int | None = None) -> Snippet | None:
+    """Return the part of `text` with the most different terms, as it is read; None if it has none."""
+    words = {term.words[0] for term in terms if len(term.words) > 1 or not term.is_prefix}
+    prefixes = tuple(term.words[0] for term in terms if len(term.words) == 1 and term.is_prefix)
+    for piece in pieces_of(plain(text)):
+        known = set(words_of(piece))
+        if words.isdisjoint(known) and not any(word.startswith(prefixes) for word in known):
+            continue
+        if places := _places(piece, terms):
+            return _snippet(piece, places, step)
+    return None
+
+
+def _places(text: str, terms: Sequence[Term]) -> list[tuple[int, int, Term]]:
+    """Return where terms begin and end in `text`, in order."""
+    placed = list(placed_words_of(text))
+    found = list[tuple[int, int, Term]]()
+    for number, (_, start, _) in enumerate(placed):
+        for term in terms:
+            following = placed[number : number + len(term.words)]
+            if len(following) == len(term.words) and _is(term, [word for word, _, _ in following]):
+                found.append((start, following[-1][2], term))
+        if len(found) >= _MAX_MATCHES:
+            break
+    return found
+
+
+def _is(term: Term, words: Sequence[str]) -> bool:
+    *first, last = term.words
+    return first == list(words[:-1]) and (words[-1].startswith(last) if term.is_prefix else words[-1] == last)
+
+
+def _snippet(text: str, places: Sequence[tuple[int, int, Term]], step: int | None) -> Snippet:
+    def terms_from(start: int) -> int:
+        return len({term for begin, end, term in places if begin >= start and end <= start + CHARACTERS_AFTER})
+
+    best = max((begin for begin, _, _ in places), key=terms_from)
+    start, end = _between_words(text, best - CHARACTERS_BEFORE, best), best + CHARACTERS_AFTER
+    at, pieces = start, [("\u2026 ", False)] if start else []
+    for begin, finish, _ in places:
+        if at <= begin and finish <= end:
+            pieces += [(text[at:begin], False), (text[begin:finish], True)]
+            at = finish
+    rest = text[at:end]
+    if end < len(text):
+        rest = f"{rest.rpartition(' ')[0] or rest} \u2026"
+    pieces.append((rest, False))
+    shown = [SnippetPiece(_BLANKS.sub(" ", visible(piece)), is_match) for piece, is_match in pieces if piece]
+    return Snippet(step, shown, terms_from(best))
+
+
+def _between_words(text: str, start: int, end: int) -> int:
+    """Return where the first word after `start` begins, `start` if none does before `end`."""
+    blank = _BLANKS.search(text, max(0, start), end)
+    return 0 if start <= 0 else blank.end() if blank else start
