@@ -68,6 +68,7 @@ def _prepare_environment() -> None:
             atexit.register(server.drop_template)
 
 
+gc.disable()  # until the tests are collected, which makes objects that live until the end
 _prepare_environment()
 django.setup()
 settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  # the others take 0.3 s on purpose
@@ -79,9 +80,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 def pytest_collection_finish() -> None:
-    """Freeze the imported objects, which live until the end, so that the garbage collector skips them."""
-    gc.collect()
+    """Start the garbage collector, which skips the objects that are there already."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture

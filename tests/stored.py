@@ -59,11 +59,18 @@ def make_run(name: str = "grpo-3") -> Run:
 
 def make_episode(**values: Any) -> Episode:
     """Return a finished episode of a new task, without steps."""
+    episode = unsaved_episode(**values)
+    episode.save(force_insert=True)
+    return episode
+
+
+def unsaved_episode(**values: Any) -> Episode:
+    """Return a finished episode for `bulk_create`, which takes a tenth of the time that saving each does."""
     number = next(_numbers)
     task = values.pop("task", None) or make_task(environment=values.get("environment"))
     facts = {"session_id": f"session-{number}", "status": "ended", "cause": "finished", "user_agent": "ors-sdk/0.1.0"}
     times = {"created": NOW, "ready": NOW, "ended": NOW + timedelta(seconds=4.2)}
-    return Episode.objects.create(**{"environment": task.environment, "task": task, **facts, **times, **values})
+    return Episode(**{"environment": task.environment, "task": task, **facts, **times, **values})
 
 
 def make_step(episode: Episode, text: str = "42 is right", **values: Any) -> Step:

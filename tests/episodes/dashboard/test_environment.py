@@ -18,15 +18,24 @@ from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
-from tests.stored import make_environment, make_episode, make_split, make_statistics, make_step, make_task
+from tests.stored import (
+    make_environment,
+    make_episode,
+    make_split,
+    make_statistics,
+    make_step,
+    make_task,
+    unsaved_episode,
+)
 
 pytestmark = pytest.mark.django_db
 
 
 def played(*returns: float) -> None:
-    environment = make_environment()
-    for number, value in enumerate(returns, 1):
-        make_episode(environment=environment, return_sum=value, end_number=number)
+    task = make_task()
+    Episode.objects.bulk_create(
+        unsaved_episode(task=task, return_sum=value, end_number=number) for number, value in enumerate(returns, 1)
+    )
 
 
 def test_the_list_leads_to_each(client: Client) -> None:
