@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from itertools import product
 from pathlib import Path
 
-import pytest
 from playwright.sync_api import Page, expect
 
 from tests.conformance.clients import Client, OpenRewardClient, OrsClient
@@ -167,14 +167,10 @@ def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
     expect(page.get_by_text("No tasks match these filters.")).to_be_visible()
 
 
-@pytest.mark.parametrize("client", [OrsClient, OpenRewardClient])
-def test_a_curated_split_is_what_clients_are_served(
-    page: Page, live: LiveServer, tmp_path: Path, client: type[Client]
-) -> None:
-    name = client.__name__.lower()
-    import_file(page, write_tasks(tmp_path, name, 4), f"{name}-all")
-    quarantine(page, f"are 2 {name}", "Nobody counts these.")
-    save_as_split(page, name, f"{name}-good")
-    kept = {f"How many {name} are {n} {name}?" for n in (0, 1, 3)}
-    assert set(read(client, live, f"{name}-good")) == kept
-    assert set(read(client, live, f"{name}-all")) == kept
+def test_a_curated_split_is_what_clients_are_served(page: Page, live: LiveServer, tmp_path: Path) -> None:
+    import_file(page, write_tasks(tmp_path, "dates", 4), "dates-all")
+    quarantine(page, "are 2 dates", "Nobody counts these.")
+    save_as_split(page, "dates", "dates-good")
+    kept = {f"How many dates are {n} dates?" for n in (0, 1, 3)}
+    for client, split in product((OrsClient, OpenRewardClient), ("dates-good", "dates-all")):
+        assert set(read(client, live, split)) == kept

@@ -35,6 +35,7 @@ SEEN = {
     "rewards": [0.1, 0.5],
     "finished": True,
 }
+NPM_CACHE = HERE.parents[1] / ".pytest_cache" / "npm"
 UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT")
 """What npm says when it cannot reach the registry."""
 
@@ -73,7 +74,7 @@ def typescript(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> 
     directory = tmp_path_factory.mktemp("typescript")
     shutil.copytree(HERE / "typescript", directory, dirs_exist_ok=True)
     try:
-        _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", "cache", cwd=directory)
+        _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(NPM_CACHE), cwd=directory)
     except AssertionError as error:
         if any(sign in str(error) for sign in UNREACHABLE):
             pytest.skip("needs the npm registry, which cannot be reached")

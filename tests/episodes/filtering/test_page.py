@@ -119,7 +119,7 @@ QUERIES = [
 
 def varied_episodes() -> None:
     """Create episodes of each kind that QUERIES search for, with ties and nulls, and two that run."""
-    for number in range(8):
+    for number in range(6):
         ending = {"cause": "abandoned" if number % 2 else "finished", "is_probe": number % 4 == 1}
         facts = {"end_number": number, "failed_count": number % 2, "steps_count": number % 3, "return_sum": number % 3}
         facts["return_last"] = None if number % 4 == 0 else number % 3

@@ -82,11 +82,8 @@ def test_a_body_in_drops_is_ended(server: LiveServer) -> None:
 def test_a_response_that_nobody_reads_is_dropped(server: LiveServer) -> None:
     with connect(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-        connection.settimeout(1)
-        with pytest.raises(OSError):
-            while True:
-                connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 50)
-    until(lambda: connections_of(server) == 0)
+        connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
+        until(lambda: connections_of(server) == 0)
 
 
 def test_a_connection_that_waits_for_the_server_is_kept(server: LiveServer) -> None:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jsonschema
+
 
 def _object(properties: dict[str, Any], *required: str) -> dict[str, Any]:
     return {"type": "object", "properties": properties, "required": list(required), "additionalProperties": False}
@@ -83,6 +85,7 @@ TRAJECTORY = _object(
     },
     *("schema_version", "agent", "steps"),
 )
+VALIDATOR = jsonschema.Draft202012Validator(TRAJECTORY)
 
 
 def problems_of(trajectory: dict[str, Any]) -> list[str]:

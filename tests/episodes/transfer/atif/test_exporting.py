@@ -7,7 +7,6 @@ import json
 import zipfile
 from typing import Any
 
-import jsonschema
 import pytest
 
 from environments.scoring.convention import Convention
@@ -15,7 +14,7 @@ from episodes.models import EnvironmentRevision, Episode, RolloutMessage
 from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import exported
 from tests.episodes.reported import MESSAGES, played, reported
-from tests.episodes.transfer.atif.schema import TRAJECTORY, problems_of
+from tests.episodes.transfer.atif.schema import VALIDATOR, problems_of
 from tests.episodes.transfer.record import PROMPT, TOOLS, make_rich_episodes, text_of
 from tests.stored import make_blob, make_environment, make_episode, make_run, make_step, make_task
 
@@ -31,7 +30,7 @@ def trajectories() -> list[dict[str, Any]]:
     catch_up()
     found = [json.loads(line) for line in text_of("atif").splitlines()]
     for one in found:
-        jsonschema.validate(one, TRAJECTORY)
+        VALIDATOR.validate(one)
         assert not problems_of(one)
     return found
 
@@ -169,7 +168,7 @@ def test_a_job_of_harbor_has_a_directory_for_each_episode() -> None:
         }
         for name in file.namelist():
             if name.endswith("trajectory.json"):
-                jsonschema.validate(json.loads(file.read(name)), TRAJECTORY)
+                VALIDATOR.validate(json.loads(file.read(name)))
         assert json.loads(file.read("orsweb/math__12/result.json"))["verifier_result"] == {"rewards": {"reward": 0.5}}
         assert json.loads(file.read("orsweb/result.json"))["n_total_trials"] == 3
 
