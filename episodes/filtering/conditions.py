@@ -31,7 +31,7 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
 from episodes.models import EnvironmentRevision, Episode, Run
 from episodes.models.privacy import visible_runs
-from episodes.search.index import matching
+from episodes.search.index import transcript_contains
 
 MAX_NEAREST = 5
 """Number of names in the sentence about an unknown one."""
@@ -117,7 +117,7 @@ def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> Attempt
         return Episode.objects.none()
     found = _references(asked, named) & _played_by(asked) & _ending(asked, named) & _error(asked.error)
     if asked.text is not None:
-        found &= Q(pk__in=matching(asked.text))
+        found &= transcript_contains(asked.text)
     found &= _figures(asked, named) & _time(asked)
     if named.environment is None:  # a filter by an environment finds no episodes of others
         found &= visible(asked.hidden)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
+
+from django.db import Error, transaction
 
 from episodes.attempts.endings import Ending
 from episodes.search import index
@@ -14,14 +17,25 @@ class TextPart:
     most_endings = 50
     most_steps = 500
 
+    def __init__(self) -> None:
+        self._begun = list[int]()  # episodes of which parts may have been written, and `write` has not been committed
+
     def gather(self, endings: Sequence[Ending]) -> list[SearchDocument]:
-        return documents_of([ending.episode for ending in endings])
+        """Return the documents. Their later parts are written already, so that the transaction is short."""
+        self._begun = [ending.episode for ending in endings]
+        documents = documents_of(self._begun)
+        index.write_later_parts(documents)
+        return documents
 
     def write(self, gathered: list[SearchDocument]) -> None:
         index.write(gathered)
+        transaction.on_commit(self._begun.clear)
 
     def forget(self) -> None:
-        pass
+        """Delete what was begun: its episodes may have been removed."""
+        with contextlib.suppress(Error):  # then the next to index these episodes replaces it
+            index.remove(self._begun)
+        self._begun = []
 
     def remove(self, endings: Sequence[Ending]) -> None:
         index.remove([ending.episode for ending in endings])

@@ -59,6 +59,8 @@ class SearchDocument:
     """Id of the episode or rollout."""
     is_cut: bool = False
     """Whether some of the text is not found, because it is too long or has too many different words."""
+    has_later_parts_written: bool = False
+    """Whether all parts but the first are stored already."""
     characters_left: int = MAX_CHARACTERS
     """Number of characters that can still be added."""
     _texts: list[list[str]] = field(default_factory=lambda: [[]])

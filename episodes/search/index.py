@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 
 from django.db import connection
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.expressions import RawSQL
 
 from episodes.models import TranscriptText
@@ -43,6 +43,14 @@ def matching(text: str, most: int | None = MAX_MATCHES) -> QuerySet[TranscriptTe
     else:
         rows = rows.filter(episode_id__in=_in_postgresql(terms, most))
     return rows.values_list("episode_id", flat=True).distinct()
+
+
+def transcript_contains(text: str) -> Q:
+    """Return the condition that an episode is one of those that `matching` returns."""
+    terms = terms_of(text)
+    if terms and connection.vendor == "postgresql":  # without the table between, which takes as long as the search
+        return Q(pk__in=_in_postgresql(terms, MAX_MATCHES))
+    return Q(pk__in=matching(text))
 
 
 def newest_searched(text: str) -> int | None:
@@ -108,6 +116,11 @@ def index(episodes: Collection[int]) -> None:
 def write(documents: Sequence[SearchDocument]) -> None:
     """Store the documents and replace those of the same episodes. Raises: django.db.Error."""
     TABLE.write(documents)
+
+
+def write_later_parts(documents: Sequence[SearchDocument]) -> None:
+    """Store all parts but the first of long documents, in several transactions. `write` has to follow."""
+    TABLE.write_later_parts(documents)
 
 
 def remove(episodes: Collection[int]) -> None:

@@ -7,7 +7,7 @@ with a GIN index. Rows are never changed, so words that remain after their row w
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +16,8 @@ from django.db import connection, models, transaction
 from environments.database.write_turns import give_way
 from episodes.search.documents import DocumentPart, SearchDocument
 
+MAX_PARTS_AT_ONCE = 4
+"""Number of later parts of a document that are written in one transaction, for about 30 ms."""
 MERGED_PAGES = 500
 """Pages that one step of `merge` writes, for about 20 ms."""
 MAX_MERGES = 100_000
@@ -43,12 +45,31 @@ class WordTable:
     def write(self, documents: Sequence[SearchDocument]) -> None:
         """Store the documents and replace those of the same subjects. Raises: django.db.Error."""
         with transaction.atomic():
-            self.remove([one.subject for one in documents])
-            parts = [(one, number, part) for one in documents for number, part in enumerate(one.parts())]
-            if connection.vendor == "sqlite":
-                self._fill_sqlite(parts)
-            else:
-                self._fill_postgresql(parts)
+            self.remove([one.subject for one in documents if not one.has_later_parts_written])
+            self._fill(
+                (one, number, part)
+                for one in documents
+                for number, part in enumerate(one.parts())
+                if number == 0 or not one.has_later_parts_written
+            )
+
+    def write_later_parts(self, documents: Sequence[SearchDocument]) -> None:
+        """Store all parts but the first of long documents, a few in a transaction, so that nobody waits long for them.
+
+        `write` has to follow, in which the documents replace those of the same subjects. Raises: django.db.Error.
+        """
+        for one in documents:
+            later = [(one, number, part) for number, part in enumerate(one.parts()) if number]
+            if later:
+                self.remove([one.subject])
+                one.has_later_parts_written = True
+            for start in range(0, len(later), MAX_PARTS_AT_ONCE):
+                self._fill(later[start : start + MAX_PARTS_AT_ONCE])
+                give_way()
+
+    def _fill(self, parts: Iterable[tuple[SearchDocument, int, DocumentPart]]) -> None:
+        with transaction.atomic():
+            (self._fill_sqlite if connection.vendor == "sqlite" else self._fill_postgresql)(list(parts))
 
     def _fill_sqlite(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
         rows = self.model._default_manager.bulk_create(

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pytest_django import DjangoCaptureOnCommitCallbacks
 
-from episodes.models import Progress, TranscriptText
+from episodes.attempts.endings import endings_of
+from episodes.models import Episode, Progress, TranscriptText
 from episodes.rollups.part_runner import EMPTYING, Following
 from episodes.rollups.text import TextPart
 from episodes.search.index import matching
@@ -52,3 +54,34 @@ def test_more_than_one_transaction_bears_is_followed_in_parts() -> None:
         ended(number, "fox")
     follow()
     assert matching("fox").count() == 2 * TextPart.most_endings - 1
+
+
+LONG = "".join(f"word{number} " for number in range(30_000))
+
+
+def test_all_parts_of_a_long_transcript_are_written_once() -> None:
+    fox = ended(1, f"{LONG} the fox")
+    follow()
+    parts = list(TranscriptText.objects.order_by("part").values_list("part", flat=True))
+    assert parts == list(range(len(parts))) and len(parts) > 4
+    assert list(matching('"the fox"')) == [fox]
+
+
+def test_nothing_stays_of_what_was_begun_in_vain() -> None:
+    ended(1, LONG)
+    part = TextPart()
+    part.gather(endings_of(Episode.objects.all()))
+    assert TranscriptText.objects.exists()
+    part.forget()
+    assert not TranscriptText.objects.exists()
+
+
+def test_what_was_written_stays_when_the_next_batch_fails(
+    django_capture_on_commit_callbacks: DjangoCaptureOnCommitCallbacks,
+) -> None:
+    ended(1, LONG)
+    part = TextPart()
+    with django_capture_on_commit_callbacks(execute=True):
+        part.write(part.gather(endings_of(Episode.objects.all())))
+    part.forget()
+    assert TranscriptText.objects.filter(part=0).exists()
