@@ -42,9 +42,8 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     runs = _runs(asked.runs, given["runs"], hidden)
     environment = environment_of(runs[0])
     definition = definition_of(environment, definition_in(given))
-    only_definition = EpisodeFilter.of_definition(replace(definition_in(given), return_=definition.return_))
-    only_definition = replace(only_definition, revision=asked.filter.revision)
-    asked = replace(asked, filter=only_definition, threshold=definition.threshold, environment=environment)
+    only_definition = EpisodeFilter.of_definition(definition_in(given))
+    asked = replace(asked, filter=replace(only_definition, revision=asked.filter.revision, hidden=hidden))
     name, revisions = revision_asked(request)
     pairing = paired(runs, definition, SHOWN_TASKS, revisions)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
@@ -59,7 +58,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
         "rows": [(one, _line(tasks.get(one.task))) for one in pairing.tasks],
         **definition_context(definition, environment, is_in_address=False),
-        "curve_query": asked.filter.to_query(runs=",".join(str(run.pk) for run in runs), x=asked.x, y=asked.y),
+        "curve_query": asked.to_query(),
     }
     return render(request, "episodes/compare_runs.html", context)
 

@@ -79,6 +79,12 @@ class CurveAsked:
             format=value("format", chosen(FORMATS), ""),
         )
 
+    def to_query(self) -> str:
+        """Return the query string of the page of curves that draws the same."""
+        ends = {"from": self.shown.low, "to": self.shown.high, "threshold": self.threshold}
+        texts = {name: f"{value!r}" for name, value in ends.items() if value is not None}
+        return self.filter.to_query(**dict(self.switches()), **texts)
+
     def switches(self) -> list[tuple[str, str]]:
         """Return the parameters of the drawing, which stay when the filter changes, as pairs of name and text."""
         given = {

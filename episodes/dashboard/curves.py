@@ -45,7 +45,7 @@ def curves(request: HttpRequest) -> HttpResponse:
         return JsonResponse(chart_of(found))
     context = panel_of(request, found) | _form(found)
     if request.headers.get("HX-Request"):
-        return render(request, "episodes/curve_panel.html", context)
+        return render(request, "episodes/curve_tables.html", context)
     return render(request, "episodes/curves.html", context, status=400 if found.named.unknown else 200)
 
 

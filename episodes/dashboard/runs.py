@@ -34,6 +34,8 @@ from episodes.uploads.usage import reported_usage
 RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
 SHOWN_STEPS = 40
+PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
+"""Templates of the page of a run and of its parts that are fetched again while episodes start and end."""
 
 
 @require_safe
@@ -68,21 +70,26 @@ def runs(request: HttpRequest) -> HttpResponse:
         "tag": wanted["tags__name"],
         "has_rollouts": Rollout.objects.filter(visible_rollouts(hidden)).exists(),
     }
-    return render(request, "episodes/runs.html", context)
+    is_refetched = "HX-Request" in request.headers and lines
+    return render(request, "episodes/runs_table.html" if is_refetched else "episodes/runs.html", context)
 
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, *SWITCHES)
+@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part")
 def run(request: HttpRequest, pk: int) -> HttpResponse:
-    """Return the page of a run. It takes the parameters of a curve. Raises: BadRequest, Http404."""
+    """Return the page of a run, or the part of it that is fetched again. It takes the parameters of a curve.
+
+    Raises: BadRequest, Http404.
+    """
     row = Run.objects.filter(pk=pk).first()
     if row is None:
         raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
     has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
-    given = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
+    values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
     try:
-        asked = CurveAsked.parse(given)
+        part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
+        asked = CurveAsked.parse(values)
         asked = replace(asked, filter=EpisodeFilter.of_definition(asked.filter.asked, row.name))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -103,7 +110,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "environment": line.environment,
         **definition_context(line.definition, line.environment, is_in_address=False),
         "switches": _switches(request, row, asked),
-        "curve_query": asked.filter.to_query(x=asked.x, y=asked.y, threshold=f"{asked.threshold!r}"),
+        "curve_query": asked.to_query(),
         "run_query": EpisodeFilter(run=row.name).to_query(),
         "groups_query": "".join(f"{name}={quote(text)}&" for name, text in line_asked.values().items()),
         "judged": judged(row, names, line_asked) if len(names) > 1 else None,
@@ -113,7 +120,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "reported": reported_usage(row),
         "episodes": page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES).rows,
     }
-    return render(request, "episodes/run_page.html", context)
+    return render(request, f"episodes/{PARTS[part]}.html", context)
 
 
 def _switches(request: HttpRequest, row: Run, asked: CurveAsked) -> QueryDict:

@@ -17,14 +17,46 @@ function data() {
 
 let latest = 0;
 
-async function refetch() {
-  const turn = ++latest;
+// The tables follow the chart: their address is the one that live.js fetches again, too.
+function refetch() {
   query.delete("format");
   if (panel.dataset.source === location.pathname) history.replaceState(null, "", `?${query}`);
+  const tables = document.getElementById("curve-tables");
+  tables.dataset.refetch = `${panel.dataset.source}?${query}`;
+  htmx.ajax("GET", tables.dataset.refetch, { target: tables, swap: "outerHTML" });
+  return load();
+}
+
+async function load() {
+  const turn = ++latest;
   const answer = await fetch(`${panel.dataset.source}?${query}&format=json`);
   if (!answer.ok || turn !== latest) return;
   chart.update(await answer.json());
   panel.querySelector("[data-unzoom]").hidden = !query.has("from") && !query.has("to");
+}
+
+// --- live ------------------------------------------------------------------------------------------------------------
+
+const PAUSE_MS = 10_000;
+let loaded = -Infinity;
+let isDue = false;
+
+function onLive({ detail: { type } }) {
+  if (isDue || !["ended", "catch-up"].includes(type)) return;
+  isDue = true;
+  setTimeout(
+    async () => {
+      isDue = false; // what ends from now on may not be in the answer
+      loaded = performance.now();
+      await load().catch(() => {}); // the server is away; the next event comes when it is back
+    },
+    Math.max(0, loaded + PAUSE_MS - performance.now()),
+  );
+}
+
+// Tables that were fetched again know nothing of the curves that are hidden.
+function markLegends() {
+  for (const legend of panel.querySelectorAll("[data-series]")) legend.setAttribute("aria-pressed", chart.isShown(legend.dataset.series));
 }
 
 function set(name, value) {
@@ -52,13 +84,12 @@ function listenToSwitches() {
   });
   panel.querySelector("[data-unzoom]").addEventListener("click", unzoom);
   panel.querySelector("[data-png]").addEventListener("click", download);
-  for (const legend of panel.querySelectorAll("[data-series]")) {
-    legend.addEventListener("click", () => {
-      const isShown = legend.getAttribute("aria-pressed") !== "true";
-      legend.setAttribute("aria-pressed", isShown);
-      chart.show(legend.dataset.series, isShown);
-    });
-  }
+  panel.addEventListener("click", ({ target }) => {
+    const legend = target.closest("[data-series]");
+    if (!legend) return;
+    chart.show(legend.dataset.series, !chart.isShown(legend.dataset.series));
+    markLegends();
+  });
 }
 
 // Two ways of smoothing, each with a slider whose lowest value is none. The one that is not chosen is hidden and at none.
@@ -151,4 +182,6 @@ if (canvas) {
   canvas.addEventListener("chart:point", listEpisodes);
   behind.addEventListener("click", openRow);
   document.addEventListener("keydown", pressed);
+  document.addEventListener("orsweb:live", onLive);
+  document.addEventListener("htmx:afterSwap", markLegends);
 }

@@ -1,6 +1,7 @@
 // The list of runs: select runs to compare them or their curves. j and k move the focus from name to name, so Enter opens one.
 import { isTyping } from "../orsweb/frame.js";
 
+const picked = new Set([...document.querySelectorAll("[data-pick]:checked")].map((box) => box.value));
 const form = document.querySelector("[data-runs]");
 
 function shown() {
@@ -29,8 +30,7 @@ function move(by) {
 function pick() {
   const box = document.activeElement.closest("tr")?.querySelector("[data-pick]");
   if (!box) return;
-  box.checked = !box.checked;
-  shown();
+  box.click(); // tells of the change
 }
 
 const KEYS = { j: () => move(1), k: () => move(-1), x: pick };
@@ -42,8 +42,22 @@ function pressed(event) {
   KEYS[event.key]();
 }
 
+// A table that was fetched again has the same runs selected.
+function restore() {
+  for (const box of form.querySelectorAll("[data-pick]")) box.checked = picked.has(box.value);
+  shown();
+}
+
+function remember({ target }) {
+  if (!target.matches("[data-pick]")) return;
+  if (target.checked) picked.add(target.value);
+  else picked.delete(target.value);
+  shown();
+}
+
 if (form) {
-  form.addEventListener("change", shown);
+  form.addEventListener("change", remember);
+  document.addEventListener("htmx:afterSwap", restore);
   document.addEventListener("keydown", pressed);
   shown();
 }

@@ -25,13 +25,14 @@ export function drawChart(canvas, data) {
   return {
     update(fresh) {
       state.data = fresh;
-      state.cursor = null;
+      if (!fresh.series.some(({ points }) => points.some(({ x }) => x === state.cursor))) state.cursor = null;
       redraw(state);
     },
     show(name, isShown) {
       isShown ? state.hidden.delete(name) : state.hidden.add(name);
       redraw(state);
     },
+    isShown: (name) => !state.hidden.has(name),
     png: () => png(state),
     destroy() {
       themes.disconnect();

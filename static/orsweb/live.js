@@ -120,19 +120,33 @@ async function fetchNow(address) {
   else due.delete(address);
 }
 
-// Returns from when on the pause counts. Rows that were not there before get the class `fresh`; the focus is restored.
+// Returns from when on the pause counts. Rows that were not there before get the class `fresh`; the focus is restored, and how far
+// elements with data-keeps-scroll were scrolled.
 async function replace(element, address) {
   const known = new Set([...element.querySelectorAll("[data-id]")].map((row) => row.dataset.id));
-  const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  element.addEventListener("htmx:beforeSwap", () => keepPlaces(element, address), { once: true });
   if (!(await isAnswered(element, address))) {
     kept.add(element);
     return performance.now() + FAILURE_PAUSE_MS;
   }
   const current = elementOf(address);
   for (const row of current?.querySelectorAll("[data-id]") ?? []) row.classList.toggle("fresh", !known.has(row.dataset.id));
-  if (focused) current?.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
   return performance.now();
 }
+
+// A key that is pressed right after the swap has to find the focus where it was.
+function keepPlaces(element, address) {
+  const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const scrolled = scrolling(element).map(({ scrollTop }) => scrollTop);
+  const restore = () => {
+    const current = elementOf(address);
+    scrolling(current).forEach((inner, place) => (inner.scrollTop = scrolled[place] ?? 0));
+    if (focused) current?.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+  };
+  document.addEventListener("htmx:afterSwap", restore, { once: true });
+}
+
+const scrolling = (element) => [...(element?.querySelectorAll("[data-keeps-scroll]") ?? [])];
 
 // False if the server could not be reached or failed. Without a source, htmx sends one request at a time and drops others.
 async function isAnswered(element, address) {

@@ -155,6 +155,40 @@ def test_runs_are_chosen_in_a_menu_and_stay_in_the_address(page: Page, runs: dic
     expect(page.get_by_role("button", name=SECOND)).to_have_count(0)
 
 
+def end_a_round(page: Page, live: LiveServer, step: int) -> None:
+    """Play a round while the page looks, and let the time pass after which it fetches again."""
+    expect(page.locator("[data-live-state]")).to_have_text("live")
+    page.evaluate("() => document.addEventListener('orsweb:live', ({ detail }) => (window.heard = detail.type))")
+    play_rounds(live, "drawn-live", 1, step=step)
+    wait_until(page, "window.heard === 'ended'")
+    page.clock.fast_forward(10_000)
+
+
+def test_chart_and_tables_follow_a_run_live(page: Page, live: LiveServer) -> None:
+    play_rounds(live, "drawn-live", 2)
+    page.clock.install()
+    page.goto("/runs/curves/?run=drawn-live")
+    page.get_by_role("button", name="drawn-live").click()
+    end_a_round(page, live, 1)
+    expect(page.get_by_role("link", name="3", exact=True).first).to_be_visible()
+    wait_until(page, "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).data.length === 3")
+    expect(page.get_by_role("button", name="drawn-live")).to_have_attribute("aria-pressed", "false")
+
+
+def test_the_list_of_runs_follows_live_and_keeps_what_is_selected(page: Page, live: LiveServer) -> None:
+    play_rounds(live, "drawn-live", 1, step=2)
+    page.clock.install()
+    page.goto("/runs/")
+    row = page.get_by_role("row").filter(has_text="drawn-live")
+    row.get_by_role("link", name="drawn-live").focus()
+    page.keyboard.press("x")
+    before = int(row.locator("td a.number").inner_text())
+    end_a_round(page, live, 3)
+    expect(row.locator("td a.number")).to_have_text(str(before + 1))
+    expect(row.get_by_role("checkbox")).to_be_checked()
+    expect(row.get_by_role("link", name="drawn-live")).to_be_focused()
+
+
 def test_keys_choose_runs_to_compare(page: Page, runs: dict[str, list[int]]) -> None:
     page.goto("/runs/")
     for key in ("j", "x", "j", "x"):

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from html import unescape
+from urllib.parse import parse_qs
+
 import pytest
 from django.test import Client
 
@@ -10,7 +14,7 @@ from environments.scoring.task_buckets import Z_95
 from episodes.analytics.run_comparison import paired
 from episodes.models import Run
 from tests.episodes.ended import end_episode
-from tests.stored import make_run, make_task
+from tests.stored import make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -82,3 +86,15 @@ def test_without_a_shared_task_it_says_so(client: Client) -> None:
 def test_anything_but_existing_runs_is_refused(client: Client, ids: str, expected: str) -> None:
     answer = client.get(f"/compare/?runs={ids}")
     assert answer.status_code == 400 and expected in answer.content.decode()
+
+
+def test_each_curve_has_the_definition_of_its_own_run(client: Client) -> None:
+    for name, threshold in (("math", 0.9), ("guess", 0.5)):
+        environment = make_environment(name, success_threshold=threshold)
+        task = make_task(environment=environment)
+        end_episode(0.7, environment=environment, task=task, run=make_run(f"of {name}"))
+    first, second = make_run("of math"), make_run("of guess")
+    page = client.get(f"/compare/?runs={first.pk},{second.pk}&window=5").content.decode()
+    assert "&gt; 0.9" in page and "&gt; 0.5" in page
+    query = re.search(r'data-query="([^"]*)"', page)
+    assert query and parse_qs(unescape(query[1])) == {"runs": [f"{first.pk},{second.pk}"], "window": ["5"]}

@@ -211,3 +211,18 @@ def test_a_zoom_of_its_curve_keeps_the_threshold(client: Client) -> None:
     page = client.get(f"/runs/{make_run().pk}/?threshold=0.25").content.decode()
     [query] = re.findall(r'data-query="([^"]*)"', page)
     assert parse_qs(unescape(query))["threshold"] == ["0.25"]
+
+
+def test_the_parts_that_follow_live_are_those_of_the_page(client: Client) -> None:
+    run = end_episode(0.5, run=make_run(), run_step=7).run
+    assert run
+    for address in ("/runs/", f"/runs/{run.pk}/?threshold=0.25", f"/runs/curves/?run={run.name}&x=step"):
+        page = client.get(address).content.decode()
+        parts = [unescape(part) for part in re.findall(r'data-refetch="([^"]*)"', page)]
+        assert parts and 'data-live="episodes"' in page
+        for part in parts:
+            again = client.get(part, headers={"HX-Request": "true"}).content.decode()
+            assert again.strip().startswith("<") and "<html" not in again
+            for line in filter(None, again.split("\n")):
+                assert line.strip() in page, (part, line)
+    assert client.get(f"/runs/{run.pk}/?part=head").status_code == 400

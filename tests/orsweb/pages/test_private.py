@@ -63,6 +63,7 @@ ASKED = [
     "rollouts/?environment=canaryenv",
     "rollouts/export?rollout=canaryrollout",
     "runs/?tag=canaryruntag",
+    f"runs/{NUMBER}/?part=tables",
     "runs/choices/?search=canary",
     f"runs/choices/?runs={NUMBER}",
     "runs/curves/?by=run",
