@@ -15,7 +15,7 @@ from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from environments.display.sanitizer import clean_prose_with_pictures
+from environments.display.sanitizer import cell_attributes, clean_prose_with_pictures
 
 MAX_BYTES = 200_000
 _OWN_DIRECTORY = Path(__file__).resolve().parents[2]
@@ -50,6 +50,8 @@ def rendered(markdown: str, title: str = "") -> SafeString:
         tokens = tokens[3:]
     for token in tokens:
         token.tag = _HEADINGS.get(token.tag, token.tag)
+        if token.type in ("th_open", "td_open"):
+            token.attrs = cell_attributes(token.attrs)
         if token.children:
             token.children = [made for child in token.children for made in _without_remote_image(child)]
     return clean_prose_with_pictures(parser.renderer.render(tokens, parser.options, {}))

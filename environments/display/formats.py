@@ -31,6 +31,8 @@ _BUCKET_WORDS = {
     "learnable": "neither hopeless nor saturated, or too few attempts to say so",
     "saturated": "enough attempts, almost all succeed: nothing left to learn",
 }
+MIN_SHOWN = 1e-12
+"""Smallest size that is not written as 0: sums of floating-point numbers leave such as 1.4e-17 where 0 is meant."""
 _REWARD_LEVELS = 3
 _AGES = (("d", 86_400), ("h", 3_600), ("min", 60), ("s", 1))
 
@@ -43,9 +45,13 @@ class RewardRange(Protocol):
 
 
 def reward(value: float | None, environment: RewardRange) -> SafeString:
-    """Return a reward or return with its sign, coloured by its place in the environment's declared range of rewards."""
+    """Return a reward or return with its sign, coloured by its place in the environment's declared range of rewards.
+
+    The exact value is shown on hover, unless it is what rounding leaves of 0.
+    """
     if value is None:
         return NONE
+    value = 0.0 if abs(value) < MIN_SHOWN else value
     return format_html(
         '<span class="reward" data-level="{}" title="{}">{}</span>',
         _level(value, environment.reward_low, environment.reward_high),
@@ -56,13 +62,13 @@ def reward(value: float | None, environment: RewardRange) -> SafeString:
 
 def signed(value: float) -> str:
     """Return `value` with two decimals and a sign, or with two significant digits where two decimals would hide it."""
-    return f"+{unsigned(value)}" if value > 0 else unsigned(value)
+    return f"+{unsigned(value)}" if value >= MIN_SHOWN else unsigned(value)
 
 
 def unsigned(value: float) -> str:
     """Return `value` with two decimals but no plus sign: for a size, such as a standard error, or an end of a range."""
     size = abs(value)
-    if size == 0:
+    if size < MIN_SHOWN:
         return "0.00"
     text = f"{_rounded(size):,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
     return f"\N{MINUS SIGN}{text}" if value < 0 else text

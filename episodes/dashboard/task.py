@@ -36,6 +36,7 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Episode, Run
 from episodes.models.privacy import visible_runs
+from episodes.transcript.cards import MessageCard, message_cards
 from episodes.visibility import TaskGuard, content_of
 
 ATTEMPTS_PER_PAGE = 50
@@ -142,10 +143,11 @@ def _attempts(found: Task, before: int | None, revisions: Sequence[int]) -> Any:
     return rows.select_related("environment", "split", "run", "play").order_by("-pk")
 
 
-def _prompt(episodes: list[Episode]) -> list[parts.Part]:
-    """Return the prompt of the newest of `episodes` that has one, as parts; empty if none has."""
+def _prompt(episodes: list[Episode]) -> list[MessageCard]:
+    """Return the prompt of the newest of `episodes` that has one; empty if none has."""
     with_prompt = next((episode for episode in episodes if episode.prompt_id), None)
-    return parts.prompt(with_prompt.prompt.text) if with_prompt and with_prompt.prompt else []
+    text = with_prompt.prompt.text if with_prompt and with_prompt.prompt else ""
+    return message_cards(parts.prompt(text), "prompt")
 
 
 def _place(lines: list[GroupLine], task: int) -> dict[str, int | None]:

@@ -55,6 +55,13 @@ def language_of(text: str) -> str:
     return next((name for name, sign in _SIGNS if sign.search(head)), "")
 
 
+def begins_as_code(text: str) -> bool:
+    """Return whether the first two lines of `text` look like code, or the whole is JSON."""
+    first = text.lstrip()
+    head = "\n".join(first.split("\n", 2)[:2])
+    return first.startswith(('"""', "'''")) or bool(language_of(head)) or is_json(text)
+
+
 def is_json(text: str) -> bool:
     """Return whether the whole of `text` is a JSON object or array of at most `MAX_MARKED` characters."""
     start = text.lstrip()[:1]

@@ -10,7 +10,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString
 
 from episodes.rendering.ansi import ansi
-from episodes.rendering.code import code, is_json, language_of
+from episodes.rendering.code import begins_as_code, code, is_json, language_of
 from episodes.rendering.formulas import latex
 from episodes.rendering.markdown import markdown
 from episodes.rendering.visible import visible
@@ -39,14 +39,18 @@ MIN_WIDTH, MIN_HEIGHT = 3, 3
 
 
 def kind_of(text: str) -> Kind:
-    """Return the kind that shows `text` best; Markdown only if it has a fence, a table or two other signs of it."""
+    """Return the kind that shows `text` best; Markdown only if it has a fence, a table or two other signs of it.
+
+    A text with a fence or a table that also looks like code is Markdown, unless it begins as code.
+    """
     head = text[:_MAX_HEAD]
     if "\x1b[" in head:
         return "ansi"
-    if language_of(text):
+    is_sure = bool(_MARKDOWN_SURE.search(head))
+    if language_of(text) and (not is_sure or begins_as_code(text)):
         return "code"
     signs = sum(bool(sign.search(head)) for sign in _MARKDOWN_SIGNS)
-    if _MARKDOWN_SURE.search(head) or signs > 1:
+    if is_sure or signs > 1:
         return "markdown"
     if _LATEX.search(head):
         return "latex"

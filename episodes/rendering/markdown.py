@@ -16,7 +16,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
-from environments.display.sanitizer import clean_prose
+from environments.display.sanitizer import cell_attributes, clean_prose
 from episodes.rendering.code import code
 from episodes.rendering.formulas import formula, formula_at, source_of
 from episodes.rendering.visible import visible
@@ -39,6 +39,8 @@ def _parser() -> MarkdownIt:
         ("code_block", _render_code),
         ("image", _render_image),
         ("formula", _render_formula),
+        ("th_open", _render_cell),
+        ("td_open", _render_cell),
         ("heading_open", _render_heading),
         ("heading_close", _render_heading),
     ):
@@ -64,6 +66,11 @@ def _render_formula(self: RendererHTML, tokens: Sequence[Token], index: int, opt
 def _render_heading(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
     """Render a heading three levels lower, because h1 to h3 are the page's own headings."""
     tokens[index].tag = f"h{min(6, int(tokens[index].tag[1]) + 3)}"
+    return self.renderToken(tokens, index, options, env)
+
+
+def _render_cell(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
+    tokens[index].attrs = cell_attributes(tokens[index].attrs)
     return self.renderToken(tokens, index, options, env)
 
 

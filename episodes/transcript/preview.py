@@ -12,6 +12,7 @@ from environments.display.parts import Part, blocks, fields, prompt, read_json
 from environments.errors import shorten
 from episodes.models import Blob, Episode, Step
 from episodes.rendering.visible import visible
+from episodes.transcript.cards import MessageCard, message_cards
 
 STEPS_AT_EACH_END = 3
 MAX_SHOWN_CHARACTERS = 600
@@ -31,7 +32,7 @@ class PreviewText:
 
 @dataclass(frozen=True, slots=True)
 class EpisodePreview:
-    prompt: str
+    prompt: Sequence[MessageCard]
     first: Sequence[PreviewText]
     left_out: int
     """Number of steps between the first and the last ones."""
@@ -51,7 +52,7 @@ def preview_of(episode: Episode) -> EpisodePreview:
     last = list(rows.filter(index__gt=after).order_by("-index")[:STEPS_AT_EACH_END])[::-1]
     left_out = last[0].index - after - 1 if last else 0
     return EpisodePreview(
-        prompt=_text(prompt(_read(episode.prompt, ""))),
+        prompt=message_cards(_shortened(prompt(_read(episode.prompt, ""))), "prompt"),
         first=[_preview_of_step(step) for step in first],
         left_out=left_out,
         last=[_preview_of_step(step) for step in last],
@@ -74,7 +75,22 @@ def _read(blob: Blob | None, text: str) -> str:
     return blob.text if blob.size_bytes <= MAX_BLOB_BYTES else f"{blob.size_bytes / 1024:,.0f} KB, shown in the replay"
 
 
+def _shortened(parts: Sequence[Part]) -> list[Part]:
+    """Return the first parts, with MAX_SHOWN_CHARACTERS of all of them together and names instead of images."""
+    shown, room = [], MAX_SHOWN_CHARACTERS
+    for part in parts:
+        text = shorten(_text_of(part), room)
+        shown.append(Part("text" if part.kind == "image" else part.kind, text, part.label))
+        room -= len(text)
+        if room <= 0:
+            break
+    return shown
+
+
 def _text(parts: Sequence[Part]) -> str:
-    """Return the parts as text. An image becomes its media type in brackets."""
-    lines = [f"[{part.text[5:].partition(';')[0]}]" if part.kind == "image" else part.text for part in parts]
-    return visible(shorten("\n".join(lines).strip(), MAX_SHOWN_CHARACTERS))
+    return visible(shorten("\n".join(_text_of(part) for part in parts).strip(), MAX_SHOWN_CHARACTERS))
+
+
+def _text_of(part: Part) -> str:
+    """Return the text of a part. An image becomes its media type in brackets."""
+    return f"[{part.text[5:].partition(';')[0]}]" if part.kind == "image" else part.text

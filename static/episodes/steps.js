@@ -1,4 +1,5 @@
 // Short facts of all steps of an episode, fetched in parts, for the step list, the chart and the keys.
+const MIN_SHOWN = 1e-12; // a smaller size is what rounding leaves of 0, as in formats.py
 const NUMBERS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 
 export class Steps extends EventTarget {
@@ -77,7 +78,7 @@ export class Steps extends EventTarget {
 
   // Position on the scale of rewards, -3 … 3, like on the server.
   level(reward) {
-    if (!reward) return 0;
+    if (Math.abs(reward) < MIN_SHOWN) return 0;
     const { low, high } = this.#scale;
     let span = reward > 0 ? high : Math.abs(low);
     if (span <= 0) span = Math.max(Math.abs(low), Math.abs(high)) || 1;
@@ -94,7 +95,7 @@ export class Steps extends EventTarget {
 // Format a number with its sign, like the server's template filter `signed`.
 export function signed(value) {
   const size = Math.abs(value);
-  if (size === 0) return "0.00";
+  if (size < MIN_SHOWN) return "0.00";
   const text = size >= 0.005 && size < 1e6 ? NUMBERS.format(size) : scientific(size);
   return (value > 0 ? "+" : "−") + text;
 }

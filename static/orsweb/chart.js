@@ -287,7 +287,8 @@ function wrapped(context, text, width) {
 export function number(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size !== 0 && (size < 0.005 || size >= 1e6)) return value.toPrecision(2); // as the table below writes it
+  if (size < 1e-12) return "0"; // what rounding leaves of 0; formats.py writes it as 0, too
+  if (size < 0.005 || size >= 1e6) return value.toPrecision(2); // as the table below writes it
   return value.toLocaleString("en", { maximumFractionDigits: size < 10 ? 3 : 1 });
 }
 

@@ -1,5 +1,5 @@
-// Elements that are wider than their container scroll sideways, and get focus so that the arrow keys can scroll them.
-const SCROLLABLE = ".card.flush, .scrolls, .prose table";
+// Elements with more content than room scroll, and get focus so that the arrow keys can scroll them.
+const SCROLLABLE = ".card.flush, .scrolls, .prose table, .code, .diff";
 
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => updateTabStop(target)));
 const additions = new MutationObserver((changes) => {
@@ -8,7 +8,8 @@ const additions = new MutationObserver((changes) => {
 
 // Without scrolling, the focus would only be a useless tab stop.
 function updateTabStop(element) {
-  if (element.scrollWidth > element.clientWidth) element.tabIndex = 0;
+  const isFull = element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight;
+  if (isFull && getComputedStyle(element).overflowY !== "hidden") element.tabIndex = 0;
   else element.removeAttribute("tabindex");
 }
 

@@ -124,6 +124,14 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(page: Page, place
     expect(card).not_to_have_attribute("tabindex", "0")
 
 
+def test_a_text_of_a_task_that_is_longer_than_its_box_is_scrolled_by_keys(page: Page, places: dict[str, int]) -> None:
+    page.goto(f"/tasks/{places['task']}/")
+    text = page.locator("[aria-labelledby=spec] .code").first
+    expect(text).not_to_have_attribute("tabindex", "0")
+    text.evaluate("it => { it.textContent = 'a line of a long task\\n'.repeat(200); }")
+    expect(text).to_have_attribute("tabindex", "0")
+
+
 def test_lists_do_not_tell_what_agents_must_not_see(page: Page, places: dict[str, int]) -> None:
     for path, lines in (
         ("/episodes/?run=looked-at", "td.task"),

@@ -17,6 +17,8 @@ from environments.models import Environment
     [
         (0.0, "0.00"),
         (-0.0, "0.00"),
+        (-1.4e-17, "0.00"),
+        (5.6e-17, "0.00"),
         (0.075, "+0.08"),
         (0.125, "+0.13"),
         (-0.005, "\u22120.01"),
@@ -44,6 +46,11 @@ def test_every_reward_has_a_level_on_the_scale(value: float, level: int, high: f
     shown = reward(value, Environment(reward_low=-1.0, reward_high=high))
     assert 'data-level="' in shown
     assert high != 1.0 or f'data-level="{level}"' in shown
+
+
+@pytest.mark.parametrize("value", [-0.0, -1.4e-17])
+def test_an_error_of_rounding_is_neither_shown_nor_coloured(value: float) -> None:
+    assert reward(value, Environment()) == '<span class="reward" data-level="0" title="0.0">0.00</span>'
 
 
 def test_nan_is_written_without_a_sign() -> None:

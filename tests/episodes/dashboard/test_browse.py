@@ -221,6 +221,11 @@ def test_the_preview_shows_the_first_and_the_last_steps(client: Client) -> None:
     assert "Add them." in text and "… 3 steps not shown …" in text and "+0.50" in text
 
 
+def test_the_preview_renders_the_prompt_as_the_replay_does(client: Client) -> None:
+    episode = make_episode(prompt=make_blob('[{"type": "text", "text": "# Add\\n\\nall **numbers**."}]'))
+    assert "<strong>numbers</strong>" in page(client, f"/episodes/{episode.pk}/preview/")
+
+
 def test_the_preview_escapes_what_was_said(client: Client) -> None:
     episode = make_episode()
     make_step(episode, "<script>alert(1)</script> \u202eevil")

@@ -11,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from environments.models import Task
 from episodes.models import Run
 from tests.episodes.ended import count_statistics, end_episode
-from tests.stored import make_episode, make_run, make_split, make_task
+from tests.stored import make_blob, make_episode, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -32,6 +32,12 @@ def test_a_task_shows_its_content_and_every_episode(client: Client) -> None:
     assert "What is 2 + 2?" in page and "train #0" in page
     assert len(re.findall(LISTED, page)) == 2
     assert f"/tasks/{task.pk}/group/?run=" in page
+
+
+def test_a_task_renders_the_prompt_as_the_replay_does(client: Client) -> None:
+    prompt = make_blob('[{"type": "text", "text": "# Add\\n\\nall **numbers**."}]')
+    episode = make_episode(prompt=prompt)
+    assert b"<strong>numbers</strong>" in client.get(f"/tasks/{episode.task_id}/").content
 
 
 def test_a_task_lists_a_page_of_episodes_and_leads_to_the_older(client: Client) -> None:

@@ -53,6 +53,12 @@ def test_no_kind_makes_markup_of_what_was_said(kind: Kind, text: str) -> None:
         ("see\n```\ncode\n```", "markdown"),
         ("| a | b |\n|---|---|\n| 1 | 2 |", "markdown"),
         ("the area is $\\pi r^2$", "latex"),
+        ("Write a function:\n\n```python\nimport os\ndef f(x):\n    ...\n```", "markdown"),
+        ("| a | b |\n|---|---|\n| 1 | 2 |\n\nimport os", "markdown"),
+        ('import os\n\n\ndef f():\n    ...\n\n\nDOC = """\n```\nf()\n```\n"""', "code"),
+        ('"""How to call it.\n\n```\nf()\n```\n"""\n\nimport os', "code"),
+        ("# The title\ndef f():\n    return `x` # **no**", "code"),
+        ("--- a/README.md\n+++ b/README.md\n@@ -1 +1 @@\n```\n+x\n```", "code"),
         ("", "text"),
         ("You are here:\n\n#########\n#..@...E#\n#########", "code"),
         ("X . O\n. X .\nO . X", "code"),
@@ -89,8 +95,10 @@ def test_a_link_without_a_host_leads_nowhere() -> None:
     assert rendered("[x](/admin/logout)", "markdown") == '<p><a rel="noopener noreferrer nofollow">x</a></p>\n'
 
 
-def test_a_table_has_no_style_of_its_own() -> None:
-    assert "<th>a</th>" in rendered("| a |\n|--:|\n| 1 |", "markdown")
+def test_a_table_is_aligned_by_classes() -> None:
+    shown = rendered("| a | b | c | d |\n|--:|:-:|:--|---|\n| 1 | 2 | 3 | 4 |", "markdown")
+    assert '<th class="right">a</th>\n<th class="center">b</th>\n<th>c</th>\n<th>d</th>' in shown
+    assert '<td class="right">1</td>\n<td class="center">2</td>\n<td>3</td>\n<td>4</td>' in shown
 
 
 def test_json_is_laid_out_with_numbers_as_they_were_written() -> None:
