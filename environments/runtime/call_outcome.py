@@ -1,4 +1,7 @@
-"""The outcome of a tool call, and the result that is sent to the agent for it, live or from the record."""
+"""The outcome of a tool call, and the result that is sent to the agent for it, live or from the record.
+
+Like the rows of `records`, neither changes once it is made, and neither is frozen.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ QUOTA = "quota"
 _ANSWERED_REASONS = _WIRE_REASONS | {"tool_error", UNSTATED, QUOTA}
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallResult:
     """The last event of a call's stream: `end` with JSON text, or `error` with plain text."""
 
@@ -31,7 +34,7 @@ class CallResult:
     data: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class CallOutcome:
     """The result of a tool call.
 

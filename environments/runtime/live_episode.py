@@ -30,7 +30,7 @@ _EXPLAINED = frozenset({REMOTE_ERROR, "timeout"})
 """Reasons of failed calls whose text explains the end of an episode, because it says where and why it failed."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NewSession:
     """A request to open a session.
 

@@ -1,8 +1,9 @@
 """The rows that live play reports, and the two interfaces that it depends on: Record and TaskSource.
 
 The runtime imports no database: `episodes.recording` implements `Record`, `environments.tasks.catalog` `TaskSource`.
-Rows are frozen and final: secrets are masked, and all values have a JSON form, before a row is made. JSON fields hold
-exact ASCII text. Times are seconds since the epoch, durations are milliseconds.
+Rows are final: secrets are masked, and all values have a JSON form, before a row is made, and nothing changes it later.
+They are not frozen only because that makes creating a step three times as slow (1.9 instead of 0.7 µs). JSON fields
+hold exact ASCII text. Times are seconds since the epoch, durations are milliseconds.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class RunInfo:
     """Further `orsweb_…` values as a JSON object; empty: none."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EpisodeStarted:
     """The construction of an environment has started."""
 
@@ -56,7 +57,7 @@ class EpisodeStarted:
     another task than one of a split with the same content (`environments/tasks/task_hash.py`)."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EpisodeNoted:
     """What has become known since the start: the end of setup, the prompt, the tools. None leaves a field unchanged."""
 
@@ -66,7 +67,7 @@ class EpisodeNoted:
     tools_json: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class StepTaken:
     """One tool call that reached a live session."""
 
@@ -93,7 +94,7 @@ class StepTaken:
     """Time spent waiting for setup (before `started`) and for other calls (after it); not part of `duration_ms`."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class EpisodeEnded:
     """The end of an episode, with everything that is counted over its steps."""
 
