@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import re
-from functools import lru_cache
 from http import HTTPStatus
 from typing import Any
 from urllib.parse import unquote
@@ -32,9 +31,6 @@ MAX_REFUSED = 32
 ENDLESS_STREAMS = re.compile(rb"/events/|/api/episodes/\d+/events|/mcp/")
 """Paths whose responses to GET are event streams that do not end by themselves."""
 AGENT_METHODS = (b"POST", b"GET")
-MAX_CACHED_URL_BYTES = 200
-MAX_CACHED_URLS = 1024
-"""Agents send the same few URLs again and again."""
 
 
 class JoinedTransport:
@@ -202,12 +198,13 @@ class BoundedHttpProtocol(HttpToolsProtocol):
 
         Raises: httptools.HttpParserInvalidURLError.
         """
-        parse = _parse_short_url if len(self.url) <= MAX_CACHED_URL_BYTES else _parse_url
-        path, raw_path, query = parse(self.url)
+        url = httptools.parse_url(self.url)
+        path = url.path.decode("ascii")
+        path = unquote(path) if "%" in path else path
         if not self._agents.serves(method, path):
             return False
         scope: Any = self.scope
-        scope.update(method=method, path=path, raw_path=raw_path, query_string=query)
+        scope.update(method=method, path=path, raw_path=url.path, query_string=url.query or b"")
         exchange = Exchange(self, self._agents, scope, keep_alive=self.parser.should_keep_alive())
         self.cycle = exchange  # type: ignore[assignment]  # has the members that are used of one
         length = dict(self.headers).get(b"content-length", b"0")
@@ -269,13 +266,3 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.write(head.encode() + body)
         self.transport.write_eof()
         self.loop.call_later(LINGER_SECONDS, self.transport.close)
-
-
-def _parse_url(url: bytes) -> tuple[str, bytes, bytes]:
-    """Return the path, the path as it was sent, and the query. Raises: httptools.HttpParserInvalidURLError."""
-    parts = httptools.parse_url(url)
-    path = parts.path.decode("ascii")
-    return unquote(path) if "%" in path else path, parts.path, parts.query or b""
-
-
-_parse_short_url = lru_cache(MAX_CACHED_URLS)(_parse_url)
