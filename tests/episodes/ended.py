@@ -11,14 +11,30 @@ from environments.database.bulk_writer import BulkWriter
 from environments.models import TaskStatistics
 from episodes.models import Episode
 from episodes.recording.task_statistics import COLUMNS, recorded_sql
-from tests.stored import make_episode
+from tests.stored import make_episode, make_task, unsaved_episode
 
 
 def end_episode(reward: float | None = 1.0, **values: Any) -> Episode:
     """Create an attempt with `reward` as every return, unless `values` say otherwise; it is the next ending."""
-    last: int = Episode.objects.aggregate(last=Max("end_number"))["last"] or 0
+    return make_episode(**_attempt(_last() + 1, reward, values))
+
+
+def end_episodes(*attempts: tuple[float | None, dict[str, Any]]) -> None:
+    """Create attempts as `end_episode` does, of the reward and values of each; those without a task share a new one."""
+    last, task = _last(), make_task()
+    Episode.objects.bulk_create(
+        unsaved_episode(**_attempt(last + number, reward, {"task": task, **values}))
+        for number, (reward, values) in enumerate(attempts, 1)
+    )
+
+
+def _last() -> int:
+    return Episode.objects.aggregate(last=Max("end_number"))["last"] or 0
+
+
+def _attempt(number: int, reward: float | None, values: dict[str, Any]) -> dict[str, Any]:
     given = {"return_last": reward, "return_max": reward, "return_mean": reward, "return_sum": reward or 0.0}
-    return make_episode(**{**given, "end_number": last + 1, "steps_count": 2, **values})
+    return {**given, "end_number": number, "steps_count": 2, **values}
 
 
 def count_statistics() -> None:

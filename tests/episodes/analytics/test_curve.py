@@ -22,7 +22,7 @@ from episodes.analytics.zoom import Range
 from episodes.models import Episode, Progress, Run
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up, start_over
-from tests.episodes.ended import end_episode
+from tests.episodes.ended import end_episode, end_episodes
 from tests.episodes.playing import THRESHOLD, attempts, play, played
 from tests.stored import make_run
 
@@ -70,12 +70,10 @@ def test_blocks_give_the_figures_that_episodes_give(of: Callable[[], Scope]) -> 
 def side_by_side() -> Scope:
     """Record three runs that take turns, each ahead of the one before, and episodes without a step between them."""
     runs = [make_run(f"side {place}") for place in range(3)]
-    for number in range(300):
-        place = number % 5
-        if place < 3:
-            end_episode(float(place), run=runs[place], run_step=number // 5 + 40 * place, player="human")
-        else:
-            end_episode(-1.0, player="human")
+    places = [(number // 5, number % 5) for number in range(300)]
+    of_runs = ({"run": runs[place], "run_step": step + 40 * place} if place < 3 else {} for step, place in places)
+    rewards = (float(place) if place < 3 else -1.0 for _, place in places)
+    end_episodes(*((reward, {"player": "human", **run}) for reward, run in zip(rewards, of_runs, strict=True)))
     return scope_of(Environment.objects.get())
 
 
@@ -100,8 +98,8 @@ def test_runs_side_by_side_share_the_points_of_their_steps(
 
 def test_points_lie_in_order_though_a_run_goes_through_its_steps_again(blocks_alone: None) -> None:
     run = make_run("again")
-    for step in [60] * 128 + [299, 0] * 64 + [299] * 256:  # the second block reaches from one end to the other
-        end_episode(run=run, run_step=step)
+    steps = [60] * 128 + [299, 0] * 64 + [299] * 256  # the second block reaches from one end to the other
+    end_episodes(*((1.0, {"run": run, "run_step": step}) for step in steps))
     catch_up()
     places = [point.x for point in curve(scope_of(run), SUM, "step").points]
     assert len(places) > 1 and places == sorted(places)

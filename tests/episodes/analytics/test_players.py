@@ -12,7 +12,7 @@ from episodes.analytics.histogram import histogram
 from episodes.analytics.leaderboard import leaderboard
 from episodes.analytics.players import PlayerFigures, at_task, in_environment
 from episodes.analytics.scopes import scope_of
-from tests.episodes.ended import count_statistics, end_episode
+from tests.episodes.ended import count_statistics, end_episode, end_episodes
 from tests.stored import make_environment, make_task
 
 pytestmark = pytest.mark.django_db
@@ -72,8 +72,7 @@ def test_a_return_that_sums_could_not_bear_leaves_a_mean() -> None:
 
 def test_the_humans_stay_on_the_leaderboard_however_many_are_better() -> None:
     task = make_task()
-    for number in range(201):
-        end_episode(1.0, task=task, model=f"model-{number}")
+    end_episodes(*((1.0, {"task": task, "model": f"model-{number}"}) for number in range(201)))
     end_episode(0.0, task=task, player="human")
     count_statistics()
     rows = leaderboard(task.environment).rows

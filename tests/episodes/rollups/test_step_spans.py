@@ -16,7 +16,7 @@ from episodes.rollups import step_spans
 from episodes.rollups.follower import catch_up, start_over
 from episodes.rollups.step_spans import SpansPart
 from episodes.rollups.summaries import RETURN_COLUMNS
-from tests.episodes.ended import end_episode
+from tests.episodes.ended import end_episode, end_episodes
 from tests.episodes.playing import THRESHOLD, causes, own, play, played
 from tests.stored import make_run
 
@@ -34,8 +34,8 @@ def small(monkeypatch: pytest.MonkeyPatch) -> None:
 def shuffled() -> None:
     """Record episodes of one run whose training steps, from -300 to 900, end in no order; a fifth of them has none."""
     random, run = Random(3), make_run("shuffled")
-    for _ in range(150):
-        end_episode(run=run, run_step=random.choice([None, *(random.randint(-300, 900) for _ in range(4))]))
+    steps = [random.choice([None, *(random.randint(-300, 900) for _ in range(4))]) for _ in range(150)]
+    end_episodes(*((1.0, {"run": run, "run_step": step}) for step in steps))
 
 
 def of(span: StepSpan) -> list[Ending]:
