@@ -261,7 +261,7 @@ def test_an_import_that_is_stopped_takes_back_the_tasks_it_added(shelf: Shelf, e
 
     edit = {**PEAR, "_hash": digest(APPLE)}
     with pytest.raises(error):
-        shelf.apply(shelf.lines(edit, *[{"n": n, "_tags": ["new"]} for n in range(1500)]), progress=stop)
+        shelf.apply(shelf.lines(edit, *[{"n": n, "_tags": ["new"]} for n in range(2000)]), progress=stop)
     assert {task.pk for task in Task.objects.all()} - there == {task({"n": 0}).pk}
     assert (there <= set(Task.objects.values_list("pk", flat=True)), served()) == (True, [APPLE])
 
