@@ -29,36 +29,41 @@ _COLUMNS = (
 )
 
 
-def chart_of(found: Drawn) -> dict[str, Any]:
-    """Return the JSON object that `static/orsweb/chart.js` draws."""
+def charts_of(found: Drawn) -> list[dict[str, Any]]:
+    """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
+    return [_chart(found, figure) for figure in found.figures]
+
+
+def _chart(found: Drawn, figure: Figure) -> dict[str, Any]:
     asked = found.asked
     return {
+        "figure": figure,
         "x": asked.x,
-        "unit": _unit(found),
-        "isShare": asked.y in ("success", "flat"),
+        "unit": _unit(found, figure),
+        "isShare": figure in ("success", "flat"),
         "log": asked.is_log,
         "band": found.has_bands,
         "isSmoothed": asked.smoothing.is_on,
         "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
-        "caption": _caption(found),
-        "series": _component_series(found) if asked.y == "components" else _series(found),
+        "caption": _caption(found, figure),
+        "series": _component_series(found) if figure == "components" else _series(found, figure),
     }
 
 
-def _unit(found: Drawn) -> str:
+def _unit(found: Drawn, figure: Figure) -> str:
     """Return the unit of the y axis, with the definition of the return where it is the same for all curves."""
-    unit, returns = UNITS[found.asked.y], {one.return_ for one in found.definitions}
-    return f"{unit} ({returns.pop()})" if found.asked.y in BY_DEFINITION and len(returns) == 1 else unit
+    unit, returns = UNITS[figure], {one.return_ for one in found.definitions}
+    return f"{unit} ({returns.pop()})" if figure in BY_DEFINITION and len(returns) == 1 else unit
 
 
-def _series(found: Drawn) -> list[dict[str, Any]]:
+def _series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
     return [
         {
             "name": one.label,
             "hue": one.hue,
             "dash": one.dash,
             "query": one.filter.to_query(**one.parts),
-            "points": _points(one.curve, found.asked.y, found.asked.smoothing),
+            "points": _points(one.curve, figure, found.asked.smoothing),
         }
         for one in found.series
     ]
@@ -77,7 +82,7 @@ def _component_series(found: Drawn) -> list[dict[str, Any]]:
     ]
 
 
-def _caption(found: Drawn) -> list[str]:
+def _caption(found: Drawn, figure: Figure) -> list[str]:
     """Return the lines under an image of the chart: what it shows, the definition, and the coverage of each curve."""
     shown = ", ".join(one.label for one in found.series)
     covered = [(one.label, one.coverage) for one in found.series if one.coverage]
@@ -85,7 +90,7 @@ def _caption(found: Drawn) -> list[str]:
     smooth = [f"Smoothed: {found.asked.smoothing}"] if found.asked.smoothing.is_on else []
     each = [f"{one.label}: {definition}" for one, definition in zip(found.series, found.definitions, strict=False)]
     returns = str(found.definition) if found.definition else ", ".join(each)
-    return [f"{UNITS[found.asked.y].capitalize()} of {shown}", f"Return: {returns}", *smooth, *lines]
+    return [f"{UNITS[figure].capitalize()} of {shown}", f"Return: {returns}", *smooth, *lines]
 
 
 def _component_points(line: ComponentLine, smoothing: Smoothing) -> list[dict[str, Any]]:

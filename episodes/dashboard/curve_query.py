@@ -30,7 +30,8 @@ NOT_SMOOTHED = Smoothing()
 class CurveAsked:
     filter: EpisodeFilter
     x: Axis = "episode"
-    y: Figure = "return"
+    figures: tuple[Figure, ...] = ("return",)
+    """What is drawn, each in a chart of its own, over the same part of the same axis."""
     by: Overlay | None = None
     """Draw one curve for each run or model; None draws a single curve of all episodes."""
     runs: tuple[int, ...] = ()
@@ -68,7 +69,7 @@ class CurveAsked:
         return cls(
             filter=asked,
             x=value("x", chosen(AXES), "episode"),
-            y=value("y", chosen(FIGURES), "return"),
+            figures=value("y", _figures, ("return",)),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
             runs=value("runs", run_ids, ()),
             smoothing=Smoothing.parse(query),
@@ -89,7 +90,7 @@ class CurveAsked:
         """Return the parameters of the drawing, which stay when the filter changes, as pairs of name and text."""
         given = {
             "x": self.x if self.x != "episode" else "",
-            "y": self.y if self.y != "return" else "",
+            "y": ",".join(self.figures) if self.figures != ("return",) else "",
             "by": self.by or "",
             "runs": ",".join(map(str, self.runs)),
             **self.smoothing.values(),
@@ -98,6 +99,10 @@ class CurveAsked:
             **self.filter.asked.values(),
         }
         return [(name, text) for name, text in given.items() if text]
+
+
+def _figures(name: str, text: str) -> tuple[Figure, ...]:
+    return tuple(dict.fromkeys(chosen(FIGURES)(name, part.strip()) for part in text.split(",")))
 
 
 def run_ids(name: str, text: str) -> tuple[int, ...]:

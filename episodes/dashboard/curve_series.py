@@ -18,7 +18,7 @@ from episodes.analytics.scopes import Overlaid, OverlaidPart, Scope, of_runs, ov
 from episodes.analytics.zoom import Range
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.group_states import GroupCount
-from episodes.dashboard.curve_query import CurveAsked
+from episodes.dashboard.curve_query import CurveAsked, Figure
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import WholeRange
@@ -143,9 +143,9 @@ class Drawn:
         """Notes to show next to the chart, without duplicates."""
         given = [self.named.unknown, *_left_out(self), *(one.curve.note for one in self.series)]
         given += [one.components.note for one in self.series if one.components]
-        if self.asked.y == "components" and not (self.is_empty or self.components):
+        if "components" in self.asked.figures and not (self.is_empty or self.components):
             given.append(NO_COMPONENTS)
-        if self.asked.y == "flat" and not (self.is_empty or self.has_values):
+        if "flat" in self.asked.figures and not (self.is_empty or "flat" in self.figures):
             given.append(NO_GROUPS)
         if self.asked.is_log:
             given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
@@ -173,18 +173,25 @@ class Drawn:
         return not any(one.curve.points for one in self.series)
 
     @property
-    def has_values(self) -> bool:
-        """Return whether there is anything to draw.
+    def figures(self) -> list[Figure]:
+        """The figures that have values to draw, a chart each.
 
         Where there are episodes, only components and flat groups can be missing.
         """
-        if self.asked.y == "flat":
-            return any(one.groups.groups for one in self.series)
-        return bool(self.components) if self.asked.y == "components" else not self.is_empty
+        has_values = {
+            "flat": any(one.groups.groups for one in self.series),
+            "components": bool(self.components),
+        }
+        return [figure for figure in self.asked.figures if has_values.get(figure, not self.is_empty)]
+
+    @property
+    def has_lines(self) -> bool:
+        """Return whether a chart has a line for each curve; one of components alone has others."""
+        return any(figure != "components" for figure in self.figures)
 
     @property
     def can_have_groups(self) -> bool:
-        return self.asked.y == "flat" or any(one.curve.scope.has_groups for one in self.series)
+        return "flat" in self.asked.figures or any(one.curve.scope.has_groups for one in self.series)
 
     @property
     def has_bands(self) -> bool:
@@ -204,7 +211,7 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
         ChartSeries(
             *(part.label, hue, part.filter, one, environment, in_address[one.definition.convention]),
             repeats=hues[:place].count(hue),
-            components=component_curves(one) if asked.y == "components" else None,
+            components=component_curves(one) if "components" in asked.figures else None,
             is_zoomed=asked.shown != Range(),
         )
         for place, (part, hue, one, environment) in enumerate(

@@ -1,11 +1,11 @@
 """The page of curves: return, success and length over episodes, time or training steps, for any filter of episodes.
 
-One address serves the page, the numbers of its chart (`format=json`, for zooming and switching) and a CSV file.
+One address serves the page, the numbers of its charts (`format=json`, for zooming and switching) and a CSV file.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse, JsonResponse
@@ -16,8 +16,8 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
 from episodes.analytics.scopes import MAX_SERIES
-from episodes.dashboard.curve_chart import chart_of, csv_of
-from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked
+from episodes.dashboard.curve_chart import charts_of, csv_of
+from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked, Figure
 from episodes.dashboard.curve_series import UNITS, Drawn, drawn
 from episodes.dashboard.view_parameters import asked_context, definition_context
 from episodes.filtering.names import models, runs
@@ -42,7 +42,7 @@ def curves(request: HttpRequest) -> HttpResponse:
         headers |= coverage_header(one.coverage for one in found.series)
         return HttpResponse("".join(csv_of(found)), content_type="text/csv; charset=utf-8", headers=headers)
     if asked.format == "json":
-        return JsonResponse(chart_of(found))
+        return JsonResponse({"charts": charts_of(found)})
     context = panel_of(request, found) | _form(found)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/curve_tables.html", context)
@@ -54,16 +54,34 @@ def panel_of(request: HttpRequest, found: Drawn) -> dict[str, Any]:
     return {
         "drawn": found,
         "asked": found.asked,
-        "chart": chart_of(found),
+        "charts": charts_of(found),
         **_definition(found),
         "environment": found.environment,
-        "figures": [(name, UNITS[name]) for name in FIGURES],
+        "figures": _choices(found.asked),
         "axes": [(name, _AXES[name]) for name in AXES],
         "overlays": _BY,
         "switches": request.GET,
         "chosen_runs": _chosen(found),
         "most_runs": MAX_SERIES,
     }
+
+
+class FigureChoice(NamedTuple):
+    """A figure in the switch of figures."""
+
+    name: Figure
+    label: str
+    is_shown: bool
+    toggled: str
+    """The figures with this one added or taken away, as the address names them; empty if it is the only one."""
+
+
+def _choices(asked: CurveAsked) -> list[FigureChoice]:
+    return [FigureChoice(name, UNITS[name], name in asked.figures, _toggled(asked, name)) for name in FIGURES]
+
+
+def _toggled(asked: CurveAsked, name: Figure) -> str:
+    return ",".join(one for one in FIGURES if (one in asked.figures) != (one == name))
 
 
 def _chosen(found: Drawn) -> str:

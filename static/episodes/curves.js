@@ -1,13 +1,13 @@
-// Curves: the chart of a curve panel, its switches, and the episodes of a point.
+// Curves: the charts of a curve panel, which share their axis, their switches, and the episodes of a point.
 //
 // The address of the panel contains all its options; switches that need no new page change it in place.
 import { drawChart } from "../orsweb/chart.js";
 
 const panel = document.querySelector("[data-curve]");
-const canvas = panel?.querySelector("[data-chart]");
+const canvases = [...(panel?.querySelectorAll("[data-chart]") ?? [])];
 const behind = document.getElementById("behind");
 const query = new URLSearchParams(panel?.dataset.query ?? "");
-let chart = null;
+let charts = []; // {figure, chart} of each canvas, in order
 
 function data() {
   return JSON.parse(document.getElementById("curve-data").textContent);
@@ -31,7 +31,11 @@ async function load() {
   const turn = ++latest;
   const answer = await fetch(`${panel.dataset.source}?${query}&format=json`);
   if (!answer.ok || turn !== latest) return;
-  chart.update(await answer.json());
+  const fresh = (await answer.json()).charts;
+  for (const { figure, chart } of charts) {
+    const data = fresh.find((one) => one.figure === figure);
+    if (data) chart.update(data);
+  }
   panel.querySelector("[data-unzoom]").hidden = !query.has("from") && !query.has("to");
 }
 
@@ -54,9 +58,11 @@ function onLive({ detail: { type } }) {
   );
 }
 
+const isShown = (name) => charts.every(({ chart }) => chart.isShown(name));
+
 // Tables that were fetched again know nothing of the curves that are hidden.
 function markLegends() {
-  for (const legend of panel.querySelectorAll("[data-series]")) legend.setAttribute("aria-pressed", chart.isShown(legend.dataset.series));
+  for (const legend of panel.querySelectorAll("[data-series]")) legend.setAttribute("aria-pressed", isShown(legend.dataset.series));
 }
 
 function set(name, value) {
@@ -87,7 +93,8 @@ function listenToSwitches() {
   panel.addEventListener("click", ({ target }) => {
     const legend = target.closest("[data-series]");
     if (!legend) return;
-    chart.show(legend.dataset.series, !chart.isShown(legend.dataset.series));
+    const toShow = !isShown(legend.dataset.series);
+    for (const { chart } of charts) chart.show(legend.dataset.series, toShow);
     markLegends();
   });
 }
@@ -115,11 +122,13 @@ function listenToSmoothing(choice) {
 }
 
 async function download() {
-  const link = document.createElement("a");
-  link.href = URL.createObjectURL(await chart.png());
-  link.download = "curve.png";
-  link.click();
-  setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  for (const { figure, chart } of charts) {
+    const link = document.createElement("a");
+    link.href = URL.createObjectURL(await chart.png());
+    link.download = charts.length === 1 ? "curve.png" : `curve-${figure}.png`;
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
+  }
 }
 
 // --- the episodes of a point -----------------------------------------------------------------------------------------
@@ -167,7 +176,7 @@ function listenToFilters(form) {
 function pressed(event) {
   if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.matches("input, textarea, select")) return;
-  const action = { c: () => canvas.focus(), 0: unzoom }[event.key];
+  const action = { c: () => canvases[0].focus(), 0: unzoom }[event.key];
   if (!action) return;
   event.preventDefault();
   action();
@@ -175,11 +184,11 @@ function pressed(event) {
 
 const filters = document.querySelector("[data-curve-filters]");
 if (filters) listenToFilters(filters);
-if (canvas) {
-  chart = drawChart(canvas, data());
+if (canvases.length) {
+  charts = data().map((one, place) => ({ figure: one.figure, chart: drawChart(canvases[place], one) }));
   listenToSwitches();
-  canvas.addEventListener("chart:zoom", zoom);
-  canvas.addEventListener("chart:point", listEpisodes);
+  panel.addEventListener("chart:zoom", zoom); // of any chart: all show the same part
+  panel.addEventListener("chart:point", listEpisodes);
   behind.addEventListener("click", openRow);
   document.addEventListener("keydown", pressed);
   document.addEventListener("orsweb:live", onLive);

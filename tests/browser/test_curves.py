@@ -76,6 +76,22 @@ def test_dragging_looks_closer_and_is_in_the_address(curve: Page) -> None:
     assert len(points(curve)) == 6
 
 
+def test_several_charts_are_zoomed_together(curve: Page) -> None:
+    curve.get_by_role("link", name="Add a chart of the success rate").click()
+    expect(curve.locator("[data-chart]")).to_have_count(2)
+    curve.locator("[data-chart]").nth(1).scroll_into_view_if_needed()
+    box = curve.locator("[data-chart]").nth(1).bounding_box()
+    assert box is not None
+    curve.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + box["height"] / 2)
+    curve.mouse.down()
+    curve.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + box["height"] / 2)
+    curve.mouse.up()
+    expect(curve.get_by_role("button", name="Reset zoom")).to_be_visible()
+    count = "Chart.getChart(one).data.datasets.at(-1).data.length"
+    lengths = curve.evaluate(f"() => [...document.querySelectorAll('[data-chart]')].map((one) => {count})")
+    assert lengths[0] == lengths[1] < 6
+
+
 def test_the_raw_line_stays_faintly_behind_a_smoothed_one(curve: Page) -> None:
     raw = chart(curve, "line.data.map(({ y }) => y)")
     curve.get_by_role("combobox", name="Smoothing").select_option("window")

@@ -27,7 +27,8 @@ CURVES = "/runs/curves/"
 def chart(client: Client, query: str = "") -> dict[str, Any]:
     answer = client.get(f"{CURVES}?format=json&{query}")
     assert answer.status_code == 200
-    return dict(answer.json())
+    [found] = answer.json()["charts"]
+    return dict(found)
 
 
 def test_it_draws_the_mean_return_of_an_environment(client: Client) -> None:
@@ -43,6 +44,19 @@ def test_each_figure_has_its_own_values(client: Client, figure: str, value: floa
     end_episode(0.95)
     [series] = chart(client, f"y={figure}")["series"]
     assert series["points"][0]["y"] == pytest.approx(value)
+
+
+def test_several_figures_have_a_chart_each_over_the_same_part(client: Client) -> None:
+    for _ in range(12):
+        end_episode(0.5)
+    query = "environment=math&y=return,success,length&from=4&to=9"
+    charts = client.get(f"{CURVES}?format=json&{query}").json()["charts"]
+    assert [one["figure"] for one in charts] == ["return", "success", "length"]
+    assert {tuple(point["x"] for point in one["series"][0]["points"]) for one in charts} == {(4, 5, 6, 7, 8, 9)}
+    page = unescape(client.get(f"{CURVES}?{query}").content.decode())
+    assert page.count("<canvas data-chart") == 3
+    for toggled in ("return,length", "return,success,length,components"):
+        assert urlencode({"y": toggled}) in page
 
 
 def test_another_threshold_makes_other_successes(client: Client) -> None:
@@ -90,6 +104,8 @@ def test_models_are_drawn_over_each_other(client: Client) -> None:
 
 def test_runs_are_drawn_in_the_order_of_the_address(client: Client) -> None:
     first, second = make_run("first"), make_run("second")
+    for run in (first, second):
+        end_episode(run=run)
     assert [s["name"] for s in chart(client, f"runs={second.pk},{first.pk}")["series"]] == ["second", "first"]
 
 
@@ -148,7 +164,7 @@ def test_a_part_of_it_is_shown(client: Client) -> None:
     ("query", "expected"),
     [
         ("x=epoch", "allowed are episode, time, step"),
-        ("y=loss", "allowed are return, success, length"),
+        ("y=return,loss", "allowed are return, success, length"),
         ("by=color", "allowed are run, model"),
         ("smooth=1", "a number from 0 to 0.99"),
         ("window=4", "an odd number from 1 to 99"),
@@ -179,7 +195,7 @@ def test_its_data_cannot_leave_the_element_that_holds_it(client: Client) -> None
     end_episode(model="</script><script>alert(1)</script>")
     page = client.get(f"{CURVES}?by=model").content.decode()
     held = re.search(r'<script id="curve-data" type="application/json">(.*?)</script>', page)
-    assert held and json.loads(held[1])["series"][0]["name"] == "</script><script>alert(1)</script>"
+    assert held and json.loads(held[1])[0]["series"][0]["name"] == "</script><script>alert(1)</script>"
 
 
 def test_the_number_of_queries_does_not_grow_with_the_episodes(
