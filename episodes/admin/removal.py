@@ -62,7 +62,7 @@ def _chosen(query: str, number: str, hidden: frozenset[int]) -> QuerySet[Episode
     asked = replace(EpisodeFilter.parse(dict(parse_qsl(query, keep_blank_values=True))), hidden=hidden)
     if unknown := NamedRows.of(asked).unknown:
         raise OrsError(unknown)
-    return episodes_of(asked)
+    return episodes_of(asked, most_texts=None)
 
 
 def _mark(plan: RemovalPlan) -> str:

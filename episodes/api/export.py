@@ -69,7 +69,7 @@ class ExportView(ApiView):
         format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
         asked = asked_of(request, self.reader, *OWN)
         least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
-        episodes = narrowed(episodes_of(asked), asked.asked, least=least, only_successes=successes)
+        episodes = narrowed(episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=successes)
         episodes = episodes.exclude(pk__in=list(blind_to(self.reader.person)))
         training = TrainingFile(
             TrainingOptions.parse(request.GET, definition=asked.asked, margin=real(request, "margin") or 0.0),

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.http import Http404
+from rest_framework import serializers
 from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from environments.access.privacy import visible
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.openapi import documented, parameter
@@ -20,11 +22,15 @@ from episodes.api.serializers_rollouts import RolloutDetailSerializer, RolloutMe
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout, RolloutMessage
 from episodes.models.privacy import visible_rollouts
+from episodes.rollups.search_note import rollout_search_note
 from episodes.uploads.figures import with_current_figures
 from episodes.visibility import blind_to, is_blind_to, sentence
 
 MAX_CHARACTERS = 16 * 1024 * 1024
 """Texts of a page of messages. A page ends before the message that would exceed this, but has at least one."""
+
+
+_NOTE = serializers.CharField(help_text="What a search for text leaves out, in sentences; empty if that is nothing")
 
 
 class RolloutListView(ApiView):
@@ -35,7 +41,7 @@ class RolloutListView(ApiView):
     @documented(
         "rollouts",
         "rollouts",
-        page_serializer(RolloutSerializer, "RolloutPage"),
+        page_serializer(RolloutSerializer, "RolloutPage", note=_NOTE),
         *("environment", "run", "model"),
         parameter("joined", "With an episode here, with one that is a guess, or without one", enum=JOINED),
         parameter("episode", "Number of the episode that they belong to", kind=int),
@@ -49,7 +55,15 @@ class RolloutListView(ApiView):
         asked = replace(asked, key=self.reader.key_label)
         found = rollouts_page(_visible(asked.rollouts(), self.reader), after, limit)
         shape: Any = RolloutSerializer(with_current_figures(found.rollouts), many=True, context={"request": request})
-        return Response(page(request, shape.data, found.next))
+        return Response(page(request, shape.data, found.next, note=_note_of(asked)))
+
+
+def _note_of(asked: RolloutFilter) -> str:
+    if not asked.text:
+        return ""
+    mine = Q() if asked.key is None else Q(key_label=asked.key)
+    seen = visible(asked.hidden) & mine, visible_rollouts(asked.hidden, asked.key) & mine
+    return rollout_search_note(asked.text, *seen)
 
 
 class RolloutView(ApiView):

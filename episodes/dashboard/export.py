@@ -96,7 +96,7 @@ def _episodes(asked: EpisodeFilter, ids: list[int], query: Mapping[str, str]) ->
     """Return the episodes to export. Raises: BadFilter."""
     least = real("min_return", query["min_return"]) if query.get("min_return") else None
     only_successes = bool(query.get("success")) and flag("success", query["success"])
-    episodes = narrowed(episodes_of(asked), asked.asked, least=least, only_successes=only_successes)
+    episodes = narrowed(episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=only_successes)
     return episodes.filter(pk__in=ids) if ids else episodes
 
 

@@ -21,6 +21,7 @@ from episodes.filtering.parameters import BadFilter
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts
+from episodes.rollups.search_note import rollout_search_note
 from episodes.transcript.timeline import Timeline, items_of_messages, placed
 from episodes.uploads.figures import with_current_figures
 from episodes.uploads.matching import EpisodeMatch, match_of
@@ -48,6 +49,7 @@ def rollouts(request: HttpRequest) -> HttpResponse:
     context = {
         "asked": asked,
         "rollouts": with_current_figures(page.rollouts),
+        "search_note": _search_note(asked) if asked.text else "",
         "is_first": after is None,
         "first": asked.to_query(),
         "next": asked.to_query(after=page.next) if page.next else "",
@@ -57,6 +59,10 @@ def rollouts(request: HttpRequest) -> HttpResponse:
         "joined": [(choice, JOINED_LABELS[choice]) for choice in JOINED],
     }
     return render(request, "episodes/rollouts.html", context)
+
+
+def _search_note(asked: RolloutFilter) -> str:
+    return rollout_search_note(asked.text, visible(asked.hidden), visible_rollouts(asked.hidden))
 
 
 @require_safe

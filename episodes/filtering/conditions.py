@@ -31,7 +31,7 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
 from episodes.models import EnvironmentRevision, Episode, Run
 from episodes.models.privacy import visible_runs
-from episodes.search.index import transcript_contains
+from episodes.search.index import MAX_MATCHES, transcript_contains
 
 MAX_NEAREST = 5
 """Number of names in the sentence about an unknown one."""
@@ -107,17 +107,20 @@ def _revisions(asked: EpisodeFilter) -> list[int]:
     return list(rows.values_list("pk", flat=True)[:MAX_NAMES])
 
 
-def episodes_of(asked: EpisodeFilter, named: NamedRows | None = None) -> AttemptQuerySet[Episode]:
+def episodes_of(
+    asked: EpisodeFilter, named: NamedRows | None = None, most_texts: int | None = MAX_MATCHES
+) -> AttemptQuerySet[Episode]:
     """Return every episode that the filter finds, in no order; none if it names something that does not exist.
 
-    `named`: the rows that the filter names, if the caller has them already; otherwise queries read them.
+    `named`: the rows that the filter names, if the caller has them already; otherwise queries read them. `most_texts`:
+    number of the newest transcripts with the filter's text that are considered; None: all, however long that takes.
     """
     named = named or NamedRows.of(asked)
     if named.unknown:
         return Episode.objects.none()
     found = _references(asked, named) & _played_by(asked) & _ending(asked, named) & _error(asked.error)
     if asked.text is not None:
-        found &= transcript_contains(asked.text)
+        found &= transcript_contains(asked.text, most_texts)
     found &= _figures(asked, named) & _time(asked)
     if named.environment is None:  # a filter by an environment finds no episodes of others
         found &= visible(asked.hidden)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db.models import Q
 
-from episodes.models import Episode, TranscriptText
+from episodes.models import Episode, Rollout, TranscriptText
 from episodes.rollups.progress import followed_to, newest_end
 from episodes.rollups.text import TextPart
 from episodes.search.documents import PART_CHARACTERS
@@ -13,7 +13,8 @@ from episodes.search.words import terms_of
 
 MAX_COUNTED = 25_000
 """Number of the newest endings that are counted; beyond, a share is said."""
-MAX_CUT_COUNTED = 1_000
+MAX_OTHERS_COUNTED = 1_000
+"""Number of transcripts that are not indexed whole, and of rollouts that wait, that are counted."""
 
 
 def search_note(text: str, seen: Q) -> str:
@@ -22,6 +23,15 @@ def search_note(text: str, seen: Q) -> str:
     `seen`: the condition on episodes that the reader may see; others are not counted. Four or five queries.
     """
     return " ".join(filter(None, (_progress(seen), _limit(text), _cut(seen), _far_from_phrases(text, seen))))
+
+
+def rollout_search_note(text: str, seen: Q, seen_rollouts: Q) -> str:
+    """Return what a search for `text` leaves out of the rollouts that the reader may see. One query more."""
+    waiting = Rollout.objects.filter(seen_rollouts, is_summarised=False).order_by()[: MAX_OTHERS_COUNTED + 1].count()
+    number = f"More than {MAX_OTHERS_COUNTED:,}" if waiting > MAX_OTHERS_COUNTED else f"{waiting:,}"
+    verb = "rollouts are" if waiting > 1 else "rollout is"
+    sentence = f"{number} {verb} not in the search index yet." if waiting else ""
+    return " ".join(filter(None, (search_note(text, seen), sentence)))
 
 
 def _progress(seen: Q) -> str:
@@ -51,8 +61,8 @@ def _limit(text: str) -> str:
 def _cut(seen: Q) -> str:
     """Return a sentence if transcripts are not indexed whole."""
     cut = TranscriptText.objects.filter(is_cut=True, part=0).values("episode_id")
-    count = Episode.objects.filter(seen, pk__in=cut).order_by()[: MAX_CUT_COUNTED + 1].count()
-    number = f"More than {MAX_CUT_COUNTED:,}" if count > MAX_CUT_COUNTED else f"{count:,}"
+    count = Episode.objects.filter(seen, pk__in=cut).order_by()[: MAX_OTHERS_COUNTED + 1].count()
+    number = f"More than {MAX_OTHERS_COUNTED:,}" if count > MAX_OTHERS_COUNTED else f"{count:,}"
     return f"{number} {'transcripts are' if count > 1 else 'transcript is'} indexed only in part." if count else ""
 
 

@@ -45,12 +45,12 @@ def matching(text: str, most: int | None = MAX_MATCHES) -> QuerySet[TranscriptTe
     return rows.values_list("episode_id", flat=True).distinct()
 
 
-def transcript_contains(text: str) -> Q:
+def transcript_contains(text: str, most: int | None = MAX_MATCHES) -> Q:
     """Return the condition that an episode is one of those that `matching` returns."""
     terms = terms_of(text)
     if terms and connection.vendor == "postgresql":  # without the table between, which takes as long as the search
-        return Q(pk__in=_in_postgresql(terms, MAX_MATCHES))
-    return Q(pk__in=matching(text))
+        return Q(pk__in=_in_postgresql(terms, most))
+    return Q(pk__in=matching(text, most))
 
 
 def newest_searched(text: str) -> int | None:

@@ -59,7 +59,9 @@ class Command(BaseCommand):
         try:
             asked = EpisodeFilter.parse(_query(options))
             least, only_successes = options["min_return"], options["success_only"]
-            episodes = narrowed(episodes_of(asked), asked.asked, least=least, only_successes=only_successes)
+            episodes = narrowed(
+                episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=only_successes
+            )
             format = options["format"] or _format_of(output)
             if not (total := episodes.count()):
                 raise CommandError(NamedRows.of(asked).unknown or why_nothing(format, is_any=False))

@@ -118,7 +118,7 @@ def _episodes(run: str, query: str) -> QuerySet[Episode]:
     named = NamedRows.of(asked)
     if named.unknown:
         raise OrsError(named.unknown)
-    return episodes_of(asked, named).ended()
+    return episodes_of(asked, named, most_texts=None).ended()
 
 
 def _secrets(names: Sequence[str]) -> dict[str, str]:

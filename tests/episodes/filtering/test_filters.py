@@ -206,6 +206,17 @@ def test_text_finds_the_episodes_in_which_it_was_said() -> None:
 
 
 @pytest.mark.django_db
+def test_text_is_looked_for_in_the_newest_transcripts_or_in_all() -> None:
+    episodes = [make_episode(steps_count=1) for _ in range(3)]
+    for episode in episodes:
+        make_step(episode, "the walrus and the carpenter")
+    index([episode.pk for episode in episodes])
+    asked = EpisodeFilter.parse(QueryDict('text="the walrus"'))
+    assert {one.pk for one in episodes_of(asked, most_texts=2)} == {one.pk for one in episodes[1:]}
+    assert episodes_of(asked, most_texts=None).count() == 3
+
+
+@pytest.mark.django_db
 def test_the_environment_says_which_return_is_meant() -> None:
     environment = make_environment("last-counts", default_return="last")
     one = make_episode(environment=environment, return_sum=0.0, return_last=1.0)

@@ -11,6 +11,7 @@ from episodes.models import Progress, TranscriptText
 from episodes.rollups import search_note
 from episodes.search import index
 from tests.episodes.api.asking import get
+from tests.episodes.reported import reported
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -97,3 +98,11 @@ def test_it_says_that_phrases_are_near_their_words(client: Client) -> None:
     indexed("fox", "fox " * 20_000)
     assert "a phrase may be missed" in note(client, '/episodes/?text="a+fox"+dog')
     assert note(client, '/episodes/?text="a+fox"') == note(client, "/episodes/?text=a+fox") == ""
+
+
+def test_the_list_of_rollouts_says_it_too(client: Client) -> None:
+    reported("r-1")
+    for words in (note(client, "/rollouts/?text=fox"), get("rollouts?text=fox")["note"]):
+        assert words == "1 rollout is not in the search index yet."
+    assert note(client, "/rollouts/") == get("rollouts")["note"] == ""
+    assert "1 rollout is not" in client.get("/rollouts/?text=fox").content.decode()
