@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -14,6 +14,7 @@ from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStati
 from environments.scoring.convention import Convention
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_indexes import last_served, served_indexes
+from environments.tasks.task_places import places_of_tasks
 
 MAX_PLACES = 20
 
@@ -74,6 +75,22 @@ def _places(task: Task) -> list[PlaceOfTask]:
         indexes = served_indexes(split, [entry.position for entry in standing], standing[0].last)
         places += [PlaceOfTask(split, indexes.get(entry.position), entry.is_hidden) for entry in standing]
     return places
+
+
+def task_names(tasks: Sequence[int]) -> dict[int, str]:
+    """Return each task's name, `train #12`: its first place that agents are served, else `task` and its id.
+
+    A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
+    """
+    names = {task: f"task {task}" for task in tasks}
+    at = sorted(places_of_tasks(tasks), key=lambda one: (one.split.position, one.split.name), reverse=True)
+    for split, group in groupby(at, key=lambda one: one.split):
+        standing = sorted(group, key=lambda one: one.position, reverse=True)
+        indexes = served_indexes(split, [one.position for one in standing])
+        for one in standing:
+            if one.position in indexes:
+                names[one.task] = f"{split.name} #{indexes[one.position]}"
+    return names
 
 
 MAX_CHANGES = 50

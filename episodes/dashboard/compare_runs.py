@@ -15,6 +15,7 @@ from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import definition_of
 from environments.service import hidden_fields
+from environments.tasks.task_facts import task_names
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.runs import environment_of
@@ -47,6 +48,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     name, revisions = revision_asked(request)
     pairing = paired(runs, definition, SHOWN_TASKS, revisions)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
+    names = task_names([one.task for one in pairing.tasks])
     context = panel_of(request, drawn(asked, MIN_BLOCKS)) | {
         "runs": runs,
         "picker_address": reverse("compare"),
@@ -56,7 +58,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "of_revision": f"&revision={quote(name)}" if name else "",
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
-        "rows": [(one, _line(tasks.get(one.task))) for one in pairing.tasks],
+        "rows": [(one, names[one.task], _line(tasks.get(one.task))) for one in pairing.tasks],
         **definition_context(definition, environment, is_in_address=False),
         "curve_query": asked.to_query(),
     }

@@ -26,6 +26,7 @@ from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
+from environments.tasks.task_facts import task_names
 from episodes.analytics.environment import tool_figures, totals_of
 from episodes.analytics.histogram import Histogram, histogram
 from episodes.analytics.overview import environment_figures
@@ -159,11 +160,12 @@ def _with_splits() -> QuerySet[Environment]:
 
 
 def _tasks(found: Environment) -> list[dict[str, Any]]:
-    """Return the tasks with the lowest success rates, with their figures. Two queries."""
+    """Return the tasks with the lowest success rates, with their names and figures."""
     rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by("rate", "task")
     convention = definition_of(found).convention
     figures = {row.task_id: result_of(row, conf.thresholds(), convention) for row in rows[:TASKS_SHOWN]}
     heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", MAX_READ_CHARACTERS)).defer("spec")
     field, hidden = summary_field(found.task_schema), hidden_fields(found.name)
     by_id = {task.pk: summary(task.head, field, hidden) for task in heads}
-    return [{"pk": pk, "summary": by_id.get(pk, ""), "figures": one} for pk, one in figures.items()]
+    names = task_names(list(figures))
+    return [{"pk": pk, "name": names[pk], "summary": by_id.get(pk, ""), "figures": one} for pk, one in figures.items()]

@@ -15,6 +15,7 @@ from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import hidden_fields
+from environments.tasks.task_facts import task_names
 from episodes.analytics.groups import GroupLine, groups_of
 from episodes.analytics.runs import lines_of
 from episodes.dashboard.view_parameters import definition_asked, definition_context, takes, whole_asked
@@ -57,13 +58,15 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _rows(lines: Sequence[GroupLine], run: Run, step: int | None) -> list[dict[str, Any]]:
-    """Return each group with its task, the summary of the task, and the query string of its episodes. One query."""
+    """Return each group with its task, the name and summary of the task, and the query string of its episodes."""
     tasks = Task.objects.select_related("environment").in_bulk([line.task for line in lines])
     steps = None if step is None else WholeRange(step, step)
+    names = task_names(list(tasks))
     return [
         {
             "line": line,
             "task": tasks[line.task],
+            "name": names[line.task],
             "summary": _summary(tasks[line.task]),
             "query": EpisodeFilter(task=line.task, run=run.name, step=steps).to_query(),
         }

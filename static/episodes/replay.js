@@ -206,11 +206,18 @@ function ended() {
 }
 
 function gone() {
+  warn("This episode was deleted. You can still read what is on this page, but nothing more can be loaded.");
+}
+
+// Show a sentence once.
+function warn(sentence) {
+  if (page.querySelector("[data-warning]")?.textContent === sentence) return;
   const notice = document.createElement("p");
   notice.className = "notice";
   notice.dataset.kind = "warn";
   notice.setAttribute("role", "alert");
-  notice.textContent = "This episode was deleted. You can still read what is on this page, but nothing more can be loaded.";
+  notice.dataset.warning = "";
+  notice.textContent = sentence;
   page.querySelector(".headline").after(notice);
 }
 
@@ -263,7 +270,9 @@ windows.addEventListener("moved", moved);
 windows.addEventListener("loaded", loaded);
 windows.addEventListener("scrolled", () => setFollowing(false));
 steps.addEventListener("change", changed);
-steps.addEventListener("gone", gone, { once: true });
+steps.addEventListener("gone", gone);
+steps.addEventListener("failed", () => warn("The list of steps could not be loaded. Reload the page to try again."));
+windows.addEventListener("gone", gone);
 
 // above the transcript, it is only as high as its content
 if (matchMedia("(max-width: 1150px)").matches) {

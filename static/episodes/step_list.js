@@ -4,6 +4,20 @@ import { signed } from "./steps.js";
 const ROW = 22;
 const BEYOND = 8; // rows that are drawn outside the view, on each side
 const WORDS = { r: "refused", f: "failed" };
+// Marks of what went wrong, by its reason. The reason of a crash is the name of its exception.
+const MARKS = {
+  not_found: "no tool",
+  name_collision: "name",
+  input_validation: "input",
+  episode_finished: "ended",
+  tool_error: "error",
+  quota: "quota",
+  timeout: "timeout",
+  limit: "limit",
+  result_size: "size",
+  deleted: "stopped",
+  interrupted: "stopped",
+};
 
 export class StepList {
   #view;
@@ -88,9 +102,20 @@ export class StepList {
     if (index === this.#current) row.setAttribute("aria-current", "step");
     if (this.#hits.has(index)) row.dataset.hit = "";
     const reward = rewards[index] ?? null;
-    row.append(this.#bar(reward), cell("at", index), cell("tool", tools[index] ?? "…"), figure(states[index], reward, this.#steps));
-    row.title = `${tools[index] ?? ""}${WORDS[states[index]] ? `, ${WORDS[states[index]]}` : ""}`;
+    row.append(this.#bar(reward), cell("at", index), cell("tool", tools[index] ?? "…"), this.#figure(index, reward));
+    const reason = this.#steps.reasons.get(index);
+    row.title = `${tools[index] ?? ""}${WORDS[states[index]] ? `, ${WORDS[states[index]]}${reason ? `: ${reason}` : ""}` : ""}`;
     return row;
+  }
+
+  #figure(index, reward) {
+    const { states, reasons } = this.#steps;
+    const state = states[index];
+    if (state === "f" || state === "r") return cell("failing", MARKS[reasons.get(index)] ?? (state === "f" ? "crash" : "refused"));
+    if (reward === null) return cell("none", "");
+    const shown = cell("reward", signed(reward));
+    shown.dataset.level = this.#steps.level(reward);
+    return shown;
   }
 
   #bar(reward) {
@@ -107,11 +132,4 @@ function cell(name, text) {
   element.className = name;
   element.textContent = text;
   return element;
-}
-
-function figure(state, reward, steps) {
-  if (reward === null) return state === "f" || state === "r" ? cell("failing", state === "f" ? "err" : "ref") : cell("none", "");
-  const shown = cell("reward", signed(reward));
-  shown.dataset.level = steps.level(reward);
-  return shown;
 }

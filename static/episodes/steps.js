@@ -5,6 +5,7 @@ const NUMBERS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maxim
 export class Steps extends EventTarget {
   tools = []; // name per step
   states = []; // "o", "r" (refused) or "f" (failed) per step
+  reasons = new Map(); // step that was refused or failed -> why, if that is known
   rewards = []; // number or null per step
   running = []; // the return so far per step, or null
   total = 0; // steps that the episode has; the arrays may still be shorter
@@ -32,7 +33,7 @@ export class Steps extends EventTarget {
     return this.states.length;
   }
 
-  // Load steps that are missing. Dispatches "change" after each part, and "gone" if the episode was deleted.
+  // Load steps that are missing. Dispatches "change" after each part, "gone" if the episode was deleted, "failed" if it can't be read.
   read() {
     if (this.#reading) this.#again = true;
     else this.#reading = this.#readAll().finally(() => (this.#reading = null));
@@ -44,9 +45,9 @@ export class Steps extends EventTarget {
     do {
       before = this.known;
       this.#again = false;
-      const answer = await fetch(`${this.#place}?first=${this.known}`, { headers: { Accept: "application/json" } });
-      if (answer.status === 404) return void this.dispatchEvent(new Event("gone"));
-      if (!answer.ok) throw new Error(`The steps could not be loaded: status ${answer.status}`);
+      const answer = await fetch(`${this.#place}?first=${this.known}`, { headers: { Accept: "application/json" } }).catch(() => null);
+      if (answer?.status === 404) return void this.dispatchEvent(new Event("gone"));
+      if (!answer?.ok) return void this.dispatchEvent(new Event("failed"));
       this.#take(await answer.json());
     } while (this.#again || before < this.known && this.known < this.total);
   }
@@ -56,6 +57,7 @@ export class Steps extends EventTarget {
     for (const [n, state] of [...piece.state].entries()) {
       this.tools.push(piece.tools[piece.tool[n]]);
       this.states.push(state);
+      if (piece.reason[piece.first + n]) this.reasons.set(piece.first + n, piece.reason[piece.first + n]);
       this.rewards.push(piece.reward[n]);
       this.running.push(this.#add(piece.reward[n]));
     }

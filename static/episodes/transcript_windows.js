@@ -131,8 +131,9 @@ export class Windows extends EventTarget {
   async #fetch(section, number) {
     const place = new URL(this.#address, location.href);
     place.searchParams.set("first", number * this.#size);
-    const answer = await fetch(place, { headers: { "HX-Request": "true" } });
-    if (!answer.ok) return;
+    const answer = await fetch(place, { headers: { "HX-Request": "true" } }).catch(() => null);
+    if (!answer?.ok) return this.#failed(section, number, answer?.status === 404);
+    section.querySelector("[data-failed]")?.remove();
     const made = document.createElement("template");
     made.innerHTML = await answer.text();
     const goal = this.#stretch(section);
@@ -142,6 +143,26 @@ export class Windows extends EventTarget {
     if (goal !== null) this.#hold(this.card(number * this.#size + goal));
     this.#settle();
     this.dispatchEvent(new CustomEvent("loaded", { detail: { section } }));
+  }
+
+  // Say in an empty window why it stays empty. It keeps its height, so that nothing moves.
+  #failed(section, number, isGone) {
+    if (isGone) this.dispatchEvent(new Event("gone"));
+    if (section.querySelector(".step, .message")) return;
+    const notice = document.createElement("p");
+    notice.className = "notice";
+    notice.dataset.kind = "warn";
+    notice.dataset.failed = "";
+    notice.textContent = isGone ? "This episode was deleted, so its other steps can't be shown." : "These steps could not be loaded. ";
+    if (!isGone) {
+      const button = document.createElement("button");
+      button.className = "button";
+      button.type = "button";
+      button.textContent = "Try again";
+      button.addEventListener("click", () => this.#load(number, true));
+      notice.append(button);
+    }
+    section.replaceChildren(notice);
   }
 
   // Put new steps and messages in their places. Those that are there stay as the reader has expanded them.

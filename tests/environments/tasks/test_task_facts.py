@@ -1,12 +1,12 @@
-"""Histories that the pages of tasks show."""
+"""Histories that the pages of tasks show, and the names of tasks in tables."""
 
 from __future__ import annotations
 
 import pytest
 
-from environments.models import Task, TaskRevision
-from environments.tasks.task_facts import history_of
-from tests.stored import NOW, make_task
+from environments.models import Split, Task, TaskRevision
+from environments.tasks.task_facts import history_of, task_names
+from tests.stored import NOW, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -46,3 +46,19 @@ def test_a_successor_that_is_gone_is_none() -> None:
     other.delete()
     [change] = history_of(task).changes
     assert change.became is None and history_of(task).successor is None
+
+
+def test_a_task_is_named_by_the_first_split_that_serves_it_and_its_index_there() -> None:
+    first, second, loose = make_task(), make_task(), make_task()
+    make_split(second, first, first)
+    make_split(first, name="zoo")
+    names = task_names([first.pk, second.pk, loose.pk])
+    assert names == {first.pk: "train #1", second.pk: "train #0", loose.pk: f"task {loose.pk}"}
+
+
+def test_a_task_that_is_hidden_in_its_split_has_no_index_there() -> None:
+    hidden, task = make_task(), make_task()
+    split = make_split(hidden, task)
+    split.entries.filter(task=hidden).update(is_hidden=True)
+    Split.objects.filter(pk=split.pk).update(size=1)
+    assert task_names([hidden.pk, task.pk]) == {hidden.pk: f"task {hidden.pk}", task.pk: "train #0"}

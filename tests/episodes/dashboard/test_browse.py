@@ -212,6 +212,12 @@ def test_a_view_can_be_deleted(client: Client) -> None:
 # --- preview ---------------------------------------------------------------------------------------------------------
 
 
+def test_a_task_is_named_before_its_words(client: Client) -> None:
+    task = make_task({"question": "Investigate the outage."})
+    make_episode(task=task, split=make_split(task), task_index=0)
+    assert "train #0</span> Investigate the outage." in page(client, "/episodes/")
+
+
 def test_the_preview_shows_the_first_and_the_last_steps(client: Client) -> None:
     episode = make_episode(prompt=make_blob('[{"type": "text", "text": "Add them."}]'))
     for number in range(9):

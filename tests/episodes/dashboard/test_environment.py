@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import re
 from collections.abc import Callable
 from random import Random
 from urllib.parse import parse_qsl
@@ -172,6 +173,14 @@ def test_the_list_is_switched_to_another_definition(client: Client) -> None:
 @pytest.mark.parametrize("query", ["colour=red", "return=best", "threshold=high"])
 def test_the_list_refuses_what_it_does_not_know(client: Client, query: str) -> None:
     assert client.get(f"/environments/?{query}").status_code == 400
+
+
+def test_tasks_are_named_beside_their_first_words(client: Client) -> None:
+    task = make_task({"question": "Investigate the outage."})
+    make_split(task, name="holdout")
+    make_statistics(task, attempts=4, successes=1)
+    page = client.get("/environments/math/").content.decode()
+    assert re.search(r">holdout #0</a>\s+Investigate the outage\.", page)
 
 
 def test_the_tasks_say_by_which_definition_they_are_counted(client: Client) -> None:

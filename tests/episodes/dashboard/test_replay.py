@@ -241,12 +241,12 @@ def test_further_windows_are_fetched_alone(client: Client) -> None:
 def test_the_rail_tells_every_step_in_columns(client: Client) -> None:
     episode = make_episode(status="running", cause="")
     make_step(episode, tool="dig", reward=0.1)
-    make_step(episode, tool="look", status="failed", output="")
+    make_step(episode, tool="look", status="failed", output="", reason="timeout")
     make_step(episode, tool="dig", status="refused", output="")
     rail = json.loads(seen(client, episode, "rail.json?first=1"))
     assert rail == {
         **{"first": 1, "total": 3, "status": "running", "tools": ["look", "dig"], "tool": [0, 1], "state": "fr"},
-        **{"reward": [None, None], "ms": [12.0, 12.0]},
+        **{"reason": {"1": "timeout"}, "reward": [None, None], "ms": [12.0, 12.0]},
     }
 
 
