@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 from urllib.parse import quote
@@ -22,56 +23,66 @@ from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
+from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
+from episodes.dashboard.run_filter import PARAMETERS as FILTERS
 from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
-from episodes.filtering.parameters import BadFilter, chosen, count_in, given, words
+from episodes.filtering.parameters import BadFilter, chosen, given
 from episodes.models import Episode, Rollout, Run
 from episodes.models.privacy import visible_rollouts, visible_runs
+from episodes.runs.config_values import Scalar, config_values, value_text
 from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
 
-RUNS_PER_PAGE = 20
 SHOWN_EPISODES = 10
 SHOWN_STEPS = 40
+MAX_NAMES = 100
+"""Names of values of configurations that the list of runs offers as columns."""
 PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
 """Templates of the page of a run and of its parts that are fetched again while episodes start and end."""
 
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, "state", "tag", "after")
+@takes(*DEFINITION_PARAMETERS, *FILTERS)
 def runs(request: HttpRequest) -> HttpResponse:
-    """Return the list of runs.
-
-    `after` is the id of the last run of the previous page; `state` and `tag` are what trainers say about the runs to
-    list; the others are parts of the definition in force.
-    Raises: BadRequest.
-    """
+    """Return the list of runs: those that its filter finds, by the definition in force. Raises: BadRequest."""
     try:
-        definition = definition_asked(request)
-        after = count_in("after", request.GET.get("after", "").strip() or "0")
-        wanted = {"state": given(request.GET, "state", chosen(STATES)), "tags__name": given(request.GET, "tag", words)}
+        definition, wanted = definition_asked(request), RunListFilter.parse(request.GET)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     hidden = hidden_from(request.user)
-    rows = Run.objects.filter(visible_runs(hidden)).order_by("-pk").defer("config", "notes").prefetch_related("tags")
-    rows = rows.filter(**{name: value for name, value in wanted.items() if value})
-    shown = list((rows.filter(pk__lt=after) if after else rows)[: RUNS_PER_PAGE + 1])
-    lines = lines_of(shown[:RUNS_PER_PAGE], definition)
+    page = wanted.page(Run.objects.filter(visible_runs(hidden)))
+    configs = {run.pk: config_values(run.config) for run in page.runs}
+    known = dict.fromkeys([*wanted.columns, *(name for values in configs.values() for name in values)])
+    lines = lines_of(page.runs, definition)
     context = {
-        "lines": lines,
-        "next": lines[-1].run.pk if len(shown) > RUNS_PER_PAGE else None,
-        "is_first": not after,
+        "lines": [(line, _cells(configs[line.run.pk], wanted.columns)) for line in lines],
+        "next": page.next,
+        "is_first": not wanted.after,
+        "wanted": wanted,
+        "searched": MAX_SEARCHED if page.is_bounded else None,
+        "chips": wanted.chips(request.GET),
+        "names": list(known)[:MAX_NAMES],
+        "kept": [(name, text) for name, texts in request.GET.lists() if name != "after" for text in texts],
         **asked_context(definition),
         "most_runs": MAX_SERIES,
         "states": STATES,
-        "state": wanted["state"],
-        "tag": wanted["tags__name"],
+        "state": wanted.states[0] if len(wanted.states) == 1 else "",
         "has_rollouts": Rollout.objects.filter(visible_rollouts(hidden)).exists(),
     }
     is_refetched = "HX-Request" in request.headers and lines
     return render(request, "episodes/runs_table.html" if is_refetched else "episodes/runs.html", context)
+
+
+def _cells(values: Mapping[str, Scalar], columns: Sequence[str]) -> list[str | None]:
+    """Return the text of each column; None where the configuration lacks the value."""
+    return [_cell(values[name]) if name in values else None for name in columns]
+
+
+def _cell(value: Scalar) -> str:
+    return f"{value:.6g}" if isinstance(value, float) else value_text(value)
 
 
 @require_safe

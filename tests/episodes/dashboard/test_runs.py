@@ -12,7 +12,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.analytics import runs as whereabouts
 from episodes.analytics import training_steps
-from episodes.dashboard.runs import RUNS_PER_PAGE
+from episodes.dashboard.run_filter import RUNS_PER_PAGE
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.episodes.ended import end_episode

@@ -64,6 +64,7 @@ ASKED = [
     "rollouts/export?rollout=canaryrollout",
     "runs/?tag=canaryruntag",
     f"runs/{NUMBER}/?part=tables",
+    "runs/?config=canary=1&columns=canary",
     "runs/choices/?search=canary",
     f"runs/choices/?runs={NUMBER}",
     "runs/curves/?by=run",

@@ -1,0 +1,99 @@
+"""The values in the configuration of a run by name, and conditions on them such as `temperature>0.7`."""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from episodes.filtering.parameters import BadFilter, words
+
+MAX_VALUES = 500
+"""Values of one configuration that have a name; the others can be neither columns nor in conditions."""
+Scalar = str | float | int | bool | None
+_CONDITION = re.compile(r"\s*([^<>=!\s][^<>=!]*?)\s*(>=|<=|!=|=|>|<)\s*(\S.*?)\s*", re.DOTALL)
+_ORDERS: dict[str, Callable[[Any, Any], bool]] = {
+    ">": operator.gt,
+    ">=": operator.ge,
+    "<": operator.lt,
+    "<=": operator.le,
+}
+
+
+def config_values(config: str) -> dict[str, Scalar]:
+    """Return the values of a stored configuration, in order. A value within an object is named `optimizer.lr`.
+
+    A list is one value, its JSON text.
+    """
+    found: dict[str, Scalar] = {}
+    open_objects: list[tuple[str, Any]] = list(reversed((json.loads(config) if config else {}).items()))
+    while open_objects and len(found) < MAX_VALUES:
+        name, value = open_objects.pop()
+        if isinstance(value, dict):
+            open_objects += [(f"{name}.{inner}", one) for inner, one in reversed(value.items())]
+        else:
+            found[name] = json.dumps(value, ensure_ascii=False) if isinstance(value, list) else value
+    return found
+
+
+def value_text(value: Scalar) -> str:
+    """Return a value as pages and conditions write it: true, null, 1e-05, or the text itself."""
+    return value if isinstance(value, str) else json.dumps(value)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigCondition:
+    """A condition on one value of a configuration. A run that lacks the value never meets it."""
+
+    name: str
+    sign: str
+    """One of = != > >= < <=."""
+    text: str
+    """What the value is compared with: a number, or, for = and !=, a text or several with commas between them."""
+
+    @classmethod
+    def parse(cls, parameter: str, text: str) -> ConfigCondition:
+        """Return the condition in a parameter of an address. Raises: BadFilter."""
+        found = _CONDITION.fullmatch(words(parameter, text))
+        if found is None:
+            raise BadFilter(
+                parameter, text, "it has to be a name, a sign and a value: temperature>0.7, optimizer=adam,sgd"
+            )
+        name, sign, value = found.groups()
+        if sign in _ORDERS and _number(value) is None:
+            raise BadFilter(parameter, text, f"{sign} compares numbers; for texts there are = and !=")
+        return cls(name, sign, value)
+
+    def is_met(self, config: Mapping[str, Scalar]) -> bool:
+        if self.name not in config:
+            return False
+        value = config[self.name]
+        if self.sign in _ORDERS:
+            is_number = isinstance(value, int | float) and not isinstance(value, bool)
+            return is_number and _ORDERS[self.sign](value, _number(self.text))
+        texts = [self.text, *(one.strip() for one in self.text.split(","))]  # a list has commas within
+        return any(_equals(value, one) for one in texts) is (self.sign == "=")
+
+    def __str__(self) -> str:
+        return f"{self.name}{self.sign}{self.text}"
+
+
+def _equals(value: Scalar, text: str) -> bool:
+    if value_text(value) == text:
+        return True
+    number = _number(text)
+    if number is None or isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    return math.isclose(value, number, rel_tol=1e-9)  # 3 * 1e-5 was computed and 3e-5 is written
+
+
+def _number(text: str) -> float | None:
+    try:
+        found = float(text)
+    except ValueError:
+        return None
+    return found if found == found else None

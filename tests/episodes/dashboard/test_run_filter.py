@@ -1,0 +1,91 @@
+"""Tests of the filters and columns of the list of runs that read the configurations of runs."""
+
+from __future__ import annotations
+
+import re
+from html import unescape
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from episodes.dashboard import run_filter
+from episodes.runs.description import parsed_description
+from episodes.runs.trainer_updates import steer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def sweep() -> None:
+    for name, config in (
+        ("cold", {"temperature": 0.5, "optimizer": {"name": "adam", "lr": 1e-5}, "layers": [1, 2]}),
+        ("warm", {"temperature": 1, "optimizer": {"name": "sgd", "lr": 3e-5}, "is_lora": True}),
+        ("text", {"temperature": "high", "optimizer": {"name": "lion"}}),
+        ("bare", {}),
+    ):
+        described(name, config=config)
+
+
+def described(name: str, **description: Any) -> None:
+    steer(name, parsed_description(description), None, [])
+
+
+def listed(client: Client, query: str) -> list[str]:
+    page = client.get(f"/runs/?{query}").content.decode()
+    return re.findall(r"<strong>(.*?)</strong></a>", page)
+
+
+@pytest.mark.parametrize(
+    ("query", "names"),
+    [
+        ("config=temperature>0.7", ["warm"]),
+        ("config=temperature<=0.5", ["cold"]),
+        ("config=temperature=1.0", ["warm"]),
+        ("config=temperature!=1", ["text", "cold"]),
+        ("config=optimizer.name=adam,sgd", ["warm", "cold"]),
+        ("config=optimizer.name=adam,sgd&config=optimizer.lr > 2e-5", ["warm"]),
+        ("config=is_lora=true", ["warm"]),
+        ("config=layers=[1, 2]", ["cold"]),
+        ("config=dropout=0", []),
+    ],
+)
+def test_runs_are_found_by_their_configuration(client: Client, sweep: None, query: str, names: list[str]) -> None:
+    assert listed(client, query) == names
+
+
+def test_values_of_configurations_are_columns(client: Client, sweep: None) -> None:
+    page = client.get("/runs/?columns=temperature&columns=optimizer.lr").content.decode()
+    assert "<th>temperature</th><th>optimizer.lr</th>" in page
+    assert "<td>1e-05</td>" in page and "<td>high</td>" in page
+    assert 'value="is_lora"' in page
+
+
+def test_a_filter_takes_several_values_and_each_can_be_removed(client: Client, sweep: None) -> None:
+    described("tagged", tags=["one"])
+    described("other", tags=["two"], state="failed")
+    assert listed(client, "tag=one&tag=two") == ["other", "tagged"]
+    assert listed(client, "state=failed&state=ended") == ["other"]
+    page = client.get("/runs/?tag=one&tag=two&config=temperature>0.7").content.decode()
+    links = [unescape(link) for link in re.findall(r'<a href="/runs/\?([^"]*)" aria-label="Remove filter', page)]
+    assert links == ["tag=two&config=temperature%3E0.7", "tag=one&config=temperature%3E0.7", "tag=one&tag=two"]
+
+
+def test_of_very_many_runs_some_are_searched(client: Client, sweep: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_filter, "MAX_SEARCHED", 2)
+    page = client.get("/runs/?config=temperature>0").content.decode()
+    [older] = re.findall(r'<a href="\?([^"]*)">Search older ones', page)
+    assert listed(client, unescape(older)) == ["warm", "cold"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("config=temperature", "a name, a sign and a value"),
+        ("config=optimizer.name>adam", "compares numbers"),
+        ("&".join(f"columns=c{number}" for number in range(9)), "at most 8 are shown"),
+    ],
+)
+def test_an_invalid_parameter_is_refused(client: Client, query: str, expected: str) -> None:
+    answer = client.get(f"/runs/?{query}")
+    assert answer.status_code == 400 and expected in answer.content.decode()
