@@ -19,7 +19,7 @@ from environments.scoring.returns import Return
 from episodes.analytics.activity import ActivityPoint, Span, activity, definitions_in_force
 from episodes.analytics.curve import Part, parts_of
 from episodes.analytics.figures import ScopeFigures, excluded_of, figures_of, summary_of
-from episodes.analytics.scopes import Scope, scope_of
+from episodes.analytics.scopes import Scope, filtered, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
 from episodes.attempts.summary import Summary, together
 from episodes.models import Episode
@@ -119,17 +119,18 @@ def strip(now: float | None = None, hidden: frozenset[int] = frozenset()) -> Str
 
 
 def environment_figures(
-    environments: Iterable[Environment], asked: DefinitionAsked = NOTHING_ASKED
+    environments: Iterable[Environment], asked: DefinitionAsked = NOTHING_ASKED, key: str | None = None
 ) -> list[EnvironmentFigures]:
     """Return the figures of each environment by its own definition, or by what is given of another.
 
+    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each environment are counted; None: all episodes.
     Six queries for each kind of return among the definitions.
     """
     pairs = [(one, definition_of(one, asked)) for one in environments]
     found: dict[int, EnvironmentFigures] = {}
     for kind in sorted({definition.return_ for _, definition in pairs}):
         chosen = [pair for pair in pairs if pair[1].return_ == kind]
-        scopes = [scope_of(environment) for environment, _ in chosen]
+        scopes = [_scope_of(environment, key) for environment, _ in chosen]
         covers = covers_of(scopes, Definition(kind), least_blocks=MAX_POINTS)
         for (environment, definition), one in zip(chosen, covers, strict=True):
             outline = outline_of(one, definition)
@@ -137,3 +138,8 @@ def environment_figures(
                 environment, definition, outline.total, outline.excluded, outline.means, outline.is_bounded
             )
     return [found[environment.pk] for environment, _ in pairs]
+
+
+def _scope_of(environment: Environment, key: str | None) -> Scope:
+    played = Episode.objects.filter(environment=environment)
+    return scope_of(environment) if key is None else filtered(played.filter(key_label=key), "", played)

@@ -19,7 +19,7 @@ from environments.scoring.definition import NOTHING_ASKED, Definition, Definitio
 from environments.scoring.returns import Return
 from episodes.analytics.figures import ScopeFigures, figures_of, figures_together
 from episodes.analytics.overview import ScopeOutline, covers_of, outline_of, summary_in
-from episodes.analytics.scopes import filtered, floor_of, scope_of
+from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.summary import Summary
 from episodes.filtering.conditions import NamedRows
@@ -55,9 +55,12 @@ class RunLine:
         return EpisodeFilter(run=self.run.name, ending="attempt").to_query(**self.parts)
 
 
-def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED) -> list[RunLine]:
-    """Return a line for each run, in the given order. The number of queries depends only on that of the definitions."""
-    newest = _newest(runs)
+def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED, key: str | None = None) -> list[RunLine]:
+    """Return a line for each run, in the given order. The number of queries depends only on that of the definitions.
+
+    `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each run are counted; None: all episodes.
+    """
+    newest = _newest(runs, key)
     environments = _environments(newest.values())
     found = {pk: environments[episode.environment_id] for pk, episode in newest.items()}
     groups: dict[Definition, list[Run]] = defaultdict(list)
@@ -67,7 +70,7 @@ def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED) -> lis
     for definition, members in groups.items():
         parts = parts_in_address(definition.convention)
         for run, one in zip(
-            members, covers_of([scope_of(run) for run in members], definition, MIN_BLOCKS), strict=True
+            members, covers_of([_scope_of(run, key) for run in members], definition, MIN_BLOCKS), strict=True
         ):
             last = newest[run.pk].created if run.pk in newest else None
             lines[run.pk] = RunLine(run, found.get(run.pk), last, definition, outline_of(one, definition), parts)
@@ -102,9 +105,14 @@ def environment_in_force(asked: EpisodeFilter, named: NamedRows) -> Environment 
     return next(iter(_environments([newest]).values())) if newest else None
 
 
-def _newest(runs: Sequence[Run]) -> dict[int, Episode]:
+def _scope_of(run: Run, key: str | None) -> Scope:
+    of_run = Episode.objects.filter(run=run)
+    return scope_of(run) if key is None else filtered(of_run.filter(key_label=key), "", of_run)
+
+
+def _newest(runs: Sequence[Run], key: str | None = None) -> dict[int, Episode]:
     """Return the newest episode of each run that has one, by the run's id. Two queries."""
-    newest = Episode.objects.filter(run=OuterRef("pk")).order_by("-pk")
+    newest = Episode.objects.filter(run=OuterRef("pk"), **({} if key is None else {"key_label": key})).order_by("-pk")
     ids = [run.pk for run in runs]
     last = dict(Run.objects.filter(pk__in=ids).values_list("pk", Subquery(newest.values("pk")[:1])))
     episodes = Episode.objects.only("environment_id", "created").in_bulk([pk for pk in last.values() if pk])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from django.db.models import QuerySet
@@ -11,23 +12,26 @@ from rest_framework.response import Response
 
 from environments.access.privacy import visible
 from environments.models import Environment, Split
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.unknown_environment import unknown_environment
+from episodes.analytics.overview import environment_figures
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView
-from episodes.api.openapi import documented
-from episodes.api.serializers import EnvironmentSerializer
-from episodes.filtering.parameters import BadFilter
+from episodes.api.openapi import DEFINITION, documented
+from episodes.api.serializers_figures import EnvironmentResultsSerializer, Results
+from episodes.filtering.parameters import BadFilter, definition_in
 
 
 class EnvironmentsView(ApiView):
     """All environments, in the order of hosting; for a key, those that it may use."""
 
     scopes = ()
+    parameters = DEFINITION_PARAMETERS
 
-    @documented("environments", "environments", EnvironmentSerializer(many=True))
+    @documented("environments", "environments", EnvironmentResultsSerializer(many=True), *DEFINITION)
     def get(self, request: Request) -> Response:
-        rows: Any = _environments_of(self.reader)
-        shape: Any = EnvironmentSerializer(rows, many=True, context={"request": request})
+        rows = list(_environments_of(self.reader))
+        shape: Any = EnvironmentResultsSerializer(rows, many=True, context=_context(request, self.reader, rows))
         return Response(shape.data)
 
 
@@ -35,10 +39,19 @@ class EnvironmentView(ApiView):
     """One environment."""
 
     scopes = ()
+    parameters = DEFINITION_PARAMETERS
 
-    @documented("environment", "environments", EnvironmentSerializer, may_miss=True)
+    @documented("environment", "environments", EnvironmentResultsSerializer, *DEFINITION, may_miss=True)
     def get(self, request: Request, name: str) -> Response:
-        return Response(EnvironmentSerializer(environment_of(name, self.reader), context={"request": request}).data)
+        row = environment_of(name, self.reader)
+        return Response(EnvironmentResultsSerializer(row, context=_context(request, self.reader, [row])).data)
+
+
+def _context(request: Request, reader: Reader, rows: Sequence[Environment]) -> dict[str, Any]:
+    """Return what the serializer of environments with figures needs."""
+    found = environment_figures(rows, definition_in(request.GET), reader.key_label)
+    results = {one.environment.pk: Results(one.definition, one.total, one.is_bounded) for one in found}
+    return {"request": request, "results": results}
 
 
 def _environments_of(reader: Reader) -> QuerySet[Environment]:

@@ -7,12 +7,11 @@ from typing import cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import By, leaderboard
 from episodes.api.base import ApiView, one_of
 from episodes.api.environments import environment_of, split_of
-from episodes.api.openapi import documented, parameter
+from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.api.serializers_figures import LeaderboardSerializer, definition_content
 from episodes.filtering.parameters import definition_in
 
@@ -30,9 +29,7 @@ class LeaderboardView(ApiView):
         LeaderboardSerializer,
         parameter("split", "Name of one of its splits; default: all its tasks"),
         parameter("by", "What a row stands for; default `model`", enum=BY),
-        parameter("return", "Definition of the return; default: that of the environment"),
-        parameter("threshold", "A return above it is a success; default: that of the environment", kind=float),
-        *CONVENTION_PARTS,
+        *DEFINITION,
         may_miss=True,
     )
     def get(self, request: Request, name: str) -> Response:

@@ -127,6 +127,14 @@ def parameter(name: str, text: str = "", *, enum: Collection[str] = (), kind: An
     )
 
 
+DEFINITION: tuple[str | OpenApiParameter, ...] = (
+    parameter("return", "Definition of the return; default: that of the environment"),
+    parameter("threshold", "A return above it is a success; default: that of the environment", kind=float),
+    *CONVENTION_PARTS,
+)
+"""The parameters of `definition_in`."""
+
+
 def documented(
     operation: str, tag: str, shape: Any, *parameters: str | OpenApiParameter, may_miss: bool = False
 ) -> Callable[[F], F]:

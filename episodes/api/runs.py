@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import unquote_to_bytes
 
@@ -17,19 +18,21 @@ from rest_framework.response import Response
 from environments.access.permissions import DESCRIBE_RUNS, refusal
 from environments.keys.agent_key import sent_key
 from environments.runtime.secrets_mask import mask_of
+from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import service_or_none
 from environments.wire import parsed_json
+from episodes.analytics.runs import lines_of
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, one_of, page, whole
-from episodes.api.openapi import documented, parameter
+from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.api.serializers import (
     ErrorSerializer,
     RunDescriptionSerializer,
     RunDetailSerializer,
-    RunSerializer,
     page_serializer,
 )
-from episodes.filtering.parameters import BadFilter
+from episodes.api.serializers_figures import Results, RunDetailResultsSerializer, RunResultsSerializer
+from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
 from episodes.runs.description import STATES, parsed_description, run_name
 from episodes.runs.trainer_updates import etag_of, run_by_name, runs_of, steer
@@ -38,19 +41,23 @@ from episodes.runs.trainer_updates import etag_of, run_by_name, runs_of, steer
 
 
 class RunsView(ApiView):
-    """All runs, newest first; for a key, those that it created or that have an episode that was played with it."""
+    """All runs, newest first; for a key, those that it created or that have an episode that was played with it.
 
-    parameters = ("name", "state", "tag", "limit", "after")
+    The figures of each follow the definition of the environment of its newest episode.
+    """
+
+    parameters = ("name", "state", "tag", "limit", "after", *DEFINITION_PARAMETERS)
 
     @documented(
         "runs",
         "runs",
-        page_serializer(RunSerializer, "RunPage"),
+        page_serializer(RunResultsSerializer, "RunPage"),
         parameter("name", "Exact name of a run"),
         parameter("state", "State of a run, as its trainer says", enum=STATES),
         parameter("tag", "A tag of a run"),
         *("limit",),
         parameter("after", "Cursor of a page; take it from `next`"),
+        *DEFINITION,
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
@@ -61,19 +68,22 @@ class RunsView(ApiView):
         rows = rows if after is None else rows.filter(pk__lt=after)
         rows = rows.filter(**{name: value.replace("\0", "") for name, value in wanted.items() if value})
         found = list(rows[: limit + 1])
-        shape: Any = RunSerializer(found[:limit], many=True, context={"request": request})
+        context = _context(request, self.reader, found[:limit])
+        shape: Any = RunResultsSerializer(found[:limit], many=True, context=context)
         return Response(page(request, shape.data, found[limit - 1].pk if len(found) > limit else None))
 
 
 class RunView(ApiView):
-    """One run."""
+    """One run. Its figures follow the definition of the environment of its newest episode."""
 
-    @documented("run", "runs", RunDetailSerializer, may_miss=True)
+    parameters = DEFINITION_PARAMETERS
+
+    @documented("run", "runs", RunDetailResultsSerializer, *DEFINITION, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
         run = runs_of(self.reader.key_label, self.reader.hidden).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
-        return Response(RunDetailSerializer(run, context={"request": request}).data)
+        return Response(RunDetailResultsSerializer(run, context=_context(request, self.reader, [run])).data)
 
 
 class SteeredRunView(ApiView):
@@ -125,6 +135,13 @@ class SteeredRunView(ApiView):
     def _response(self, run: Run, status: int = 200) -> Response:
         shape = RunDetailSerializer(run, context={"request": self.request})
         return Response(shape.data, status, headers={"ETag": etag_of(run)})
+
+
+def _context(request: Request, reader: Reader, runs: Sequence[Run]) -> dict[str, Any]:
+    """Return what the serializers of runs with figures need."""
+    lines = lines_of(runs, definition_in(request.GET), reader.key_label)
+    results = {one.run.pk: Results(one.definition, one.outline.total, one.outline.is_bounded) for one in lines}
+    return {"request": request, "results": results}
 
 
 def _check_permission(reader: Reader) -> None:

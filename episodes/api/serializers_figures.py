@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
+from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import Definition
 from environments.scoring.returns import RETURNS
-from episodes.api.serializers import CoverageSerializer
+from episodes.analytics.figures import ScopeFigures
+from episodes.api.serializers import CoverageSerializer, EnvironmentSerializer, RunDetailSerializer, RunSerializer
 
 
 class DefinitionSerializer(s.Serializer[Any]):
@@ -51,6 +53,48 @@ class FiguresSerializer(s.Serializer[Any]):
     length_mean = s.FloatField(allow_null=True, help_text="Mean number of steps of an attempt")
     length_p10 = s.FloatField(allow_null=True)
     length_p90 = s.FloatField(allow_null=True)
+
+
+class ResultSerializer(FiguresSerializer):
+    definition = DefinitionSerializer(help_text="What the figures follow")
+    is_bounded = s.BooleanField(help_text="Whether older episodes are not counted, or not yet")
+
+
+class Results(NamedTuple):
+    """What ResultsField needs to know of a row."""
+
+    definition: Definition
+    figures: ScopeFigures | None
+    is_bounded: bool
+
+
+@extend_schema_field(
+    ResultSerializer(allow_null=True, help_text="Figures of its episodes, for a key of its own; null if none has ended")
+)
+class ResultsField(s.Field[Any, Any, Any, Any]):
+    """The figures of a row, of which the context has `results`: id -> Results."""
+
+    def __init__(self) -> None:
+        super().__init__(source="*", read_only=True)
+
+    def to_representation(self, value: Any) -> dict[str, Any] | None:
+        found: Results = self.context["results"][value.pk]
+        if found.figures is None:
+            return None
+        figures = FiguresSerializer(found.figures).data
+        return {**figures, "definition": definition_content(found.definition), "is_bounded": found.is_bounded}
+
+
+class EnvironmentResultsSerializer(EnvironmentSerializer):
+    figures = ResultsField()
+
+
+class RunResultsSerializer(RunSerializer):
+    figures = ResultsField()
+
+
+class RunDetailResultsSerializer(RunDetailSerializer):
+    figures = ResultsField()
 
 
 class PlaceField(s.FloatField):

@@ -7,6 +7,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.models import TaskStatistics
 from tests.episodes.api.asking import get, ids, pages
+from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -31,12 +32,47 @@ def test_an_unknown_environment_is_reported_with_the_existing_ones() -> None:
     get("environments/%00", 404)
 
 
-def test_environments_cost_two_queries(django_assert_num_queries: DjangoAssertNumQueries) -> None:
+def test_environments_cost_as_many_queries_however_many_there_are(
+    django_assert_num_queries: DjangoAssertNumQueries,
+) -> None:
     for name in ("a", "b", "c"):
-        make_split(environment=make_environment(name))
+        end_episode(environment=make_split(environment=make_environment(name)).environment)
     get("environments")  # creates the operator
-    with django_assert_num_queries(3):  # the operator, environments, splits
+    with django_assert_num_queries(7):  # the operator, environments, splits; four for figures
         get("environments")
+
+
+def test_an_environment_has_the_figures_of_its_page() -> None:
+    [end_episode(reward) for reward in (0.0, 0.8, 1.0)]
+    make_environment("unplayed")
+    figures, nothing = (row["figures"] for row in get("environments"))
+    assert (figures["n"], figures["successes"], figures["mean"]) == (3, 1, pytest.approx(0.6))
+    assert figures["definition"]["threshold"] == 0.9
+    assert nothing is None
+    asked = get("environments/math?threshold=0.5&return=max")["figures"]
+    assert (asked["successes"], asked["definition"]["return"], asked["definition"]["threshold"]) == (2, "max", 0.5)
+    assert get("environments?return=median", 400)["field"] == "return"
+
+
+def test_runs_have_the_figures_of_the_list_of_runs() -> None:
+    run, easy = make_run("grpo-3"), make_environment("easy", success_threshold=0.5)
+    [end_episode(reward, run=run, environment=easy) for reward in (0.0, 0.8, 1.0)]
+    make_run("idle")
+    idle, figures = (row["figures"] for row in get("runs")["results"])
+    assert (figures["n"], figures["successes"], figures["definition"]["threshold"]) == (3, 2, 0.5)
+    assert idle is None
+    assert get(f"runs/{run.pk}")["figures"] == figures
+    assert get("runs?threshold=0.9")["results"][1]["figures"]["successes"] == 1
+
+
+def test_a_key_has_the_figures_of_its_own_episodes(keys: None) -> None:
+    run = make_run()
+    for reward, label in ((0.0, "lab"), (1.0, "home"), (1.0, "home")):
+        end_episode(reward, run=run, key_label=label)
+    for key, own in (("lab-key-1", (1, 0.0)), ("home-key-1", (2, 1.0))):
+        key_of = {"X-API-Key": key}
+        for [row] in (get("runs", **key_of)["results"], get("environments", **key_of)):
+            assert (row["figures"]["n"], row["figures"]["mean"]) == own
 
 
 def test_a_task_is_returned_with_its_exact_spec() -> None:
