@@ -14,17 +14,21 @@ from dataclasses import dataclass
 from functools import partial, reduce
 from operator import and_, or_
 
-from django.db.models import Min, Q, QuerySet
+from django.db import connection
+from django.db.models import BooleanField, Func, Min, Q, QuerySet, Value
+from django.db.models.functions import Lower
 
 from environments.display.parts import read_json
 from episodes.models import Episode, Step
 from episodes.rendering.ansi import plain
 from episodes.rendering.visible import visible
 from episodes.search.documents import STEP_FACTS, BlobTexts, SearchDocument, pieces_of, texts_in, texts_of_step
-from episodes.search.words import Term, placed_words_of, terms_of, words_of
+from episodes.search.words import MAX_CHARACTERS, Term, placed_words_of, terms_of, words_of
 
-MAX_STEPS = 20_000
+MAX_STEPS = 10_000
 """Steps of the episodes of a page in which the database looks for terms."""
+MAX_TERMS_LOOKED_FOR, MAX_WORDS_OF_TERM = 8, 3
+"""Number of terms, and of words of a phrase, that the database looks for."""
 MAX_STEPS_READ = 1_000
 """Further steps that are read."""
 MAX_CHARACTERS_READ = 2 * 1024 * 1024
@@ -33,7 +37,6 @@ CHARACTERS_BEFORE, CHARACTERS_AFTER = 60, 180
 """Length of a snippet before the first match and from there on."""
 _MAX_MATCHES = 200
 """Matches in one text that are compared to find the best place."""
-_COLUMNS = ("tool", "input", "output", "error")
 _BLANKS = re.compile(r"\s+")
 
 
@@ -89,14 +92,36 @@ def _first(episodes: Iterable[Episode], most: int) -> list[int]:
 
 def _steps_with(terms: Sequence[Term], episodes: Collection[int]) -> QuerySet[Step]:
     """Return the first step with all terms of each episode, and the first with any, as far as the database can tell."""
-    words = [max((word for word in term.words if word.isascii()), key=len, default="") for term in terms]
-    if not episodes or "" in words:
+    by_term = [one for term in terms[:MAX_TERMS_LOOKED_FOR] if (one := _contains(term)) is not None]
+    if not episodes or not by_term:
         return Step.objects.none()
-    each = [Q(**{f"{column}__icontains": word}) for word in words for column in _COLUMNS]
-    by_term = [reduce(or_, each[start : start + len(_COLUMNS)]) for start in range(0, len(each), len(_COLUMNS))]
     rows = Step.objects.filter(reduce(or_, by_term), episode__in=episodes).order_by().values("episode")
     firsts = rows.annotate(all=Min("pk", filter=reduce(and_, by_term)), any=Min("pk")).values_list("all", "any")
     return Step.objects.filter(pk__in={pk for pair in firsts for pk in pair if pk is not None})
+
+
+def _contains(term: Term) -> Q | None:
+    """Return the condition that a step may contain `term`: its longest words that are ASCII; None if it has none."""
+    last, known = term.words[-1], {word for word in term.words if word.isascii()}
+    longest = sorted(known, key=lambda word: (-len(word), word))[:MAX_WORDS_OF_TERM]
+    each = [_has(word, is_prefix=len(word) == MAX_CHARACTERS or (term.is_prefix and word == last)) for word in longest]
+    return reduce(and_, each) if each else None
+
+
+def _has(word: str, *, is_prefix: bool) -> Q:
+    """Return the condition that a step may contain `word`.
+
+    It has to end there, so that "test" is not looked for in all "tests". A letter of JSON may precede it.
+    """
+    operator, pattern = ("GLOB", f"*{word}[^a-z0-9]*") if connection.vendor == "sqlite" else ("~", f"{word}[^a-z0-9]")
+    found = Q(tool__icontains=word) | Q(error__icontains=word)
+    for column in ("input", "output"):
+        if is_prefix:
+            found |= Q(**{f"{column}__icontains": word})
+            continue
+        parts = Lower(column), Value(pattern)
+        found |= Q(Func(*parts, template="(%(expressions)s)", arg_joiner=f" {operator} ", output_field=BooleanField()))
+    return found
 
 
 def _in_steps(steps: QuerySet[Step], terms: Sequence[Term]) -> dict[int, Snippet]:
@@ -150,20 +175,23 @@ def snippet_in(text: str, terms: Sequence[Term], step: int | None = None) -> Sni
 def _places(text: str, terms: Sequence[Term]) -> list[tuple[int, int, Term]]:
     """Return where terms begin and end in `text`, in order."""
     placed = list(placed_words_of(text))
+    words = [word for word, _, _ in placed]
     found = list[tuple[int, int, Term]]()
-    for number, (_, start, _) in enumerate(placed):
+    for number, (word, start, _) in enumerate(placed):
         for term in terms:
-            following = placed[number : number + len(term.words)]
-            if len(following) == len(term.words) and _is(term, [word for word, _, _ in following]):
-                found.append((start, following[-1][2], term))
+            if len(term.words) > 1 and word != term.words[0]:
+                continue
+            end = number + len(term.words)
+            if end <= len(placed) and _is(term, words[number:end]):
+                found.append((start, placed[end - 1][2], term))
         if len(found) >= _MAX_MATCHES:
             break
     return found
 
 
-def _is(term: Term, words: Sequence[str]) -> bool:
+def _is(term: Term, words: list[str]) -> bool:
     *first, last = term.words
-    return first == list(words[:-1]) and (words[-1].startswith(last) if term.is_prefix else words[-1] == last)
+    return first == words[:-1] and (words[-1].startswith(last) if term.is_prefix else words[-1] == last)
 
 
 def _snippet(text: str, places: Sequence[tuple[int, int, Term]], step: int | None) -> Snippet:

@@ -11,6 +11,7 @@ from episodes.search import index, snippets
 from episodes.search.snippets import snippet_in, snippets_of
 from episodes.search.words import terms_of
 from tests.episodes.api.asking import get
+from tests.episodes.search.test_index import HOSTILE
 from tests.stored import make_blob, make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -63,6 +64,13 @@ def test_the_first_step_with_all_terms_is_chosen() -> None:
     assert snippets_of([episode], "fox dog")[episode.pk].step == 2
 
 
+def test_longer_words_are_no_matches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snippets, "MAX_STEPS_READ", 0)
+    episode = played("errors", "no\nERROR: none", "Error_3")
+    for query, step in (("error", 1), ('"error 3"', 2), ("err*", 0)):
+        assert snippets_of([episode], query)[episode.pk].step == step
+
+
 @pytest.mark.parametrize("text", ["errors \x1b[1mERR\x1b[0mOR", "err\u00f6r"])
 def test_what_the_database_does_not_see_is_found_by_reading(text: str) -> None:
     episode = played("errors", text)
@@ -86,6 +94,14 @@ def test_the_work_is_bounded(
     monkeypatch.setattr(snippets, "MAX_STEPS", 4)
     monkeypatch.setattr(snippets, "MAX_STEPS_READ", 1)
     assert len(snippets_of(episodes, "fox")) == 2
+
+
+@pytest.mark.parametrize(
+    "text", [*HOSTILE, "a b " * 500, '"' + "a b " * 500 + '"', *(f"[{sign}]*a" for sign in "?*[^%_")]
+)
+def test_no_search_is_an_error(text: str) -> None:
+    episode = played("a b fox", text.replace('"', ""))
+    snippets_of([episode], text)
 
 
 def test_the_list_links_to_the_step_and_executes_nothing(client: Client) -> None:
