@@ -134,3 +134,34 @@ def test_nothing_is_wider_than_the_page(page: Page, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 860})
     page.goto("/")
     assert page.evaluate("document.documentElement.scrollWidth") <= width
+
+
+COVERED = """() => {
+  const parts = [...document.querySelectorAll(".bar :is(.trail, button, summary, input, .button)")];
+  const shown = parts.filter((it) => it.checkVisibility());
+  const boxes = shown.map((it) => it.getBoundingClientRect());
+  const meet = (a, b) => a.right - 1 > b.left && b.right - 1 > a.left && a.bottom - 1 > b.top && b.bottom - 1 > a.top;
+  return shown.filter((_, n) => boxes.some((box, m) => n !== m && meet(boxes[n], box))).map((it) => it.outerHTML);
+}"""
+"""Returns what is covered by something else in the top bar."""
+
+
+@pytest.mark.parametrize("path", ["/", "/environments/guess/"])
+def test_nothing_in_the_top_bar_covers_anything_at_any_width(page: Page, path: str) -> None:
+    page.goto(path)
+    for width in (1280, 1060, 1040, 900, 760, 701, 640, 320):
+        page.set_viewport_size({"width": width, "height": 860})
+        assert page.evaluate(COVERED) == [], width
+
+
+def test_a_narrow_top_bar_folds_its_controls_into_a_menu(page: Page) -> None:
+    page.set_viewport_size({"width": 1040, "height": 860})
+    page.goto("/environments/guess/")
+    switch = page.locator("[data-theme-switch]")
+    expect(switch).to_be_hidden()
+    page.get_by_role("button", name="Menu").click()
+    expect(switch).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(switch).to_be_hidden()
+    page.set_viewport_size({"width": 1280, "height": 860})
+    expect(switch).to_be_visible()

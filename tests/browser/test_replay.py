@@ -198,3 +198,31 @@ def test_on_a_phone_the_form_of_a_note_waits_until_it_is_asked_for(page: Page, p
     page.keyboard.press("m")
     expect(page.locator("#note-text")).to_be_focused()
     expect(page.locator("#note-step option:checked")).to_have_text("step 0")
+
+
+def test_on_a_phone_the_transcript_is_above_the_side_column(page: Page, played: str) -> None:
+    page.set_viewport_size({"width": 320, "height": 860})
+    page.goto(played)
+    expect(page.locator("#step-0")).to_be_in_viewport()
+    top, side = page.locator(".transcript").bounding_box(), page.locator("#about").bounding_box()
+    assert top and side and top["y"] < side["y"]
+    page.get_by_role("link", name="About this episode").click()
+    expect(page.locator("#about")).to_be_in_viewport()
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_menu_of_a_block_covers_none_of_its_text(page: Page, live: LiveServer, width: int) -> None:
+    with playing(live) as agent:
+        agent.call("echo", "a word " * 200)
+    page.set_viewport_size({"width": width, "height": 860})
+    page.goto(latest(live))
+    block = page.locator(".said-block:has(.read-as)").last
+    block.hover()
+    covered = """(block) => {
+      const text = document.createRange();
+      text.selectNodeContents(block.querySelector(".said-text"));
+      const menu = block.querySelector(".read-as").getBoundingClientRect();
+      const meets = (line) => line.right > menu.left && line.bottom > menu.top && line.top < menu.bottom;
+      return [...text.getClientRects()].some(meets);
+    }"""
+    assert not block.evaluate(covered)
