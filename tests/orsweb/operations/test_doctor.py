@@ -12,7 +12,7 @@ from django.db import DatabaseError
 
 from environments.models import Environment, TaskStatistics
 from environments.runtime.records import RunInfo
-from episodes.models import Activity, Blob, CurveBlock, Episode, RunTask, Step, TranscriptText
+from episodes.models import Activity, Blob, CurveBlock, Episode, Progress, RunTask, Step, TranscriptText
 from episodes.recording.recount import rebuild
 from episodes.rollups import blocks
 from episodes.rollups.follower import catch_up
@@ -73,6 +73,12 @@ def _output() -> str:
 def test_it_finds_nothing_in_a_record_that_is_right() -> None:
     play()
     assert "no  " not in doctor()
+
+
+def test_episodes_that_are_indexed_again_are_no_fault() -> None:
+    play()
+    Progress.objects.filter(name="text").update(end_number=1)
+    assert "ok  Search knows" in doctor()
 
 
 def test_it_finds_each_fault() -> None:
