@@ -38,7 +38,7 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     return mean * scale, math.sqrt(squares / len(shares)) * scale
 
 
-MAX_K = 1024
+_DOUBLING = [2**power for power in range(11)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PassRate:
     rate: float
     """Mean of the tasks' chances, 0 to 1."""
     tasks: int
-    """Number of tasks with k attempts or more."""
+    """Number of tasks that it is the mean of: the same for each k."""
 
 
 def pass_at(k: int, attempts: int, successes: int) -> float:
@@ -61,18 +61,19 @@ def pass_at(k: int, attempts: int, successes: int) -> float:
 
 
 def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
-    """Return pass@k for k = 1, 2, 4, … as far as any task has so many attempts.
+    """Return pass@k for k = 1, 2, 4, … as far as half of the tasks have so many attempts.
 
+    All are means of the same tasks, those with enough attempts for the last k, so that they can be compared.
     `tasks`: attempts, successes, and the number of tasks that have just these.
     """
-    found: list[PassRate] = []
-    most, k = max((attempts for attempts, _, _ in tasks), default=0), 1
-    while k <= min(most, MAX_K):
-        able = [(pass_at(k, attempts, successes), many) for attempts, successes, many in tasks if attempts >= k]
-        count = sum(many for _, many in able)
-        found.append(PassRate(k, sum(rate * many for rate, many in able) / count, count))
-        k *= 2
-    return found
+    known = sum(many for _, _, many in tasks)
+    ks = [k for k in _DOUBLING if known and 2 * sum(many for attempts, _, many in tasks if attempts >= k) >= known]
+    able = [one for one in tasks if ks and one[0] >= ks[-1]]
+    count = sum(many for _, _, many in able)
+    return [
+        PassRate(k, sum(pass_at(k, attempts, successes) * many for attempts, successes, many in able) / count, count)
+        for k in ks
+    ]
 
 
 EndingRow = tuple[int, str, int, float | None, float | None]

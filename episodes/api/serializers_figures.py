@@ -165,7 +165,9 @@ class CurveSerializer(s.Serializer[Any]):
 class PassSerializer(s.Serializer[Any]):
     k = s.IntegerField()
     rate = s.FloatField(help_text="Probability that one of k attempts succeeds: unbiased, mean over the tasks")
-    tasks = s.IntegerField(help_text="Number of tasks with k attempts or more")
+    tasks = s.IntegerField(
+        help_text="Number of these tasks, the same for each k: those with enough attempts for the last"
+    )
 
 
 class LeaderboardRowSerializer(s.Serializer[Any]):

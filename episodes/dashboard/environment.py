@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
 
 from django.core.exceptions import BadRequest
 from django.db.models import Prefetch, QuerySet
@@ -28,14 +26,14 @@ from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
 from environments.tasks.task_facts import task_names
 from episodes.analytics.environment import tool_figures, totals_of
-from episodes.analytics.histogram import Histogram, histogram
+from episodes.analytics.histogram import histogram
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.scopes import scope_of, scope_of_filter
-from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.guards import environment_named, refused
+from episodes.dashboard.histogram_drawing import drawn_histogram
 from episodes.dashboard.view_parameters import (
     asked_context,
     definition_asked,
@@ -49,22 +47,6 @@ from episodes.filtering.parameters import BadFilter
 from episodes.models import Rollout
 
 TASKS_SHOWN = 12
-HEIGHT, WIDTH = 100, 400
-MIN_HEIGHT = 1.5
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One bin of the histogram, drawn within WIDTH x HEIGHT."""
-
-    x: float
-    y: float
-    width: float
-    height: float
-    title: str
-    query: str
-    """Query string of the Episodes page that lists the attempts in the bin."""
-    is_success: bool
 
 
 @require_safe
@@ -102,8 +84,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         **_about(found),
         **definition_context(definition, found),
         "returns": returns,
-        "columns": columns(found, returns, asked),
-        "edges": (returns.bins[0].low, returns.bins[-1].high) if returns.bins else None,
+        "drawn": drawn_histogram(found, returns, asked),
         "causes": returns.causes if revision else totals_of(found, definition).causes,
         "players": [] if revision else in_environment(found, definition, returns.total),
         "own_query": asked.to_query(),
@@ -116,24 +97,6 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         "needs_key": conf.has_keys(),
     }
     return render(request, "episodes/environment.html", context)
-
-
-def columns(found: Environment, returns: Histogram, of: EpisodeFilter) -> list[Column]:
-    """Return the columns of the histogram, from left to right. `of`: filter of its episodes."""
-    width = WIDTH / max(len(returns.bins), 1)
-    threshold = returns.definition.threshold
-    made = []
-    for place, one in enumerate(returns.bins):
-        height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
-        span = f"{one.low:g}" if returns.is_exact else f"{one.low:.3g} to {one.high:.3g}"
-        asked = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
-        asked |= parts_in_address(returns.definition.convention, found)
-        ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
-        query = urlencode(asked | {name: repr(end) for name, end in ends if end is not None})
-        title = f"return {span}: {one.n:,} attempts"
-        x, y = round(place * width, 2), round(HEIGHT - height, 2)
-        made.append(Column(x, y, round(width * 0.9, 2), round(height, 2), title, query, one.low > threshold))
-    return made
 
 
 def _about(found: Environment) -> dict[str, Any]:

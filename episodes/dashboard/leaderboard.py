@@ -135,10 +135,11 @@ def _whisker(row: LeaderboardRow) -> dict[str, float]:
 def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
     ks = sorted({rate.k for row in rows for rate in row.passes})
     columns = ("n", "mean", "error", "successes", "success", "success_low", "success_high", "tasks", "coverage")
-    lines = [csv_line([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks), *COVERAGE_COLUMNS])]
+    lines = [csv_line([found.by, "is_human", *columns, *(f"pass@{k}" for k in ks), "pass_tasks", *COVERAGE_COLUMNS])]
     for row in rows:
         rates = {rate.k: rate.rate for rate in row.passes}
+        pass_tasks = row.passes[0].tasks if row.passes else None
         figures = [getattr(row, _FIGURES.get(column, column)) for column in columns]
         covered = coverage_values(row.coverage)
-        lines.append(csv_line([row.key, row.is_human, *figures, *(rates.get(k) for k in ks), *covered]))
+        lines.append(csv_line([row.key, row.is_human, *figures, *(rates.get(k) for k in ks), pass_tasks, *covered]))
     return "".join(lines)

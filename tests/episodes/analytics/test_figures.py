@@ -23,10 +23,14 @@ def test_large_numbers_are_no_trouble() -> None:
     assert pass_at(512, 100_000, 30) == pytest.approx(1 - comb(99_970, 512) / comb(100_000, 512))
 
 
-def test_it_is_averaged_over_tasks_with_enough_attempts() -> None:
-    found = pass_rates([(1, 1, 2), (2, 0, 1), (5, 5, 3)])
-    assert [(one.k, one.tasks) for one in found] == [(1, 6), (2, 4), (4, 3)]
-    assert [one.rate for one in found] == pytest.approx([5 / 6, 3 / 4, 1.0])
+def test_all_are_means_of_the_same_tasks() -> None:
+    found = pass_rates([(1, 1, 2), (2, 0, 1), (4, 1, 3)])
+    assert [(one.k, one.tasks) for one in found] == [(1, 3), (2, 3), (4, 3)]
+    assert [one.rate for one in found] == pytest.approx([1 / 4, 1 / 2, 1.0])
+
+
+def test_it_goes_as_far_as_half_of_the_tasks_have_attempts() -> None:
+    assert [(one.k, one.tasks) for one in pass_rates([(1, 1, 4), (8, 0, 3)])] == [(1, 7)]
 
 
 def test_without_tasks_there_is_none() -> None:

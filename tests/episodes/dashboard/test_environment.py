@@ -61,6 +61,24 @@ def test_a_page_shows_returns_that_lead_to_their_attempts(client: Client) -> Non
     assert "return_from=1.0&amp;return_to=1.0" in page
 
 
+def test_returns_stand_on_a_linear_axis_with_labels(client: Client) -> None:
+    played(0.0, 0.1, 1.0, 1.0)
+    drawn = client.get("/environments/math/").context["drawn"]
+    middles = [one.x + one.width / 2 for one in drawn.columns]
+    assert (middles[1] - middles[0]) / (middles[2] - middles[0]) == pytest.approx(0.1, abs=0.001)
+    assert [tick.label for tick in drawn.ticks] == ["0", "0.2", "0.4", "0.6", "0.8", "1"]
+    assert drawn.ticks[-1].x == pytest.approx(middles[2] / 4, abs=0.01)
+
+
+@pytest.mark.parametrize(
+    ("returns", "labels"),
+    [((0.5,), ["0.5"]), ((-1.0, 1.0 + 2**-51), ["\N{MINUS SIGN}1", "\N{MINUS SIGN}0.5", "0", "0.5", "1"])],
+)
+def test_an_axis_has_labels_however_long_it_is(client: Client, returns: tuple[float, ...], labels: list[str]) -> None:
+    played(*returns)
+    assert [tick.label for tick in client.get("/environments/math/").context["drawn"].ticks] == labels
+
+
 @pytest.mark.parametrize(
     "draw",
     [
@@ -76,14 +94,14 @@ def test_a_bin_leads_to_exactly_the_attempts_that_it_counts(client: Client, draw
     played(*(draw(random) for _ in range(300)))
     found = client.get("/environments/math/").context
     counts = [one.n for one in found["returns"].bins]
-    listed = [episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count() for one in found["columns"]]
+    listed = [episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count() for one in found["drawn"].columns]
     assert (len(counts), sum(counts)) == (MAX_BINS, 300)
     assert listed == counts
 
 
 def test_a_single_value_beyond_what_sums_bear_leads_to_its_attempts(client: Client) -> None:
     played(0.0, 1e300, -1e300)
-    for one in client.get("/environments/math/").context["columns"]:
+    for one in client.get("/environments/math/").context["drawn"].columns:
         assert episodes_of(EpisodeFilter.parse(dict(parse_qsl(one.query)))).count() == 1
 
 
