@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from django.db.models import Q
+from typing import Any
+
+from django.db.models import Q, QuerySet
 
 from episodes.models import Episode, Rollout, TranscriptText
 from episodes.rollups.progress import followed_to, newest_end
@@ -14,24 +16,50 @@ from episodes.search.words import terms_of
 MAX_COUNTED = 25_000
 """Number of the newest endings that are counted; beyond, a share is said."""
 MAX_OTHERS_COUNTED = 1_000
-"""Number of transcripts that are not indexed whole, and of rollouts that wait, that are counted."""
+"""Number of other rows that are counted."""
 
 
 def search_note(text: str, seen: Q) -> str:
     """Return what a search for `text` leaves out, in sentences; empty if that is nothing.
 
-    `seen`: the condition on episodes that the reader may see; others are not counted. Four or five queries.
+    `seen`: the condition on episodes that the reader may see; others are not counted. Five or six queries.
     """
-    return " ".join(filter(None, (_progress(seen), _limit(text), _cut(seen), _far_from_phrases(text, seen))))
+    cut = TranscriptText.objects.filter(is_cut=True, part=0).values("episode_id")
+    sentences = (
+        _progress(seen),
+        _counted(
+            Episode.objects.filter(seen, status="running"),
+            "running episode is not searched",
+            "running episodes are not searched",
+        ),
+        _limit(text),
+        _counted(
+            Episode.objects.filter(seen, pk__in=cut),
+            "transcript is indexed only in part",
+            "transcripts are indexed only in part",
+        ),
+        _far_from_phrases(text, seen),
+    )
+    return " ".join(filter(None, sentences))
 
 
 def rollout_search_note(text: str, seen: Q, seen_rollouts: Q) -> str:
     """Return what a search for `text` leaves out of the rollouts that the reader may see. One query more."""
-    waiting = Rollout.objects.filter(seen_rollouts, is_summarised=False).order_by()[: MAX_OTHERS_COUNTED + 1].count()
-    number = f"More than {MAX_OTHERS_COUNTED:,}" if waiting > MAX_OTHERS_COUNTED else f"{waiting:,}"
-    verb = "rollouts are" if waiting > 1 else "rollout is"
-    sentence = f"{number} {verb} not in the search index yet." if waiting else ""
-    return " ".join(filter(None, (search_note(text, seen), sentence)))
+    waiting = _counted(
+        Rollout.objects.filter(seen_rollouts, is_summarised=False),
+        "rollout is not in the search index yet",
+        "rollouts are not in the search index yet",
+    )
+    return " ".join(filter(None, (search_note(text, seen), waiting)))
+
+
+def _counted(rows: QuerySet[Any], singular: str, plural: str) -> str:
+    """Return a sentence with the number of rows, counted up to MAX_OTHERS_COUNTED; empty if there are none."""
+    count = rows.order_by()[: MAX_OTHERS_COUNTED + 1].count()
+    if not count:
+        return ""
+    number = f"More than {MAX_OTHERS_COUNTED:,}" if count > MAX_OTHERS_COUNTED else f"{count:,}"
+    return f"{number} {plural if count > 1 else singular}."
 
 
 def _progress(seen: Q) -> str:
@@ -56,14 +84,6 @@ def _limit(text: str) -> str:
     """Return a sentence if more transcripts contain the words than a search considers."""
     number = newest_searched(text)
     return "" if number is None else f"Only the newest {number:,} transcripts with these words were searched."
-
-
-def _cut(seen: Q) -> str:
-    """Return a sentence if transcripts are not indexed whole."""
-    cut = TranscriptText.objects.filter(is_cut=True, part=0).values("episode_id")
-    count = Episode.objects.filter(seen, pk__in=cut).order_by()[: MAX_OTHERS_COUNTED + 1].count()
-    number = f"More than {MAX_OTHERS_COUNTED:,}" if count > MAX_OTHERS_COUNTED else f"{count:,}"
-    return f"{number} {'transcripts are' if count > 1 else 'transcript is'} indexed only in part." if count else ""
 
 
 def _far_from_phrases(text: str, seen: Q) -> str:

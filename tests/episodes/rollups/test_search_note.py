@@ -94,6 +94,13 @@ def test_it_says_how_many_transcripts_are_not_indexed_whole(client: Client) -> N
     assert note(client) == "1 transcript is indexed only in part."
 
 
+def test_it_says_how_many_episodes_still_run(client: Client) -> None:
+    make_episode(status="running", cause="", ended=None)
+    assert note(client) == "1 running episode is not searched."
+    make_episode(status="running", cause="", ended=None)
+    assert note(client) == get("episodes?text=fox")["note"] == "2 running episodes are not searched."
+
+
 def test_it_says_that_phrases_are_near_their_words(client: Client) -> None:
     indexed("fox", "fox " * 20_000)
     assert "a phrase may be missed" in note(client, '/episodes/?text="a+fox"+dog')
