@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
@@ -17,13 +19,24 @@ from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.guards import refused, refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import takes
+from episodes.filtering.page import shown, summary_of
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.transcript.comparison import comparison_of
+from episodes.transcript.peers import pairs_to_compare
 from episodes.transcript.steps import TranscriptView
 from episodes.visibility import blind_to
 
 MAX_SHOWN_CHARACTERS = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class SuggestedPair:
+    """Two attempts at one task, with the task in words."""
+
+    failed: Episode
+    solved: Episode
+    summary: str
 
 
 @require_safe
@@ -38,7 +51,19 @@ def compare(request: HttpRequest) -> HttpResponse:
             return _refused(request, str(error))
     if request.GET.get("episodes", "").strip(", "):
         return compare_episodes(request)
-    return render(request, "episodes/compare_start.html")
+    return render(request, "episodes/compare_start.html", {"pairs": _suggested(request)})
+
+
+def _suggested(request: HttpRequest) -> list[SuggestedPair]:
+    """Return pairs of attempts worth comparing: at the same task, one failed, the other succeeded."""
+    visible_episodes = Episode.objects.filter(visible(hidden_from(request.user)))
+    pairs = pairs_to_compare(visible_episodes)
+    episodes = shown(visible_episodes).in_bulk([pk for pair in pairs for pk in pair])
+    return [
+        SuggestedPair(episodes[failed], episodes[solved], summary_of(episodes[failed]))
+        for failed, solved in pairs
+        if failed in episodes and solved in episodes  # neither was deleted meanwhile
+    ]
 
 
 def compare_episodes(request: HttpRequest) -> HttpResponse:

@@ -11,13 +11,17 @@ from environments.models import Environment
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import Convention, Coverage
 from environments.scoring.definition import Definition, definition_of
+from environments.scoring.returns import RETURNS
 from episodes.attempts.endings import rows_of
-from episodes.attempts.rule import KIND
+from episodes.attempts.rule import IS_ATTEMPT, KIND
 from episodes.attempts.summary import EndedReturn, coverage_from, figures_from, returns_counted
 from episodes.models import Episode
 
 MAX_PEERS = 2_000
 """Number of rollouts that are read, the newest ones."""
+MAX_SEARCHED = 1_000
+"""Number of attempts among which pairs to compare are searched, the newest ones."""
+MAX_PAIRS = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +81,27 @@ def standings(task: int, environment: Environment) -> list[PeerStanding]:
 
 def _newest_rollouts(task: int) -> QuerySet[Episode]:
     return Episode.objects.filter(task=task).rollouts().order_by("-pk")
+
+
+def pairs_to_compare(episodes: QuerySet[Episode]) -> list[tuple[int, int]]:
+    """Return ids of two attempts at one task, one that failed and one that succeeded, newest first.
+
+    At most MAX_PAIRS among the newest MAX_SEARCHED attempts of `episodes`, one for each task. Two queries.
+    """
+    named = ("pk", "task_id", "environment_id", *(f"return_{name}" for name in RETURNS))
+    rows = list(episodes.filter(IS_ATTEMPT).order_by("-pk").values(*named)[:MAX_SEARCHED])
+    environments = Environment.objects.in_bulk({row["environment_id"] for row in rows})
+    definitions = {pk: definition_of(one) for pk, one in environments.items()}
+    first: dict[tuple[int, bool], int] = {}
+    pairs: dict[int, tuple[int, int]] = {}
+    for row in rows:
+        definition, task = definitions[row["environment_id"]], row["task_id"]
+        value = row[definition.column]
+        is_success = value is not None and value > definition.threshold
+        first.setdefault((task, is_success), row["pk"])
+        if task not in pairs and (task, not is_success) in first:
+            pairs[task] = (first[task, False], first[task, True])
+    return list(pairs.values())[:MAX_PAIRS]
 
 
 def with_neighbours(episodes: QuerySet[Episode]) -> QuerySet[Episode]:

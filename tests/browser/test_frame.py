@@ -165,3 +165,4 @@ def test_a_narrow_top_bar_folds_its_controls_into_a_menu(page: Page) -> None:
     expect(switch).to_be_hidden()
     page.set_viewport_size({"width": 1280, "height": 860})
     expect(switch).to_be_visible()
+    expect(page.get_by_role("button", name="Menu")).to_be_hidden()

@@ -112,3 +112,27 @@ def test_an_unknown_definition_is_refused(client: Client) -> None:
 
 def test_without_a_choice_it_says_how_to_choose(client: Client) -> None:
     assert "Compare two episodes" in client.get("/compare/").content.decode()
+
+
+def test_a_long_output_can_be_opened_in_full(client: Client) -> None:
+    left, right = episode_of("word " * 1_000), episode_of("two")
+    page = compared(client, left, right)
+    [whole] = set(re.findall(r'hx-get="([^"]+)" hx-target="closest .said-block"', page))
+    assert whole == f"/episodes/{left.pk}/steps/0/?part=output-0"
+    assert client.get(whole, headers={"HX-Request": "true"}).content.decode().count("word") == 1_000
+
+
+def test_it_suggests_two_attempts_at_a_task_of_which_one_succeeded(client: Client) -> None:
+    task = make_task({"question": "Investigate the outage."})
+    failed, _, solved = (make_episode(task=task, return_sum=value) for value in (0.0, 0.1, 1.0))
+    make_episode(return_sum=1.0)
+    page = client.get("/compare/").content.decode()
+    assert re.findall(r'href="/compare/\?episodes=([\d,]+)"', page) == [f"{failed.pk + 1},{solved.pk}"]
+    assert "Investigate the outage." in page
+
+
+def test_it_suggests_nothing_where_all_failed(client: Client) -> None:
+    task = make_task()
+    for value in (0.0, 0.1):
+        make_episode(task=task, return_sum=value)
+    assert "?episodes=" not in client.get("/compare/").content.decode()
