@@ -15,6 +15,7 @@ from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
 from episodes.dashboard.groups import run_groups
 from episodes.dashboard.guards import of_episode, of_run, of_task, unless_blind, unless_task_blind
+from episodes.dashboard.latest_groups import groups
 from episodes.dashboard.leaderboard import board
 from episodes.dashboard.overview import overview
 from episodes.dashboard.rollout_export import rollout_export
@@ -68,6 +69,7 @@ urlpatterns = [
     path("runs/", runs, name="runs"),
     path("runs/<id:pk>/", of_run(run), name="run"),
     path("runs/<id:pk>/groups/", of_run(run_groups), name="run_groups"),
+    path("runs/groups/", groups, name="groups"),
     path("runs/choices/", run_choices, name="run_choices"),
     path("runs/curves/", curves, name="curves"),
     path("events/", events, name="events"),

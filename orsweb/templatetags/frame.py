@@ -29,6 +29,8 @@ class MenuPage:
     """First segments of further paths that belong to the page."""
     is_foot: bool = False
     """Whether the foot of the rail starts here; the bar on phones has no room for it."""
+    is_wide_only: bool = False
+    """Whether the bar on phones has no room for it."""
 
 
 RAIL = (
@@ -38,6 +40,12 @@ RAIL = (
     ),
     MenuPage("episodes", "Episodes", "e", "M4 6h16M4 12h16M4 18h10M19 16v5M17 18.5h4"),
     MenuPage("runs", "Runs", "r", "M4 4v16h16M7 15l4-5 3 3 5-7"),
+    MenuPage(
+        *("groups", "Groups", "u"),
+        "M7 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM17 5a2 2 0 1 0 0 4 2 2 0 0 0 0-4zM7 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z"
+        "M17 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
+        is_wide_only=True,
+    ),
     MenuPage("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
     MenuPage("play", "Play", "p", "M7 4l12 8-12 8z"),
     MenuPage("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),
@@ -68,8 +76,9 @@ def rail(context: dict[str, Any]) -> dict[str, Any]:
     request = context.get("request")
     if is_outsider(context):
         return {"pages": [], "is_outsider": True}
-    path = request.path if request else ""
-    return {"pages": [(page, url, _is_current(page, url, path)) for page, url in _open_pages(context)]}
+    path, pages = request.path if request else "", _open_pages(context)
+    current = max((url for page, url in pages if _is_current(page, url, path)), key=len, default=None)
+    return {"pages": [(page, url, url == current) for page, url in pages]}
 
 
 @register.simple_tag(takes_context=True)

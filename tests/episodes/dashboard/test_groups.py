@@ -7,7 +7,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Run
-from tests.stored import make_episode, make_run, make_task
+from tests.episodes.ended import end_episode
+from tests.stored import make_environment, make_episode, make_run, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -77,3 +78,22 @@ def test_it_takes_the_same_number_of_queries_whatever_it_shows(
     client.get("/")  # the first visit makes the account of the operator
     with django_assert_max_num_queries(14):
         client.get(f"/runs/{run.pk}/groups/?step=30")
+
+
+def test_the_latest_groups_of_all_runs_are_in_the_menu(client: Client) -> None:
+    strict = make_environment("strict", default_return="max")
+    first, second = make_task({"question": "first"}), make_task({"question": "second"}, strict)
+    for task, values in ((first, (1.0, 1.0)), (second, (0.0, 1.0, 0.5))):
+        for value in values:
+            end_episode(value, task=task, environment=task.environment, run=make_run(f"of {task.pk}"), run_step=7)
+    end_episode(run=make_run("of none"))
+    assert 'href="/runs/groups/"' in client.get("/").content.decode()
+    found = [one["group"] for one in client.get("/runs/groups/").context["groups"]]
+    assert [(one.task, one.run_step, one.episodes, one.return_) for one in found] == [
+        (second, 7, 3, "max"),
+        (first, 7, 2, "sum"),
+    ]
+    assert [(one.spread.mean, one.spread.is_flat) for one in found] == [(0.5, False), (1.0, True)]
+    page = client.get("/runs/groups/").content.decode()
+    assert f"/tasks/{second.pk}/group/?run={found[0].run.pk}&amp;step=7" in page
+    assert client.get("/runs/groups/?return=median").status_code == 400

@@ -1,0 +1,47 @@
+"""The page of the latest groups of all runs."""
+
+from __future__ import annotations
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.access.privacy import hidden_from
+from environments.display.task_line import summary, summary_field
+from environments.models import Task
+from environments.scoring.definition import DEFINITION_PARAMETERS
+from environments.service import hidden_fields
+from episodes.analytics.latest_groups import MAX_READ, latest_groups
+from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, WholeRange
+
+
+@require_safe
+@never_cache
+@takes(*DEFINITION_PARAMETERS)
+def groups(request: HttpRequest) -> HttpResponse:
+    """Return the list of the latest groups. It takes the parts of the definition in force. Raises: BadRequest."""
+    try:
+        asked = definition_asked(request)
+    except BadFilter as error:
+        raise BadRequest(str(error)) from error
+    found = [
+        {
+            "group": one,
+            "summary": _summary(one.task),
+            "query": EpisodeFilter(
+                task=one.task.pk, run=one.run.name, step=WholeRange(one.run_step, one.run_step)
+            ).to_query(),
+        }
+        for one in latest_groups(hidden_from(request.user), asked)
+    ]
+    page = "groups_table" if "HX-Request" in request.headers and found else "groups"
+    context = {"groups": found, "searched": MAX_READ, **asked_context(asked)}
+    return render(request, f"episodes/{page}.html", context)
+
+
+def _summary(task: Task) -> str:
+    return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
