@@ -19,6 +19,7 @@ from environments.scoring.convention import Coverage, coverage_of
 from environments.scoring.definition import Definition
 from environments.scoring.task_buckets import Z_95
 from episodes.analytics.figures import mean_and_deviation
+from episodes.analytics.paired_statistics import PairedEvidence, evidence_of
 from episodes.analytics.scopes import MAX_ENDINGS
 from episodes.attempts.endings import MAX_RETURN
 from episodes.models import Episode, Run
@@ -91,6 +92,8 @@ class Pairing:
     """One comparison for each run, in order; empty without a shared task."""
     tasks: Sequence[PairedTask]
     """The shared tasks with the largest differences, the largest first."""
+    evidence: PairedEvidence | None
+    """What the differences between two runs say; None for more runs, or below two shared tasks."""
     shared: int
     """Number of tasks that all runs attempted."""
     attempted: Sequence[int]
@@ -148,6 +151,7 @@ def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Se
             )
             for place in places
         ],
+        evidence=evidence_of(differences) if len(runs) == 2 and len(shared) > 1 else None,
         shared=len(shared),
         attempted=[len(totals.tasks) for totals in found],
         coverage=[coverage_of(totals.kinds, definition.convention) for totals in found],

@@ -98,3 +98,14 @@ def test_each_curve_has_the_definition_of_its_own_run(client: Client) -> None:
     assert "&gt; 0.9" in page and "&gt; 0.5" in page
     query = re.search(r'data-query="([^"]*)"', page)
     assert query and parse_qs(unescape(query[1])) == {"runs": [f"{first.pk},{second.pk}"], "window": ["5"]}
+
+
+def test_two_runs_have_what_people_publish(client: Client) -> None:
+    first, second = played()
+    page = client.get(f"/compare/?runs={first.pk},{second.pk}").content.decode()
+    text = " ".join(re.sub(r"<[^>]+>", " ", page).split())
+    assert "Difference +0.25 95% interval 0.00 to +0.50, by bootstrap over the tasks" in text
+    assert "Sign test p = 1 exact, two-sided: better at 1, worse at 0" in text
+    assert "Told apart no about 14 more shared tasks would be needed" in text
+    third = make_run("third")
+    assert "Sign test" not in client.get(f"/compare/?runs={first.pk},{second.pk},{third.pk}").content.decode()

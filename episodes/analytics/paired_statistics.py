@@ -1,0 +1,94 @@
+"""What paired differences say: a bootstrap interval, the exact sign test, an effect size, and how many more to take."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import NormalDist
+
+from environments.scoring.task_buckets import Z_95
+from episodes.analytics.figures import mean_and_deviation
+
+RESAMPLES = 2_000
+MAX_RESAMPLED = 500
+"""Differences that are resampled at most, which takes 0.1 s; of more the mean is very nearly normal."""
+POWER = 0.8
+_Z_POWER = NormalDist().inv_cdf(POWER)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedEvidence:
+    count: int
+    """Number of differences, 2 or more."""
+    difference: float
+    """Their mean."""
+    low: float
+    """Lower end of the mean's 95 % interval."""
+    high: float
+    is_resampled: bool
+    """Whether the interval is that of the bootstrap (percentiles of RESAMPLES means); else it is the normal one."""
+    effect: float | None
+    """Cohen's d of paired differences: their mean divided by their standard deviation; None if all are equal."""
+    wins: int
+    """Number of differences above 0."""
+    losses: int
+    p: float
+    """Two-sided p of the exact sign test over wins and losses: how likely a split at least so uneven is by chance."""
+    needed: int | None
+    """Differences that are needed, of a kind like these, so that the 95 % interval excludes 0 with probability POWER;
+    None if the mean is 0.
+    """
+
+    @property
+    def is_told_apart(self) -> bool:
+        """Whether the interval excludes 0."""
+        return self.low > 0 or self.high < 0
+
+    @property
+    def more(self) -> int:
+        """How many more differences are needed."""
+        return max(0, (self.needed or 0) - self.count)
+
+
+def evidence_of(differences: Sequence[float]) -> PairedEvidence:
+    """Return what two differences or more say. Equal differences give equal results: the resamples are seeded."""
+    count = len(differences)
+    mean, spread = mean_and_deviation(differences)
+    deviation = spread * math.sqrt(count / (count - 1))
+    is_resampled = count <= MAX_RESAMPLED
+    reach = Z_95 * deviation / math.sqrt(count)
+    low, high = _resampled(differences) if is_resampled else (mean - reach, mean + reach)
+    wins, losses = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    return PairedEvidence(
+        count=count,
+        difference=mean,
+        low=low,
+        high=high,
+        is_resampled=is_resampled,
+        effect=mean / deviation if deviation else None,
+        wins=wins,
+        losses=losses,
+        p=sign_test(wins, losses),
+        needed=max(2, math.ceil(((Z_95 + _Z_POWER) * deviation / mean) ** 2)) if mean else None,
+    )
+
+
+def sign_test(wins: int, losses: int) -> float:
+    """Return the two-sided p of the exact sign test, 1 without wins and losses."""
+    count, fewer = wins + losses, min(wins, losses)
+    logs = [_log_choose(count, place) - count * math.log(2) for place in range(fewer + 1)]
+    return min(1.0, 2 * math.fsum(map(math.exp, logs)))
+
+
+def _log_choose(count: int, chosen: int) -> float:
+    return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
+
+
+def _resampled(differences: Sequence[float]) -> tuple[float, float]:
+    """Return the 2.5th and the 97.5th percentile of the means of resamples."""
+    chance, count = random.Random(0), len(differences)  # nosec B311 # no secret
+    means = sorted(sum(chance.choices(differences, k=count)) / count for _ in range(RESAMPLES))
+    edge = RESAMPLES // 40
+    return means[edge - 1], means[-edge]
