@@ -98,7 +98,8 @@ def _component_points(line: ComponentLine, smoothing: Smoothing) -> list[dict[st
     each = zip(line.of.curve.points, line.component.points, values, strict=True)
     return [
         {
-            **{"x": point.x, "xTo": point.x_to, "y": value, "raw": part.mean, "low": None, "high": None},
+            **{"x": point.x, "xTo": point.x_to, "y": value, "low": None, "high": None},
+            **({"raw": part.mean} if smoothing.is_on else {}),
             "n": part.n,
             **{"attempts": point.n, "behind": _end_numbers(point, line.of.curve.axis)},
             "coverage": point.coverage.text,
@@ -114,7 +115,8 @@ def _points(found: Curve, figure: Figure, smoothing: Smoothing) -> list[dict[str
     rests_on = _RESTS_ON.get(figure, "n")
     return [
         {
-            **{"x": point.x, "xTo": point.x_to, "y": middle, "raw": value, "low": low, "high": high},
+            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high},
+            **({"raw": value} if smoothing.is_on else {}),
             "n": getattr(point, rests_on),
             **{"attempts": point.n, "behind": _end_numbers(point, found.axis), "coverage": point.coverage.text},
         }

@@ -7,7 +7,7 @@
 //        marks: [{x, text}, …]: vertical lines,
 //        caption: lines that an image of the chart shows below it,
 //        series: [{name, hue: 0 to 360, dash: [pixels, …], points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
-// y, raw, low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
+// y, raw (only if smoothed), low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 
 const DRAG_PIXELS = 6;
