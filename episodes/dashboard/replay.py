@@ -41,7 +41,10 @@ from episodes.transcript.steps import (
 from episodes.transcript.timeline import items_of, steps_near, timeline_of
 from episodes.visibility import TaskGuard, content_of
 
-WINDOW_STEPS = 40
+WINDOW_STEPS = 20
+"""Steps that a page is sent with. With styles and scripts (67 KB), 20 steps with long outputs take less than 250 KB,
+but more if most of the texts are highlighted code.
+"""
 MAX_SHOWN_CHARACTERS = 4_000
 """Number of characters of a text that a window shows. A click shows up to MAX_WHOLE_CHARACTERS."""
 MAX_STEPS = 10**9

@@ -93,7 +93,7 @@ def test_scrolling_fetches_further_steps_and_moves_the_cursor(page: Page, played
     page.goto(played)
     expect(page.locator("#step-79")).to_have_count(0)
     page.mouse.move(600, 500)
-    page.locator(".window").nth(1).evaluate("window => window.scrollIntoView()")
+    page.locator(".window").nth(3).evaluate("window => window.scrollIntoView()")
     expect(page.locator("#step-79")).to_have_count(1)
     expect(page.locator(".step.current")).not_to_have_id("step-0")
 

@@ -224,8 +224,8 @@ def test_an_episode_that_is_not_there_is_said_to_be_gone(client: Client, number:
 
 def test_it_opens_the_window_that_holds_the_step_requested(client: Client) -> None:
     page = seen(client, with_steps(100), "?step=50")
-    assert 'id="step-40"' in page and 'id="step-79"' in page and 'id="step-39"' not in page
-    assert "Σ +20.50" in page and 'href="?step=0"' in page and 'href="?step=80"' in page
+    assert 'id="step-40"' in page and 'id="step-59"' in page and 'id="step-39"' not in page
+    assert "Σ +20.50" in page and 'href="?step=0"' in page and 'href="?step=60"' in page
 
 
 @pytest.mark.parametrize("asked", ["5000", "99999999999", str(2**63 - 1)])
@@ -248,6 +248,13 @@ def test_the_rail_tells_every_step_in_columns(client: Client) -> None:
         **{"first": 1, "total": 3, "status": "running", "tools": ["look", "dig"], "tool": [0, 1], "state": "fr"},
         **{"reason": {"1": "timeout"}, "reward": [None, None], "ms": [12.0, 12.0]},
     }
+
+
+def test_long_outputs_leave_room_for_styles_and_scripts_in_250_kb(client: Client) -> None:
+    episode = make_episode()
+    for index in range(50):
+        make_step(episode, "some words " * 1_000, index=index)
+    assert len(seen(client, episode)) < 180_000
 
 
 def test_ten_thousand_steps_cost_what_a_hundred_cost(
