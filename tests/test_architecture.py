@@ -48,7 +48,7 @@ ROOMS = {
         {"filtering", "uploads"},
         {"rollups", "runs"},
         {"removal", "analytics"},
-        {"recording"},
+        {"recording", "doctor"},
         {"visibility", "transcript", "redaction"},
         {"transfer"},
         {"templatetags"},
@@ -99,7 +99,7 @@ FOREIGN_TO_PLAY = {
 }
 """Packages that live play and the contract of authors must not need."""
 
-OF_ONE_FORM = ("environments.checking.checks.", "episodes.rollups.", "orsweb.demo.players.")
+OF_ONE_FORM = ("environments.checking.checks.", "episodes.doctor.checks.", "episodes.rollups.", "orsweb.demo.players.")
 """Packages of modules that all have the same form, each of which may be short."""
 
 AUTHORS = "environments.builtin."

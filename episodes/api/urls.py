@@ -6,6 +6,7 @@ from django.urls import path, re_path
 
 from episodes.api.base import unknown
 from episodes.api.curves import CurvesView
+from episodes.api.doctor import DoctorView
 from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
@@ -39,6 +40,7 @@ urlpatterns = [
     path("rollouts/<id:pk>/messages", RolloutMessagesView.as_view(), name="api-rollout-messages"),
     path("curves", CurvesView.as_view(), name="api-curves"),
     path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
+    path("environments/<str:name>/doctor", DoctorView.as_view(), name="api-doctor"),
     path("keys/me", OwnKeyView.as_view(), name="api-own-key"),
     re_path("^(?P<rest>.+)$", unknown),
 ]

@@ -10,6 +10,7 @@ from episodes.dashboard import replay, replay_conversation, replay_raw
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
 from episodes.dashboard.curves import curves
+from episodes.dashboard.doctor import doctor
 from episodes.dashboard.environment import environment, environments
 from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
@@ -62,6 +63,7 @@ urlpatterns = [
     path("episodes/views/<id:pk>/delete/", delete_view, name="delete_view"),
     path("compare/", compare, name="compare"),
     path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
+    path("environments/<str:name>/doctor/", doctor, name="doctor"),
     path("rollouts/export", rollout_export, name="rollout_export"),
     path("rollouts/", rollouts, name="rollouts"),
     path("rollouts/<path:event_id>/", rollout, name="rollout"),

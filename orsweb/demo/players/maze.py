@@ -17,7 +17,7 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
     if spec["level"] == 4 and spec.get("matches") and random.random() < 0.7:
         await act("light")
     while True:
-        if random.random() < 0.04 * (1 - skill):
+        if random.random() < 0.01 * (1 - skill):
             await act("pick_up")  # refused if there is nothing to pick up, or no such tool
         moves = [(name, after) for name in DIRECTIONS if (after := grid.walk(now, name)) in distances and after != now]
         best = min(_actions(grid, now, moves), key=lambda one: distances.get(one[1], 10**6))

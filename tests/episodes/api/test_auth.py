@@ -126,10 +126,11 @@ def test_a_task_has_figures_for_people_alone(person: Client) -> None:
 
 
 @pytest.mark.usefixtures("keys")
-def test_a_leaderboard_is_for_people(person: Client) -> None:
+@pytest.mark.parametrize(("path", "rows"), [("leaderboard", "rows"), ("doctor", "findings")])
+def test_figures_of_whole_environments_are_for_people(person: Client, path: str, rows: str) -> None:
     make_task()
-    assert "log in" in get("environments/math/leaderboard", 403, **LAB)["detail"]
-    assert get("environments/math/leaderboard", client=person)["rows"] == []
+    assert "log in" in get(f"environments/math/{path}", 403, **LAB)["detail"]
+    assert rows in get(f"environments/math/{path}", client=person)
 
 
 def test_without_keys_it_says_in_json_that_the_database_is_away() -> None:

@@ -35,8 +35,9 @@ def test_the_document_needs_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["environments", "environments/{name}", "environments/{name}/leaderboard", "tasks", "tasks/{id}", "runs",
-             "runs/{id}", "rollouts", "rollouts/{id}", "rollouts/{id}/messages", "episodes", "episodes/{id}",
+    "path", ["environments", "environments/{name}", "environments/{name}/leaderboard",
+             "environments/{name}/doctor", "tasks", "tasks/{id}", "runs", "runs/{id}", "rollouts",
+             "rollouts/{id}", "rollouts/{id}/messages", "episodes", "episodes/{id}",
              "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves"],
 )  # fmt: skip
 def test_answers_are_as_the_document_says(path: str) -> None:

@@ -39,7 +39,10 @@ LACKING = {
     "insider": {
         *(f"/api/episodes?{query}" for query in (f"who=@{CANARY}", "player=human")),
         *(f"/api/episodes/export?format=pairs{more}" for more in ("", f"&environment={CANARY}")),
-        *(f"/api/{one}" for one in (f"environments/{CANARY}/leaderboard", CANARY, "curves?")),
+        *(
+            f"/api/{one}"
+            for one in (f"environments/{CANARY}/leaderboard", f"environments/{CANARY}/doctor", CANARY, "curves?")
+        ),
     },
     "member": OF_PEOPLE,
     "operator": OF_PEOPLE,

@@ -73,6 +73,8 @@ ASKED = [
     "runs/curves/?run=canaryrun&y=components",
     f"tasks/1/group/?run={NUMBER}",
     "environments/math/leaderboard/?by=run",
+    "environments/math/doctor/?run=canaryrun",
+    "environments/canaryenv/doctor/?split=canarysplit&run=canaryrun",
     f"events/?channel=episode-{NUMBER}",
     "play/?environment=canaryenv&split=canarysplit",
     f"play/?environment=math&task={NUMBER}",

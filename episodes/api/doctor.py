@@ -1,0 +1,53 @@
+"""The reward doctor: what its checks find in an environment, or in a split or run of it."""
+
+from __future__ import annotations
+
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from environments.scoring.convention import CONVENTION_PARTS
+from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
+from episodes.api.base import ApiView
+from episodes.api.environments import environment_of
+from episodes.api.openapi import documented, parameter
+from episodes.api.serializers_figures import DoctorSerializer, definition_content
+from episodes.doctor.report import examine
+from episodes.doctor.scope import DoctorScope
+from episodes.doctor.thresholds import MEANINGS, THRESHOLDS
+from episodes.filtering.parameters import definition_in
+
+
+class DoctorView(ApiView):
+    """What the reward doctor finds in an environment, or in a split or run of it. A key gets a 403."""
+
+    parameters = ("split", "run", *THRESHOLDS, *DEFINITION_PARAMETERS)
+
+    @documented(
+        "doctor",
+        "figures",
+        DoctorSerializer,
+        parameter("split", "Name of one of its splits; default: all its episodes"),
+        parameter("run", "Name of a run; default: all its episodes"),
+        parameter("return", "Definition of the return; default: that of the environment"),
+        parameter("threshold", "A return above it is a success; default: that of the environment", kind=float),
+        *(parameter(name, f"Threshold: {meaning.words}", kind=float) for name, meaning in MEANINGS.items()),
+        *CONVENTION_PARTS,
+        may_miss=True,
+    )
+    def get(self, request: Request, name: str) -> Response:
+        self.reader.refuse_keys("Reports of the doctor")
+        environment = environment_of(name, self.reader)
+        definition = definition_of(environment, definition_in(request.GET))
+        scope = DoctorScope.of(environment, request.GET, definition, self.reader.hidden)
+        report = examine(scope)
+        content = {
+            "environment": name,
+            "split": scope.split.name if scope.split else None,
+            "run": scope.run.name if scope.run else None,
+            "definition": definition_content(definition),
+            "summary": report.sentence,
+            "attempts": report.attempts,
+            "is_bounded": report.is_bounded,
+            "findings": report.findings,
+        }
+        return Response(DoctorSerializer(content).data)

@@ -1,0 +1,56 @@
+"""The reward doctor's page: what its checks find in an environment, or in a split or run of it."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_safe
+
+from environments.access.privacy import hidden_from
+from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
+from episodes.dashboard.guards import environment_named, refused
+from episodes.dashboard.view_parameters import definition_asked, definition_context, takes
+from episodes.doctor.report import examine
+from episodes.doctor.scope import MAX_EPISODES, MAX_STEPS, DoctorScope
+from episodes.doctor.thresholds import MEANINGS, THRESHOLDS
+from episodes.filtering.parameters import BadFilter
+
+TITLES = {"problem": "Problems", "fine": "Fine", "too_little_data": "Too little data"}
+
+
+@require_safe
+@never_cache
+@takes("split", "run", *THRESHOLDS, *DEFINITION_PARAMETERS)
+def doctor(request: HttpRequest, name: str) -> HttpResponse:
+    """Return the doctor's report of an environment, of a split, or of its episodes in a run. Raises: Http404."""
+    environment = environment_named(request, name)
+    try:
+        definition = definition_of(environment, definition_asked(request))
+        scope = DoctorScope.of(environment, request.GET, definition, hidden_from(request.user))
+    except BadFilter as error:
+        links = [(request.path, f"The reward doctor of {environment.name}")]
+        return refused(request, "This address cannot be used", str(error), links)
+    report = examine(scope)
+    context = {
+        "environment": environment,
+        "scope": scope,
+        "report": report,
+        "parts": [
+            (title, result, shown)
+            for result, title in TITLES.items()
+            if (shown := [one for one in report.findings if one.result == result])
+        ],
+        "splits": environment.splits.order_by("position", "name"),
+        "thresholds": [
+            (one.name, f"{getattr(scope.thresholds, one.name):g}", f"{one.default:g}", MEANINGS[one.name])
+            for one in fields(scope.thresholds)
+        ],
+        "others": {key: text for key, text in request.GET.items() if key not in THRESHOLDS and text},
+        "most_episodes": MAX_EPISODES,
+        "most_steps": MAX_STEPS,
+        **definition_context(definition, environment),
+    }
+    return render(request, "episodes/doctor.html", context)

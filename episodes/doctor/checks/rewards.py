@@ -1,0 +1,53 @@
+"""Sparse rewards, and returns outside of the declared range."""
+
+from __future__ import annotations
+
+import math
+
+from episodes.doctor.findings import DoctorVerdict, check, fine, problem, too_little
+from episodes.doctor.scope import DoctorScope
+
+TOLERANCE = 1e-6
+"""By how much a return may be outside of the range, because sums of floats are rounded."""
+
+
+def lacking(scope: DoctorScope, least: int | None = None) -> DoctorVerdict | None:
+    """Return the verdict on a scope with less than `least` attempts (None: the threshold's); None if it has enough."""
+    needed, there = scope.thresholds.attempts if least is None else least, len(scope.attempts)
+    return too_little(f"There are {there:,} attempts; this needs {needed:,}.") if there < needed else None
+
+
+@check("Sparse rewards", "sparse", "attempts")
+def sparse_rewards(scope: DoctorScope) -> DoctorVerdict:
+    if verdict := lacking(scope):
+        return verdict
+    attempts = scope.attempts
+    count = sum(one.is_unrewarded for one in attempts)
+    said = f"{count:,} of {len(attempts):,} attempts ({count / len(attempts):.0%}) have no reward other than 0."
+    if count / len(attempts) < scope.thresholds.sparse:
+        return fine(said)
+    unrewarded = scope.listed("Attempts without a reward", definition="sum", return_from=0.0, return_to=0.0)
+    return problem(f"{said} An agent learns little from them.", unrewarded)
+
+
+@check("Returns outside of the declared range")
+def outside_range(scope: DoctorScope) -> DoctorVerdict:
+    if not scope.attempts:
+        return too_little("There are no attempts; this needs one.")
+    environment = scope.environment
+    low, high = environment.reward_low - TOLERANCE, environment.reward_high + TOLERANCE
+    if scope.definition.return_ != environment.default_return:
+        return too_little(f"The range is declared for the return {environment.default_return}; choose that.")
+    values = [one.value for one in scope.attempts if one.value is not None]
+    below, above = [value for value in values if value < low], [value for value in values if value > high]
+    span = f"{environment.reward_low:g} to {environment.reward_high:g}"
+    if not below and not above:
+        return fine(f"All {len(values):,} returns are within {span}.")
+    evidence = []
+    if above:
+        evidence.append(scope.listed(f"Returns above {high:g}", return_from=math.nextafter(high, math.inf)))
+    if below:
+        evidence.append(scope.listed(f"Returns below {low:g}", return_to=math.nextafter(low, -math.inf)))
+    seen = f"from {min(values):g} to {max(values):g}"
+    sentence = f"{len(below) + len(above):,} of {len(values):,} returns are outside of {span}; they reach {seen}."
+    return problem(f"{sentence} Correct the rewards or the declared range.", *evidence)

@@ -1,0 +1,71 @@
+"""What changes while the return rises, from the first to the last third of the episodes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from episodes.analytics.curve import CurvePoint
+from episodes.doctor.findings import DoctorVerdict, check, fine, problem, too_little
+from episodes.doctor.scope import DoctorScope
+
+STANDARD_ERRORS = 2
+"""Standard errors of the difference that a rise has to exceed."""
+
+
+def _lacking(scope: DoctorScope) -> DoctorVerdict | None:
+    needed, thirds = scope.thresholds.attempts, scope.thirds
+    least = min((one.scored for one in thirds), default=0) if len(thirds) == 3 else 0
+    if least >= needed:
+        return None
+    return too_little(f"A third of the episodes has {least:,} attempts with a return; this needs {needed:,} in each.")
+
+
+def _rise(scope: DoctorScope, thirds: Sequence[CurvePoint]) -> float | None:
+    """Return by how much the mean return rises; None if it does not rise by as much as counts."""
+    first, last = thirds[0], thirds[-1]
+    if first.mean is None or last.mean is None:
+        return None
+    width = scope.environment.reward_high - scope.environment.reward_low or 1.0
+    rise, noise = last.mean - first.mean, math.hypot(first.error or 0.0, last.error or 0.0)
+    return rise if rise >= scope.thresholds.rise * width and rise > STANDARD_ERRORS * noise else None
+
+
+def _means(first: CurvePoint, last: CurvePoint) -> str:
+    return f"from {first.mean:.3g} in the first third of the episodes to {last.mean:.3g} in the last"
+
+
+@check("Rising return without success", "rise", "success_rise", "attempts")
+def reward_without_success(scope: DoctorScope) -> DoctorVerdict:
+    if verdict := _lacking(scope):
+        return verdict
+    first, last = scope.thirds[0], scope.thirds[-1]
+    if _rise(scope, scope.thirds) is None:
+        return fine(f"The mean return does not rise: it goes {_means(first, last)}.")
+    before, after = first.success or 0.0, last.success or 0.0
+    rates = f"success goes from {before:.0%} to {after:.0%}"
+    if after - before >= scope.thresholds.success_rise or before > 1 - scope.thresholds.success_rise:
+        return fine(f"The mean return rises {_means(first, last)}, and {rates}.")
+    return problem(
+        f"The mean return rises {_means(first, last)}, but {rates}. Agents may collect rewards without doing the task.",
+        scope.of_third("The first third", first),
+        scope.of_third("The last third", last),
+    )
+
+
+@check("Length that drifts with the return", "growth", "rise", "attempts")
+def length_with_reward(scope: DoctorScope) -> DoctorVerdict:
+    if verdict := _lacking(scope):
+        return verdict
+    first, last = scope.thirds[0], scope.thirds[-1]
+    before, after = first.length_mean or 0.0, last.length_mean or 0.0
+    lengths = f"attempts have {before:.1f} steps in the first third of the episodes and {after:.1f} in the last"
+    if _rise(scope, scope.thirds) is None:
+        return fine(f"The mean return does not rise; {lengths}.")
+    if after < scope.thresholds.growth * before or after <= before:
+        return fine(f"The mean return rises, and {lengths}.")
+    return problem(
+        f"The mean return rises {_means(first, last)}, and {lengths}. Rewards may pay for length.",
+        scope.of_third("The longest of the last third", last, steps_from=math.floor(last.length_p90 or 0)),
+        scope.of_third("The first third", first),
+    )

@@ -1,0 +1,133 @@
+"""Tests of the reward doctor: it finds each flaw in an environment made to have it, and shows the episodes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from episodes.models import Episode
+from tests.episodes.api.asking import get
+from tests.episodes.ended import count_statistics, end_episodes
+from tests.stored import make_blob, make_run, make_split, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+MATH = "environments/math/doctor"
+Shown = set[str]
+"""Addresses of pages that evidence links to, or numbers of episodes that its lists show."""
+
+
+def play(*returns: float, **values: Any) -> None:
+    """End an attempt for each return."""
+    end_episodes(*((value, values) for value in returns))
+
+
+def numbers(**values: Any) -> Shown:
+    return {str(pk) for pk in Episode.objects.filter(**values).values_list("pk", flat=True)}
+
+
+def rising_without_success() -> Shown:
+    play(*[0.1] * 40, *[0.3] * 40, *[0.6] * 40)
+    return numbers(return_sum=0.6)
+
+
+def growing_length() -> Shown:
+    for value, steps in ((0.0, 3), (0.5, 6), (1.0, 9)):
+        play(*[value] * 40, steps_count=steps)
+    return numbers(steps_count=9)
+
+
+def sparse() -> Shown:
+    play(*[0.0] * 39, 1.0)
+    return numbers(return_sum=0.0)
+
+
+def outside() -> Shown:
+    play(*[0.5] * 20, 1.5, -2.0)
+    return numbers(return_sum__gt=1) | numbers(return_sum__lt=0)
+
+
+def _tasks(value: float) -> Shown:
+    play(*[1.0 - value] * 4, task=make_task())
+    tasks = [make_task() for _ in range(5)]
+    for task in tasks:
+        play(*[value] * 4, task=task)
+    count_statistics()
+    return {f"/tasks/{task.pk}/" for task in tasks}
+
+
+def unsolved() -> Shown:
+    return _tasks(0.0)
+
+
+def solved() -> Shown:
+    return _tasks(1.0)
+
+
+def flat() -> Shown:
+    run = make_run()
+    for step in range(12):
+        task = make_task()
+        play(1.0 if step < 4 else 0.0, 0.0, run=run, run_step=step, task=task)
+    return {f"/runs/{run.pk}/groups/?step={step}" for step in (7, 11)}
+
+
+def gap() -> Shown:
+    task = make_task()
+    train, test = make_split(task, name="train"), make_split(task, name="test")
+    type(test).objects.filter(pk=test.pk).update(type="test")
+    play(*[1.0] * 40, split=train)
+    play(*[1.0] * 10, *[0.0] * 30, split=test)
+    return numbers()
+
+
+def unused_tool() -> Shown:
+    tools = make_blob('{"tools": [{"name": "submit", "description": ""}, {"name": "hint", "description": ""}]}')
+    play(*[0.5] * 101, tools=tools)
+    return numbers()
+
+
+def refused_tool() -> Shown:
+    play(0.5, refused_count=60, run=make_run())
+    episode = Episode.objects.get()
+    for _ in range(60):
+        make_step(episode, status="refused")
+    return {f"/episodes/{episode.pk}/#step-{index}" for index in range(5)} | {str(episode.pk)}
+
+
+FLAWS: dict[str, tuple[Callable[[], Shown], str]] = {
+    "reward_without_success": (rising_without_success, ""),
+    "length_with_reward": (growing_length, ""),
+    "sparse_rewards": (sparse, ""),
+    "outside_range": (outside, ""),
+    "unsolved_tasks": (unsolved, ""),
+    "solved_tasks": (solved, ""),
+    "flat_groups": (flat, "?run=grpo-3"),
+    "train_test_gap": (gap, ""),
+    "unused_tools": (unused_tool, ""),
+    "refused_tools": (refused_tool, "?run=grpo-3"),
+}
+"""Name of the check -> what makes the flaw, and the query of the scope."""
+
+
+def finding(check: str, query: str = "") -> dict[str, Any]:
+    return next(one for one in get(f"{MATH}{query}")["findings"] if one["check"] == check)
+
+
+def shown(address: str) -> Shown:
+    """Return the numbers of the episodes that a list shows, or the address of another page."""
+    path, _, query = address.partition("?")
+    if path != "/episodes/":
+        return {address}
+    return {str(row["id"]) for row in get(f"episodes?{query}&limit=500")["results"]}
+
+
+@pytest.mark.parametrize("check", FLAWS)
+def test_a_flaw_is_found_and_its_evidence_shows_the_episodes(check: str) -> None:
+    make, query = FLAWS[check]
+    flawed = make()
+    found = finding(check, query)
+    assert found["result"] == "problem"
+    evidence = set[str]().union(*(shown(one["address"]) for one in found["evidence"]))
+    assert flawed <= evidence

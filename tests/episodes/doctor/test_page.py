@@ -1,0 +1,82 @@
+"""Tests of the reward doctor's page."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from django.test import Client
+
+from environments.models import Split
+from tests.episodes.ended import count_statistics, end_episodes
+from tests.stored import make_blob, make_environment, make_run, make_split, make_step, make_task
+
+pytestmark = pytest.mark.django_db
+PAGE = "/environments/math/doctor/"
+
+
+def play_healthily() -> None:
+    """Record a run without a flaw: half of the attempts succeed, on train and on test tasks, in every training step."""
+    run, tools = make_run(), make_blob('{"tools": [{"name": "submit", "description": ""}]}')
+    tasks = [make_task() for _ in range(8)]
+    train, test = make_split(*tasks[:4], name="train"), make_split(*tasks[4:], name="test")
+    Split.objects.filter(pk=test.pk).update(type="test")
+    attempts = []
+    for step in range(16):
+        for place, task in enumerate(tasks):
+            values = {"run": run, "run_step": step, "task": task, "split": train if place < 4 else test, "tools": tools}
+            attempts += [(0.0, values), (1.0, values)]
+    end_episodes(*attempts)
+    last = run.episodes.order_by("pk").last()
+    assert last is not None
+    for _ in range(60):
+        make_step(last)
+    count_statistics()
+
+
+def text_of(client: Client, path: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", client.get(path).content.decode()))
+
+
+def test_a_healthy_run_has_a_page_that_says_so(client: Client) -> None:
+    play_healthily()
+    page = text_of(client, f"{PAGE}?run=grpo-3")
+    assert "No problem was found by 10 checks." in page
+    assert "Problems" not in page
+
+
+def test_without_episodes_it_says_what_is_needed(client: Client) -> None:
+    make_environment()
+    page = text_of(client, PAGE)
+    assert "There is too little data for any check." in page
+    assert "There are 0 attempts; this needs 30." in page
+
+
+def test_a_threshold_of_the_address_decides(client: Client) -> None:
+    play_healthily()
+    assert "Sparse rewards 128 of 256 attempts (50%)" in text_of(client, f"{PAGE}?sparse=0.4").partition("Fine")[0]
+    assert 'value="0.4"' in client.get(f"{PAGE}?sparse=0.4").content.decode()
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ("sparse=2", "sparse=&#x27;2&#x27; cannot be used: it has to be a number from 0 to 1, such as 0.95."),
+        ("attempts=none", "it has to be a whole number from 1 to 1000000"),
+        ("split=dev", "No split of math is named &#x27;dev&#x27;."),
+        ("run=grpo-4", "No run is named &#x27;grpo-4&#x27;."),
+        ("sparce=1", "no parameter has that name. Did you mean"),
+    ],
+)
+def test_what_cannot_be_used_is_named(client: Client, query: str, said: str) -> None:
+    make_environment()
+    answer = client.get(f"{PAGE}?{query}")
+    assert answer.status_code == 400
+    assert said in answer.content.decode()
+
+
+def test_the_pages_of_the_environment_and_of_the_run_lead_to_it(client: Client) -> None:
+    play_healthily()
+    assert f'href="{PAGE}"' in client.get("/environments/math/").content.decode()
+    run = make_run()
+    assert f'href="{PAGE}?run=grpo-3"' in client.get(f"/runs/{run.pk}/").content.decode()
