@@ -19,7 +19,7 @@ DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/te
   environments/transfer/test_exporting.py environments/transfer/test_importing.py environments/transfer/test_killed.py \
   environments/transfer/test_waiting.py \
   episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
-  episodes/runs episodes/search episodes/test_admin.py episodes/transfer/atif/test_round_trip.py episodes/transfer/test_export_source.py \
+  episodes/doctor episodes/runs episodes/search episodes/test_admin.py episodes/transfer/atif/test_round_trip.py episodes/transfer/test_export_source.py \
   episodes/transfer/test_round_trip.py episodes/transfer/test_streaming.py episodes/transfer/test_uploads.py \
   hostile/test_faults.py \
   orsweb/pages/test_pages.py \

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -34,6 +35,7 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         links = [(request.path, f"The reward doctor of {environment.name}")]
         return refused(request, "This address cannot be used", str(error), links)
     report = examine(scope)
+    others = {key: text for key, text in request.GET.items() if key not in THRESHOLDS and text}
     context = {
         "environment": environment,
         "scope": scope,
@@ -48,7 +50,8 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
             (one.name, f"{getattr(scope.thresholds, one.name):g}", f"{one.default:g}", MEANINGS[one.name])
             for one in fields(scope.thresholds)
         ],
-        "others": {key: text for key, text in request.GET.items() if key not in THRESHOLDS and text},
+        "others": others,
+        "defaults_query": urlencode(others),
         "most_episodes": MAX_EPISODES,
         "most_steps": MAX_STEPS,
         **definition_context(definition, environment),

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import wraps
 from typing import Literal, NamedTuple, Protocol, TypeVar
 
+from django.urls import reverse
+
 from episodes.doctor.thresholds import DoctorThresholds
 
 MAX_EVIDENCE = 5
@@ -23,6 +25,15 @@ class Evidence(NamedTuple):
     label: str
     address: str
     """Path and query string."""
+
+
+def episode_link(episode: int) -> Evidence:
+    return Evidence(f"Episode {episode}", reverse("episode", args=[episode]))
+
+
+def step_link(episode: int, index: int, words: str) -> Evidence:
+    """Return a link to a step in the replay of its episode."""
+    return Evidence(f"{words}: episode {episode}, step {index}", f"{reverse('episode', args=[episode])}#step-{index}")
 
 
 class DoctorVerdict(NamedTuple):

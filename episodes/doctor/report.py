@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from episodes.doctor.checks.gap import train_test_gap
 from episodes.doctor.checks.groups import flat_groups
 from episodes.doctor.checks.rewards import outside_range, sparse_rewards
-from episodes.doctor.checks.tasks import solved_tasks, unsolved_tasks
+from episodes.doctor.checks.steps import cut_outputs, outweighing_steps, repeated_calls
+from episodes.doctor.checks.tasks import differing_scales, solved_tasks, unsolved_tasks
 from episodes.doctor.checks.tools import refused_tools, unused_tools
 from episodes.doctor.checks.trends import length_with_reward, reward_without_success
 from episodes.doctor.findings import RESULTS, DoctorFinding
@@ -17,14 +18,18 @@ from episodes.doctor.scope import DoctorScope
 CHECKS: Sequence[Callable[[DoctorScope], DoctorFinding]] = (
     reward_without_success,
     length_with_reward,
-    sparse_rewards,
+    repeated_calls,
+    outweighing_steps,
+    differing_scales,
     outside_range,
+    sparse_rewards,
     unsolved_tasks,
     solved_tasks,
     flat_groups,
     train_test_gap,
     unused_tools,
     refused_tools,
+    cut_outputs,
 )
 
 

@@ -48,6 +48,11 @@ class DoctorThresholds:
     refused: float = _share(0.5, "share of the calls of a tool that are refused")
     flat: float = _share(0.5, "share of groups in which all returns are equal")
     flat_rise: float = _share(0.2, "rise of that share from the first to the last third of training")
+    repeats: int = _count(3, "times that the same call with the same output is paid in an attempt", least=2)
+    repeated: float = _share(0.05, "share of attempts with such calls")
+    outweigh: float = _share(0.2, "share of successes in which the rewards before the last one are a success already")
+    scale: float = _factor(10.0, "factor between the largest returns of large and small tasks")
+    cut: float = _share(0.05, "share of outputs that were cut")
     gap: float = _share(0.2, "difference of success between the train and the test splits")
 
     @classmethod

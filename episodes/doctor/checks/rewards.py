@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from episodes.doctor.findings import DoctorVerdict, check, fine, problem, too_little
-from episodes.doctor.scope import DoctorScope
+from episodes.doctor.scope import DoctorScope, SampledAttempt
 
 TOLERANCE = 1e-6
 """By how much a return may be outside of the range, because sums of floats are rounded."""
 
 
-def lacking(scope: DoctorScope, least: int | None = None) -> DoctorVerdict | None:
-    """Return the verdict on a scope with less than `least` attempts (None: the threshold's); None if it has enough."""
-    needed, there = scope.thresholds.attempts if least is None else least, len(scope.attempts)
+def lacking(
+    scope: DoctorScope, least: int | None = None, *, among: Sequence[SampledAttempt] | None = None
+) -> DoctorVerdict | None:
+    """Return the verdict on a scope with too few attempts; None if there are enough.
+
+    `least`: how many are needed; None: the threshold's. `among`: the attempts that count; None: all that were read.
+    """
+    needed = scope.thresholds.attempts if least is None else least
+    there = len(scope.attempts if among is None else among)
     return too_little(f"There are {there:,} attempts; this needs {needed:,}.") if there < needed else None
 
 

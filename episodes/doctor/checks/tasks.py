@@ -1,4 +1,4 @@
-"""Tasks that nobody solves, and tasks that everybody solves."""
+"""Tasks that nobody solves, tasks that everybody solves, and scales that differ between tasks."""
 
 from __future__ import annotations
 
@@ -27,18 +27,32 @@ class TaskAttempts(NamedTuple):
     attempts: int
     rate: float
     """Success rate, 0 to 1."""
+    low: float | None
+    """Lowest return; None without one."""
+    high: float | None
+
+    @property
+    def scale(self) -> float:
+        """How far from 0 its returns reach."""
+        return max(abs(self.low or 0.0), abs(self.high or 0.0))
 
 
 def results_of(scope: DoctorScope) -> list[TaskAttempts]:
     """Return the results of the tasks: of a whole environment from its statistics, else from the newest attempts."""
     if scope.is_whole_environment and scope.definition == definition_of(scope.environment):
         rows = TaskStatistics.objects.filter(environment=scope.environment, by="all", attempts__gt=0)
-        columns = ("task_id", "attempts", "rate")
+        columns = ("task_id", "attempts", "rate", "return_low", "return_high")
         return [TaskAttempts(*row) for row in rows.order_by("-task_id").values_list(*columns)[:MAX_TASKS]]
-    found: dict[int, list[bool]] = defaultdict(list)
+    found: dict[int, list[float | None]] = defaultdict(list)
     for one in scope.attempts:
-        found[one.task].append(one.value is not None and one.value > scope.definition.threshold)
-    return [TaskAttempts(task, len(wins), sum(wins) / len(wins)) for task, wins in found.items()]
+        found[one.task].append(one.value)
+    return [_counted(task, values, scope.definition.threshold) for task, values in found.items()]
+
+
+def _counted(task: int, values: Sequence[float | None], threshold: float) -> TaskAttempts:
+    returns = [value for value in values if value is not None]
+    rate = sum(value > threshold for value in returns) / len(values)
+    return TaskAttempts(task, len(values), rate, min(returns, default=None), max(returns, default=None))
 
 
 def task_links(tasks: Sequence[int]) -> list[Evidence]:
@@ -47,14 +61,23 @@ def task_links(tasks: Sequence[int]) -> list[Evidence]:
     return [Evidence(names[task], reverse("task", args=[task])) for task in names]
 
 
+def _judged(scope: DoctorScope) -> list[TaskAttempts]:
+    """Return the tasks with enough attempts, by the server's setting."""
+    return [one for one in results_of(scope) if one.attempts >= conf.thresholds().attempts]
+
+
+def _lacking(scope: DoctorScope, judged: Sequence[TaskAttempts]) -> DoctorVerdict | None:
+    needed, attempts = scope.thresholds.tasks, conf.thresholds().attempts
+    if len(judged) >= needed:
+        return None
+    return too_little(f"{len(judged):,} tasks have {attempts} attempts or more; this needs {needed:,} such tasks.")
+
+
 def _share(scope: DoctorScope, bucket: str, words: str, most: float) -> DoctorVerdict:
     """Return the verdict on the share of tasks in a bucket, whose limits are settings of the server."""
-    limits, needed = conf.thresholds(), scope.thresholds.tasks
-    judged = [one for one in results_of(scope) if one.attempts >= limits.attempts]
-    if len(judged) < needed:
-        return too_little(
-            f"{len(judged):,} tasks have {limits.attempts} attempts or more; this needs {needed:,} such tasks."
-        )
+    limits, judged = conf.thresholds(), _judged(scope)
+    if verdict := _lacking(scope, judged):
+        return verdict
     inside = sorted(
         (one for one in judged if bucket_of(one.attempts, one.rate, limits) == bucket),
         key=lambda one: (-one.attempts, one.task),
@@ -74,3 +97,18 @@ def unsolved_tasks(scope: DoctorScope) -> DoctorVerdict:
 @check("Tasks that everybody solves", "solved", "tasks")
 def solved_tasks(scope: DoctorScope) -> DoctorVerdict:
     return _share(scope, "saturated", "are solved in every attempt", scope.thresholds.solved)
+
+
+@check("Scales that differ between tasks", "scale", "tasks")
+def differing_scales(scope: DoctorScope) -> DoctorVerdict:
+    judged = sorted((one for one in _judged(scope) if one.scale > 0), key=lambda one: (one.scale, one.task))
+    if verdict := _lacking(scope, judged):
+        return verdict
+    tenth = len(judged) // 10
+    small, large = judged[tenth].scale, judged[-1 - tenth].scale
+    percentiles = f"{small:.3g} at the 10th percentile of {len(judged):,} tasks and {large:.3g} at the 90th"
+    sentence = f"The largest return of a task is {percentiles}"
+    if large / small < scope.thresholds.scale:
+        return fine(f"{sentence}.")
+    ends = [one.task for one in (*judged[-1:-3:-1], *judged[:2])]
+    return problem(f"{sentence}. The large ones decide what is learned.", *task_links(ends))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from django.db.models import Count, Q
-from django.urls import reverse
 
 from environments.display import parts
 from episodes.analytics.environment import tool_figures
 from episodes.doctor.checks.rewards import lacking
-from episodes.doctor.findings import MAX_EVIDENCE, DoctorVerdict, Evidence, check, fine, problem, too_little
+from episodes.doctor.findings import MAX_EVIDENCE, DoctorVerdict, Evidence, check, fine, problem, step_link, too_little
 from episodes.doctor.scope import DoctorScope
 from episodes.models import Episode
 
@@ -34,7 +33,8 @@ def _calls(scope: DoctorScope) -> dict[str, tuple[int, int]]:
 
 @check("Tools that are never called", "unused")
 def unused_tools(scope: DoctorScope) -> DoctorVerdict:
-    if verdict := lacking(scope, scope.thresholds.unused):
+    read = scope.attempts if scope.is_whole_environment else scope.steps_read
+    if verdict := lacking(scope, scope.thresholds.unused, among=read):
         return verdict
     tools = _tools(scope)
     if not tools:
@@ -42,7 +42,7 @@ def unused_tools(scope: DoctorScope) -> DoctorVerdict:
     calls = _calls(scope)
     unused = [tool for tool in tools if tool not in calls]
     if not unused:
-        return fine(f"All {len(tools)} tools are called.")
+        return fine(f"Every tool is called ({len(tools)}).")
     names = ", ".join(unused)
     return problem(f"{len(unused)} of {len(tools)} tools are never called: {names}.", scope.listed("Attempts"))
 
@@ -68,7 +68,3 @@ def _refusals(scope: DoctorScope, tools: list[str]) -> list[Evidence]:
     """Return some refused calls among the steps read."""
     rows = scope.steps.filter(tool__in=tools, status="refused").order_by("-episode", "index")
     return [step_link(*row) for row in rows.values_list("episode_id", "index", "tool")[:MAX_EVIDENCE]]
-
-
-def step_link(episode: int, index: int, words: str) -> Evidence:
-    return Evidence(f"{words}: episode {episode}, step {index}", f"{reverse('episode', args=[episode])}#step-{index}")

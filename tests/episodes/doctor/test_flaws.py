@@ -10,7 +10,7 @@ import pytest
 from episodes.models import Episode
 from tests.episodes.api.asking import get
 from tests.episodes.ended import count_statistics, end_episodes
-from tests.stored import make_blob, make_run, make_split, make_step, make_task
+from tests.stored import make_blob, make_environment, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 MATH = "environments/math/doctor"
@@ -96,6 +96,43 @@ def refused_tool() -> Shown:
     return {f"/episodes/{episode.pk}/#step-{index}" for index in range(5)} | {str(episode.pk)}
 
 
+def repeated_call() -> Shown:
+    play(*[0.5] * 30, run=make_run(), steps_count=4)
+    for episode in Episode.objects.order_by("-pk")[:3]:
+        for _ in range(3):
+            make_step(episode, reward=0.1)
+        make_step(episode, reward=0.1, text="another answer")
+    return {f"/episodes/{pk}/#step-0" for pk in Episode.objects.order_by("-pk").values_list("pk", flat=True)[:3]}
+
+
+def outweighing_steps() -> Shown:
+    play(*[2.0] * 20, return_last=0.1)
+    flawed = numbers()
+    play(*[1.0] * 20)
+    return {f"/episodes/{pk}/" for pk in sorted(map(int, flawed))[-5:]}
+
+
+def differing_scales() -> Shown:
+    tasks = [make_task() for _ in range(6)]
+    for task, scale in zip(tasks, (0.01, 0.01, 0.02, 0.5, 1.0, 1.0), strict=True):
+        play(*[scale] * 4, task=task)
+    count_statistics()
+    return {f"/tasks/{task.pk}/" for task in (tasks[0], tasks[1], tasks[4], tasks[5])}
+
+
+def cut_outputs() -> Shown:
+    play(0.5, run=make_run(), steps_count=60)
+    episode = Episode.objects.get()
+    for _ in range(55):
+        make_step(episode)
+    make_step(episode, text="a a a [Output truncated]")
+    make_step(episode, status="failed", reason="result_size", output="")
+    long = make_blob(f"{'a' * 9000} (cut after 9000 characters)")
+    for _ in range(3):
+        make_step(episode, output="", output_blob=long)
+    return {f"/episodes/{episode.pk}/#step-{index}" for index in range(55, 60)}
+
+
 FLAWS: dict[str, tuple[Callable[[], Shown], str]] = {
     "reward_without_success": (rising_without_success, ""),
     "length_with_reward": (growing_length, ""),
@@ -106,6 +143,10 @@ FLAWS: dict[str, tuple[Callable[[], Shown], str]] = {
     "flat_groups": (flat, "?run=grpo-3"),
     "train_test_gap": (gap, ""),
     "unused_tools": (unused_tool, ""),
+    "repeated_calls": (repeated_call, "?run=grpo-3"),
+    "outweighing_steps": (outweighing_steps, ""),
+    "differing_scales": (differing_scales, ""),
+    "cut_outputs": (cut_outputs, "?run=grpo-3"),
     "refused_tools": (refused_tool, "?run=grpo-3"),
 }
 """Name of the check -> what makes the flaw, and the query of the scope."""
@@ -131,3 +172,16 @@ def test_a_flaw_is_found_and_its_evidence_shows_the_episodes(check: str) -> None
     assert found["result"] == "problem"
     evidence = set[str]().union(*(shown(one["address"]) for one in found["evidence"]))
     assert flawed <= evidence
+
+
+def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:
+    play(*[0.5] * 30, run=make_run(), steps_count=3)
+    for episode in Episode.objects.all():
+        for place in range(3):
+            make_step(episode, reward=0.1, text=f"You are at {place}")
+    assert finding("repeated_calls", "?run=grpo-3")["result"] == "fine"
+
+
+def test_every_check_has_a_flaw_here() -> None:
+    make_environment()
+    assert {one["check"] for one in get(MATH)["findings"]} == set(FLAWS)

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import re
+from dataclasses import fields
+from pathlib import Path
 
 import pytest
 from django.test import Client
 
 from environments.models import Split
+from episodes.doctor.thresholds import MEANINGS, DoctorThresholds
 from tests.episodes.ended import count_statistics, end_episodes
 from tests.stored import make_blob, make_environment, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 PAGE = "/environments/math/doctor/"
+PAGE_OF_DOCS = Path(__file__).resolve().parents[3] / "docs/reward-doctor.md"
 
 
 def play_healthily() -> None:
@@ -41,7 +45,7 @@ def text_of(client: Client, path: str) -> str:
 def test_a_healthy_run_has_a_page_that_says_so(client: Client) -> None:
     play_healthily()
     page = text_of(client, f"{PAGE}?run=grpo-3")
-    assert "No problem was found by 10 checks." in page
+    assert "No problem was found by 14 checks." in page
     assert "Problems" not in page
 
 
@@ -80,3 +84,10 @@ def test_the_pages_of_the_environment_and_of_the_run_lead_to_it(client: Client) 
     assert f'href="{PAGE}"' in client.get("/environments/math/").content.decode()
     run = make_run()
     assert f'href="{PAGE}?run=grpo-3"' in client.get(f"/runs/{run.pk}/").content.decode()
+
+
+def test_the_documented_thresholds_are_these() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| (.+) \|$", PAGE_OF_DOCS.read_text(encoding="utf-8"), re.M)
+    assert {name: (float(default), words) for name, default, words in rows} == {
+        one.name: (one.default, MEANINGS[one.name].words) for one in fields(DoctorThresholds)
+    }

@@ -7,8 +7,10 @@ import io
 import pytest
 from django.core.management import CommandError, call_command
 
+from environments.models import Environment
 from episodes.models import Episode, Step
 from orsweb.server import database_lock
+from tests.episodes.api.asking import get
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,6 +40,17 @@ def test_the_same_seed_records_the_same_once_more() -> None:
     found = list(Episode.objects.order_by("id").values_list("task_id", "return_sum", "steps_count", "cause", "model"))
     assert len(found) == 12
     assert found[:6] == found[6:]
+
+
+def test_the_reward_doctor_finds_no_problem_in_the_bundled_environments() -> None:
+    demo(100)
+    found = [
+        (name, one["check"], one["result"], one["sentence"])
+        for name in Environment.objects.values_list("name", flat=True)
+        for one in get(f"environments/{name}/doctor?attempts=10&calls=20")["findings"]
+    ]
+    assert not [one for one in found if one[2] == "problem"]
+    assert len([one for one in found if one[2] == "fine"]) >= 20
 
 
 def test_it_refuses_while_a_server_runs() -> None:
