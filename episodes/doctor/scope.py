@@ -30,7 +30,7 @@ from episodes.models import Episode, Run, Step
 
 MAX_EPISODES = 10_000
 """Ended episodes that are read, the newest ones."""
-MAX_STEPS = 20_000
+MAX_STEPS = 10_000
 """Steps that are read, those of the newest attempts."""
 
 
@@ -39,6 +39,7 @@ class SampledAttempt(NamedTuple):
 
     id: int
     task: int
+    split: int | None
     steps: int
     """Steps with refused ones."""
     value: float | None
@@ -46,6 +47,9 @@ class SampledAttempt(NamedTuple):
     sum: float
     last: float | None
     max: float | None
+
+    def is_success(self, definition: Definition) -> bool:
+        return self.value is not None and self.value > definition.threshold
 
     @property
     def is_unrewarded(self) -> bool:
@@ -111,10 +115,10 @@ class DoctorScope:
         """The attempts among the newest MAX_EPISODES ended episodes, newest first."""
         treatments = self.definition.convention.treatments
         found = list[SampledAttempt]()
-        for pk, task, kind, ran, refused, *returns in self._newest:
+        for pk, task, split, kind, ran, refused, *returns in self._newest:
             if (treatment := treatments.get(kind, "keep")) != "out":
                 value, total, last, most = (0.0, 0.0, 0.0, 0.0) if treatment == "zero" else returns
-                found.append(SampledAttempt(pk, task, ran + refused, value, total, last, most))
+                found.append(SampledAttempt(pk, task, split, ran + refused, value, total, last, most))
         return found
 
     @cached_property
@@ -125,7 +129,7 @@ class DoctorScope:
         if not scope.has_blocks:
             rows = rows.filter(pk__gt=floor_of(scope))
         columns = ("steps_count", "refused_count", self.definition.column, "return_sum", "return_last", "return_max")
-        return list(rows.order_by("-pk").values_list("pk", "task_id", KIND, *columns)[:MAX_EPISODES])
+        return list(rows.order_by("-pk").values_list("pk", "task_id", "split_id", KIND, *columns)[:MAX_EPISODES])
 
     @cached_property
     def steps_read(self) -> list[SampledAttempt]:

@@ -21,12 +21,18 @@ class _SplitSuccess(NamedTuple):
 
 
 def _by_type(scope: DoctorScope) -> dict[str, list[_SplitSuccess]]:
+    """Return the successes on each split: of a run among its newest attempts, otherwise among all."""
     found: dict[str, list[_SplitSuccess]] = defaultdict(list)
     splits = scope.environment.splits.filter(type__in=("train", "test"), is_curated=False)
     for split in splits.order_by("position", "name")[:MAX_SPLITS]:
-        points = curve(scope.part(split=split.name), scope.definition, points=1).points
-        if points and points[0].n:
-            found[split.type].append(_SplitSuccess(split.name, points[0].n, points[0].successes))
+        if scope.run:
+            wins = [one.is_success(scope.definition) for one in scope.attempts if one.split == split.pk]
+            counted = len(wins), sum(wins)
+        else:
+            points = curve(scope.part(split=split.name), scope.definition, points=1).points
+            counted = sum(one.n for one in points), sum(one.successes for one in points)
+        if counted[0]:
+            found[split.type].append(_SplitSuccess(split.name, *counted))
     return found
 
 
@@ -40,8 +46,8 @@ def train_test_gap(scope: DoctorScope) -> DoctorVerdict:
         for kind in ("train", "test")
     )
     if min(train[0], test[0]) < needed:
-        counts = f"{train[0]:,} attempts on train splits and {test[0]:,} on test splits"
-        return too_little(f"There are {counts}; this needs {needed:,} each.")
+        counts = f"{train[0]:,} on train splits and {test[0]:,} on test splits"
+        return too_little(f"This needs {needed:,} attempts on each and has {counts}.")
     rates = train[1] / train[0], test[1] / test[0]
     on_train, on_test = f"{rates[0]:.0%} of {train[0]:,} attempts", f"{rates[1]:.0%} of {test[0]:,}"
     sentence = f"{on_train} on train splits and {on_test} on test splits succeed."

@@ -21,7 +21,7 @@ def flat_groups(scope: DoctorScope) -> DoctorVerdict:
     groups, flat = (sum(getattr(one, name) or 0 for one in judged) for name in ("groups", "flat_groups"))
     if groups < scope.thresholds.groups:
         needed = scope.thresholds.groups
-        return too_little(f"The run has {groups:,} groups of two returns or more; this needs {needed:,}.")
+        return too_little(f"This needs {needed:,} groups of two returns or more and has {groups:,}.")
     shares = [one.flat_share or 0.0 for one in judged]
     sentence = f"In {flat:,} of {groups:,} groups ({flat / groups:.0%}) all returns are equal"
     if len(shares) > 1:

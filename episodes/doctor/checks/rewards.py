@@ -21,7 +21,7 @@ def lacking(
     """
     needed = scope.thresholds.attempts if least is None else least
     there = len(scope.attempts if among is None else among)
-    return too_little(f"There are {there:,} attempts; this needs {needed:,}.") if there < needed else None
+    return too_little(f"This needs {needed:,} attempts and has {there:,}.") if there < needed else None
 
 
 @check("Sparse rewards", "sparse", "attempts")
@@ -40,7 +40,7 @@ def sparse_rewards(scope: DoctorScope) -> DoctorVerdict:
 @check("Returns outside of the declared range")
 def outside_range(scope: DoctorScope) -> DoctorVerdict:
     if not scope.attempts:
-        return too_little("There are no attempts; this needs one.")
+        return too_little("This needs an attempt and has none.")
     environment = scope.environment
     low, high = environment.reward_low - TOLERANCE, environment.reward_high + TOLERANCE
     if scope.definition.return_ != environment.default_return:

@@ -60,7 +60,7 @@ def outweighing_steps(scope: DoctorScope) -> DoctorVerdict:
         return fine(f"The return is the {definition.return_} of the rewards, so rewards of steps do not add up to it.")
     wins = [one for one in scope.attempts if one.sum > definition.threshold]
     if len(wins) < needed:
-        return too_little(f"There are {len(wins):,} successes; this needs {needed:,}.")
+        return too_little(f"This needs {needed:,} successes and has {len(wins):,}.")
     before = [one for one in wins if one.sum - (one.last or 0.0) > definition.threshold]
     share = len(before) / len(wins)
     counts = f"{len(before):,} of {len(wins):,} successes ({share:.0%})"
@@ -82,7 +82,7 @@ def cut_outputs(scope: DoctorScope) -> DoctorVerdict:
     long_cut = [(one.episode_id, one.index, one.tool) for one in long_read if _is_cut(one.output_json)]
     read = short.count() + refused.count() + len(long_read)
     if read < scope.thresholds.calls:
-        return too_little(f"There are {read:,} outputs; this needs {scope.thresholds.calls:,}.")
+        return too_little(f"This needs {scope.thresholds.calls:,} outputs and has {read:,}.")
     found = sorted([*(refused | marked).values_list(*place), *long_cut], reverse=True)
     sentence = f"{len(found):,} of {read:,} outputs ({len(found) / read:.0%}) were cut or refused for their size"
     if not found or len(found) / read < scope.thresholds.cut:

@@ -70,7 +70,7 @@ def _lacking(scope: DoctorScope, judged: Sequence[TaskAttempts]) -> DoctorVerdic
     needed, attempts = scope.thresholds.tasks, conf.thresholds().attempts
     if len(judged) >= needed:
         return None
-    return too_little(f"{len(judged):,} tasks have {attempts} attempts or more; this needs {needed:,} such tasks.")
+    return too_little(f"This needs {needed:,} tasks with {attempts} attempts or more and has {len(judged):,}.")
 
 
 def _share(scope: DoctorScope, bucket: str, words: str, most: float) -> DoctorVerdict:

@@ -38,7 +38,7 @@ def unused_tools(scope: DoctorScope) -> DoctorVerdict:
         return verdict
     tools = _tools(scope)
     if not tools:
-        return too_little("No agent has asked for the list of tools; this needs one that did.")
+        return too_little("This needs an agent that asked for the list of tools; none did.")
     calls = _calls(scope)
     unused = [tool for tool in tools if tool not in calls]
     if not unused:
@@ -53,7 +53,7 @@ def refused_tools(scope: DoctorScope) -> DoctorVerdict:
     judged = {tool: counts for tool, counts in calls.items() if counts[0] >= needed}
     if not judged:
         most = max((count for count, _ in calls.values()), default=0)
-        return too_little(f"The tool with most calls has {most:,}; this needs {needed:,}.")
+        return too_little(f"This needs a tool with {needed:,} calls; the most of any is {most:,}.")
     shares = {tool: refused / count for tool, (count, refused) in judged.items()}
     bad = [tool for tool, share in shares.items() if share >= scope.thresholds.refused and share]
     if not bad:

@@ -18,7 +18,7 @@ def _lacking(scope: DoctorScope) -> DoctorVerdict | None:
     least = min((one.scored for one in thirds), default=0) if len(thirds) == 3 else 0
     if least >= needed:
         return None
-    return too_little(f"A third of the episodes has {least:,} attempts with a return; this needs {needed:,} in each.")
+    return too_little(f"This needs {needed:,} attempts with a return in each third of the episodes; one has {least:,}.")
 
 
 def _rise(scope: DoctorScope, thirds: Sequence[CurvePoint]) -> float | None:

@@ -53,7 +53,7 @@ def test_without_episodes_it_says_what_is_needed(client: Client) -> None:
     make_environment()
     page = text_of(client, PAGE)
     assert "There is too little data for any check." in page
-    assert "There are 0 attempts; this needs 30." in page
+    assert "This needs 30 attempts and has 0." in page
 
 
 def test_a_threshold_of_the_address_decides(client: Client) -> None:
