@@ -25,6 +25,8 @@ def subjects(episodes: int, runs: int) -> Iterator[Subject]:
     yield from _pages(episodes, runs)
     yield from _lists(episodes, runs)
     yield from _curves(runs)
+    yield Subject("doctor", lambda n: f"/environments/bench{n % 6}/doctor/", SEARCH_MS)
+    yield Subject("doctor of a run", lambda n: f"/environments/bench{n % 6}/doctor/?run=grpo-{n % runs}", SEARCH_MS)
     words = ["zephyr", "lantern granite", "oasis", "kestrel orchid", "nosuchword"]
     yield Subject("search", lambda n: f"/episodes/?text={words[n % len(words)].replace(' ', '+')}", SEARCH_MS)
 

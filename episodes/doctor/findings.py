@@ -68,8 +68,8 @@ def fine(sentence: str) -> DoctorVerdict:
     return DoctorVerdict("fine", sentence)
 
 
-def too_little(sentence: str) -> DoctorVerdict:
-    return DoctorVerdict("too_little_data", sentence)
+def too_little(sentence: str, *evidence: Evidence) -> DoctorVerdict:
+    return DoctorVerdict("too_little_data", sentence, evidence)
 
 
 class _HasThresholds(Protocol):

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
+from urllib.parse import urlencode
 
 from django.db.models import QuerySet
 from django.urls import reverse
@@ -27,11 +28,15 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, given, words
 from episodes.models import Episode, Run, Step
+from episodes.models.privacy import visible_runs
 
 MAX_EPISODES = 10_000
 """Ended episodes that are read, the newest ones."""
 MAX_STEPS = 10_000
 """Steps that are read, those of the newest attempts."""
+
+MAX_RUNS = 5
+"""Runs that the doctor of an environment leads to."""
 
 
 class SampledAttempt(NamedTuple):
@@ -40,6 +45,7 @@ class SampledAttempt(NamedTuple):
     id: int
     task: int
     split: int | None
+    run: int | None
     steps: int
     """Steps with refused ones."""
     value: float | None
@@ -115,10 +121,10 @@ class DoctorScope:
         """The attempts among the newest MAX_EPISODES ended episodes, newest first."""
         treatments = self.definition.convention.treatments
         found = list[SampledAttempt]()
-        for pk, task, split, kind, ran, refused, *returns in self._newest:
+        for pk, task, split, run, kind, ran, refused, *returns in self._newest:
             if (treatment := treatments.get(kind, "keep")) != "out":
                 value, total, last, most = (0.0, 0.0, 0.0, 0.0) if treatment == "zero" else returns
-                found.append(SampledAttempt(pk, task, split, ran + refused, value, total, last, most))
+                found.append(SampledAttempt(pk, task, split, run, ran + refused, value, total, last, most))
         return found
 
     @cached_property
@@ -129,7 +135,9 @@ class DoctorScope:
         if not scope.has_blocks:
             rows = rows.filter(pk__gt=floor_of(scope))
         columns = ("steps_count", "refused_count", self.definition.column, "return_sum", "return_last", "return_max")
-        return list(rows.order_by("-pk").values_list("pk", "task_id", "split_id", KIND, *columns)[:MAX_EPISODES])
+        return list(
+            rows.order_by("-pk").values_list("pk", "task_id", "split_id", "run_id", KIND, *columns)[:MAX_EPISODES]
+        )
 
     @cached_property
     def steps_read(self) -> list[SampledAttempt]:
@@ -141,6 +149,19 @@ class DoctorScope:
                 break
             found.append(one)
         return found
+
+    @cached_property
+    def recent_runs(self) -> list[str]:
+        """Names of the runs of the newest attempts, MAX_RUNS at most, newest first."""
+        recent = list(dict.fromkeys(one.run for one in self.attempts if one.run is not None))[:MAX_RUNS]
+        names = Run.objects.filter(visible_runs(self.filter.hidden), pk__in=recent).values_list("pk", "name")
+        return [name for _, name in sorted(names, key=lambda row: recent.index(row[0]))]
+
+    def address(self, **changes: str) -> str:
+        """Return the address of the doctor's page for these episodes with changed parameters."""
+        kept = {name: text for name, text in self.filter.values().items() if name != "environment"}
+        page = reverse("doctor", args=[self.environment.name])
+        return f"{page}?{urlencode({**kept, **self.thresholds.values(), **changes})}"
 
     @property
     def steps(self) -> QuerySet[Step]:

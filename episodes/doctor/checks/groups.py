@@ -15,7 +15,8 @@ from episodes.models import Run
 @check("Groups without variance", "flat", "flat_rise", "groups")
 def flat_groups(scope: DoctorScope) -> DoctorVerdict:
     if scope.run is None:
-        return too_little("Groups are the rollouts of a run at one task in one training step; choose a run.")
+        runs = [Evidence(name, scope.address(run=name)) for name in scope.recent_runs]
+        return too_little("Groups are the rollouts of a run at one task in one training step; choose a run.", *runs)
     points = curve(scope.episodes, scope.definition, "step", points=3).points
     judged = [point for point in points if point.groups]
     groups, flat = (sum(getattr(one, name) or 0 for one in judged) for name in ("groups", "flat_groups"))

@@ -49,12 +49,16 @@ def outside_range(scope: DoctorScope) -> DoctorVerdict:
     below, above = [value for value in values if value < low], [value for value in values if value > high]
     span = f"{environment.reward_low:g} to {environment.reward_high:g}"
     if not below and not above:
-        return fine(f"All {len(values):,} returns are within {span}.")
+        return fine(f"None of {len(values):,} returns is outside of {span}.")
     evidence = []
     if above:
-        evidence.append(scope.listed(f"Returns above {high:g}", return_from=math.nextafter(high, math.inf)))
+        evidence.append(
+            scope.listed(f"Returns above {environment.reward_high:g}", return_from=math.nextafter(high, math.inf))
+        )
     if below:
-        evidence.append(scope.listed(f"Returns below {low:g}", return_to=math.nextafter(low, -math.inf)))
+        evidence.append(
+            scope.listed(f"Returns below {environment.reward_low:g}", return_to=math.nextafter(low, -math.inf))
+        )
     seen = f"from {min(values):g} to {max(values):g}"
     sentence = f"{len(below) + len(above):,} of {len(values):,} returns are outside of {span}; they reach {seen}."
     return problem(f"{sentence} Correct the rewards or the declared range.", *evidence)

@@ -83,20 +83,22 @@ def _share(scope: DoctorScope, bucket: str, words: str, most: float) -> DoctorVe
         key=lambda one: (-one.attempts, one.task),
     )
     share = len(inside) / len(judged)
-    sentence = f"{len(inside):,} of {len(judged):,} tasks with {limits.attempts} attempts or more ({share:.0%}) {words}"
+    sentence = (
+        f"{words}: {len(inside):,} of {len(judged):,} tasks with {limits.attempts} attempts or more ({share:.0%})"
+    )
     if share < most or not inside:
         return fine(f"{sentence}.")
-    return problem(f"{sentence}: there is nothing to learn from them.", *task_links([one.task for one in inside]))
+    return problem(f"{sentence}. There is nothing to learn from them.", *task_links([one.task for one in inside]))
 
 
 @check("Tasks that nobody solves", "unsolved", "tasks")
 def unsolved_tasks(scope: DoctorScope) -> DoctorVerdict:
-    return _share(scope, "hopeless", "are not solved by anybody", scope.thresholds.unsolved)
+    return _share(scope, "hopeless", "Solved by nobody", scope.thresholds.unsolved)
 
 
 @check("Tasks that everybody solves", "solved", "tasks")
 def solved_tasks(scope: DoctorScope) -> DoctorVerdict:
-    return _share(scope, "saturated", "are solved in every attempt", scope.thresholds.solved)
+    return _share(scope, "saturated", "Solved in every attempt", scope.thresholds.solved)
 
 
 @check("Scales that differ between tasks", "scale", "tasks")

@@ -86,6 +86,11 @@ def test_the_pages_of_the_environment_and_of_the_run_lead_to_it(client: Client) 
     assert f'href="{PAGE}?run=grpo-3"' in client.get(f"/runs/{run.pk}/").content.decode()
 
 
+def test_the_doctor_of_an_environment_leads_to_those_of_its_runs(client: Client) -> None:
+    play_healthily()
+    assert f'href="{PAGE}?sparse=0.9&amp;run=grpo-3"' in client.get(f"{PAGE}?sparse=0.9").content.decode()
+
+
 def test_the_documented_thresholds_are_these() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([\d.]+) \| (.+) \|$", PAGE_OF_DOCS.read_text(encoding="utf-8"), re.M)
     assert {name: (float(default), words) for name, default, words in rows} == {
