@@ -7,9 +7,13 @@ from collections.abc import Sequence
 from django.urls import reverse
 
 from episodes.analytics.curve import CurvePoint, curve
-from episodes.doctor.findings import DoctorVerdict, Evidence, check, fine, problem, too_little
+from episodes.doctor.findings import MAX_EVIDENCE, DoctorVerdict, Evidence, check, fine, problem, too_little
 from episodes.doctor.scope import DoctorScope
+from episodes.filtering.parameters import WholeRange
 from episodes.models import Run
+
+MAX_POINTS = 120
+"""Parts of the training whose groups are counted; a part is a training step unless there are more."""
 
 
 @check("Groups without variance", "flat", "flat_rise", "groups")
@@ -17,24 +21,36 @@ def flat_groups(scope: DoctorScope) -> DoctorVerdict:
     if scope.run is None:
         runs = [Evidence(name, scope.address(run=name)) for name in scope.recent_runs]
         return too_little("Groups are the rollouts of a run at one task in one training step; choose a run.", *runs)
-    points = curve(scope.episodes, scope.definition, "step", points=3).points
+    points = curve(scope.episodes, scope.definition, "step", points=MAX_POINTS).points
     judged = [point for point in points if point.groups]
-    groups, flat = (sum(getattr(one, name) or 0 for one in judged) for name in ("groups", "flat_groups"))
+    groups, flat = _counts(judged)
     if groups < scope.thresholds.groups:
         needed = scope.thresholds.groups
         return too_little(f"This needs {needed:,} groups of two returns or more and has {groups:,}.")
-    shares = [one.flat_share or 0.0 for one in judged]
     sentence = f"In {flat:,} of {groups:,} groups ({flat / groups:.0%}) all returns are equal"
-    if len(shares) > 1:
-        sentence += f"; the share goes from {shares[0]:.0%} early in training to {shares[-1]:.0%} late"
-    is_rising = shares[-1] - shares[0] >= scope.thresholds.flat_rise and shares[-1] > shares[0]
+    third, is_rising = len(judged) // 3, False
+    if third:
+        early, late = (part[1] / part[0] for part in (_counts(judged[:third]), _counts(judged[-third:])))
+        sentence += f"; the share goes from {early:.0%} in the first third of training to {late:.0%} in the last"
+        is_rising = late > early and late - early >= scope.thresholds.flat_rise
     if flat / groups < scope.thresholds.flat and not is_rising:
         return fine(f"{sentence}.")
-    return problem(f"{sentence}. An update that compares them learns nothing.", *_steps(scope.run, judged))
+    return problem(f"{sentence}. An update that compares them learns nothing.", *_flattest(scope, scope.run, judged))
 
 
-def _steps(run: Run, points: Sequence[CurvePoint]) -> list[Evidence]:
-    """Return the groups of the last training step of each part with flat groups, the latest first."""
-    groups = reverse("run_groups", args=[run.pk])
-    last = [int(point.x_to) for point in reversed(points) if point.flat_groups]
-    return [Evidence(f"Groups of step {step}", f"{groups}?step={step}") for step in last]
+def _counts(points: Sequence[CurvePoint]) -> tuple[int, int]:
+    """Return the number of groups, and of flat ones."""
+    return sum(one.groups or 0 for one in points), sum(one.flat_groups or 0 for one in points)
+
+
+def _flattest(scope: DoctorScope, run: Run, points: Sequence[CurvePoint]) -> list[Evidence]:
+    """Return the training steps with most flat groups; the episodes of those that share a point."""
+    found = list[Evidence]()
+    for point in sorted(points, key=lambda one: (-(one.flat_groups or 0), -one.x))[:MAX_EVIDENCE]:
+        low, high = int(point.x), int(point.x_to)
+        if low == high:
+            address = f"{reverse('run_groups', args=[run.pk])}?step={low}"
+            found.append(Evidence(f"Groups of step {low}", address))
+        else:
+            found.append(scope.listed(f"Attempts of steps {low} to {high}", step=WholeRange(low, high)))
+    return found

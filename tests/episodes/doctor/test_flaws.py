@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.test import Client
 
 from episodes.models import Episode
 from tests.episodes.api.asking import get
@@ -70,7 +71,7 @@ def flat() -> Shown:
     for step in range(12):
         task = make_task()
         play(1.0 if step < 4 else 0.0, 0.0, run=run, run_step=step, task=task)
-    return {f"/runs/{run.pk}/groups/?step={step}" for step in (7, 11)}
+    return {f"/runs/{run.pk}/groups/?step={step}" for step in (7, 8, 9, 10, 11)}
 
 
 def gap() -> Shown:
@@ -165,13 +166,14 @@ def shown(address: str) -> Shown:
 
 
 @pytest.mark.parametrize("check", FLAWS)
-def test_a_flaw_is_found_and_its_evidence_shows_the_episodes(check: str) -> None:
+def test_a_flaw_is_found_and_its_evidence_shows_the_episodes(check: str, client: Client) -> None:
     make, query = FLAWS[check]
     flawed = make()
     found = finding(check, query)
     assert found["result"] == "problem"
     evidence = set[str]().union(*(shown(one["address"]) for one in found["evidence"]))
     assert flawed <= evidence
+    assert client.get(found["evidence"][0]["address"]).status_code == 200
 
 
 def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:
@@ -180,6 +182,22 @@ def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:
         for place in range(3):
             make_step(episode, reward=0.1, text=f"You are at {place}")
     assert finding("repeated_calls", "?run=grpo-3")["result"] == "fine"
+
+
+def test_groups_that_get_flat_are_found_before_most_are() -> None:
+    run = make_run()
+    for step in range(12):
+        play(0.0 if step > 7 else 1.0, 0.0, run=run, run_step=step, task=make_task())
+    found = finding("flat_groups", "?run=grpo-3")
+    assert found["result"] == "problem"
+    assert "In 4 of 12 groups (33%)" in found["sentence"]
+    assert "from 0% in the first third of training to 100% in the last" in found["sentence"]
+
+
+def test_another_definition_of_the_return_is_examined() -> None:
+    play(*[0.0] * 40, return_last=1.0)
+    assert finding("solved_tasks", "?tasks=1")["result"] == "too_little_data"
+    assert finding("solved_tasks", "?tasks=1&return=last")["result"] == "problem"
 
 
 def test_every_check_has_a_flaw_here() -> None:
