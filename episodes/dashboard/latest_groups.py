@@ -13,6 +13,7 @@ from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import hidden_fields
+from environments.tasks.task_facts import task_names
 from episodes.analytics.latest_groups import MAX_READ, latest_groups
 from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
 from episodes.filtering.filters import EpisodeFilter
@@ -28,15 +29,18 @@ def groups(request: HttpRequest) -> HttpResponse:
         asked = definition_asked(request)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
+    latest = latest_groups(hidden_from(request.user), asked)
+    names = task_names([one.task.pk for one in latest])
     found = [
         {
             "group": one,
+            "name": names[one.task.pk],
             "summary": _summary(one.task),
             "query": EpisodeFilter(
                 task=one.task.pk, run=one.run.name, step=WholeRange(one.run_step, one.run_step)
             ).to_query(),
         }
-        for one in latest_groups(hidden_from(request.user), asked)
+        for one in latest
     ]
     page = "groups_table" if "HX-Request" in request.headers and found else "groups"
     context = {"groups": found, "searched": MAX_READ, **asked_context(asked)}

@@ -17,9 +17,16 @@ PAGES = (
     *("/", "/environments/", "/environments/guess/", "/environments/guess/leaderboard/", "/episodes/"),
     *("/episodes/{first}/", "/runs/", "/runs/{run}/", "/runs/curves/?by=run", "/compare/"),
     *("/compare/?episodes={first},{second}", "/compare/?runs={run},{other}", "/tasks/{task}/"),
-    *("/runs/{run}/groups/?step=4", "/tasks/{task}/group/?run={run}&step=4", "/api/", "/episodes/{first}/steps/0/"),
+    *(
+        "/runs/groups/",
+        "/runs/{run}/groups/?step=4",
+        "/tasks/{task}/group/?run={run}&step=4",
+        "/api/",
+        "/episodes/{first}/steps/0/",
+    ),
     *("/episodes/?environment=guess&run=looked-at&ending=attempt&since=7d&error=no", "/episodes/999999/", "/?span=2h"),
     *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}", "/rollouts/", "/rollouts/wide-words/", "/operations/"),
+    "/environments/guess/doctor/",
 )
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((1280, "light", "all"), (1280, "dark", "colours")),

@@ -96,4 +96,5 @@ def test_the_latest_groups_of_all_runs_are_in_the_menu(client: Client) -> None:
     assert [(one.spread.mean, one.spread.is_flat) for one in found] == [(0.5, False), (1.0, True)]
     page = client.get("/runs/groups/").content.decode()
     assert f"/tasks/{second.pk}/group/?run={found[0].run.pk}&amp;step=7" in page
+    assert f">task {second.pk}</a> second" in page
     assert client.get("/runs/groups/?return=median").status_code == 400
