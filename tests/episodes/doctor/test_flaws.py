@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from episodes.models import Episode
+from episodes.rollups.follower import catch_up
 from tests.episodes.api.asking import get
 from tests.episodes.ended import count_statistics, end_episodes
 from tests.stored import make_blob, make_environment, make_run, make_split, make_step, make_task
@@ -192,6 +193,18 @@ def test_groups_that_get_flat_are_found_before_most_are() -> None:
     assert found["result"] == "problem"
     assert "In 4 of 12 groups (33%)" in found["sentence"]
     assert "from 0% in the first third of training to 100% in the last" in found["sentence"]
+
+
+@pytest.mark.parametrize("is_followed", [True, False])
+def test_a_run_in_several_environments_is_examined_in_one(*, is_followed: bool) -> None:
+    run = make_run()
+    play(*[0.5] * 30, run=run, task=make_task())
+    assert finding("outside_range", "?run=grpo-3")["result"] == "fine"
+    play(5.0, run=run, task=make_task(environment=make_environment("other")))
+    if is_followed:
+        catch_up()
+    assert finding("outside_range", "?run=grpo-3")["result"] == "fine"
+    assert get("environments/other/doctor?run=grpo-3")["attempts"] == 1
 
 
 def test_another_definition_of_the_return_is_examined() -> None:
