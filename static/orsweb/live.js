@@ -136,14 +136,20 @@ async function replace(element, address) {
 
 // A key that is pressed right after the swap has to find the focus where it was.
 function keepPlaces(element, address) {
-  const focused = element.contains(document.activeElement) ? document.activeElement.getAttribute("href") : null;
+  const focused = element.contains(document.activeElement) ? selectorOf(document.activeElement) : "";
   const scrolled = scrolling(element).map(({ scrollTop }) => scrollTop);
   const restore = () => {
     const current = elementOf(address);
     scrolling(current).forEach((inner, place) => (inner.scrollTop = scrolled[place] ?? 0));
-    if (focused) current?.querySelector(`a[href="${CSS.escape(focused)}"]`)?.focus({ preventScroll: true });
+    if (focused) current?.querySelector(focused)?.focus({ preventScroll: true });
   };
   document.addEventListener("htmx:afterSwap", restore, { once: true });
+}
+
+// The selector of a link or a button in what replaces it; empty if it has nothing to be known by.
+function selectorOf(element) {
+  const name = ["href", "data-series"].find((one) => element.hasAttribute(one));
+  return name ? `[${name}="${CSS.escape(element.getAttribute(name))}"]` : "";
 }
 
 const scrolling = (element) => [...(element?.querySelectorAll("[data-keeps-scroll]") ?? [])];

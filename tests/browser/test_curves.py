@@ -189,6 +189,7 @@ def test_chart_and_tables_follow_a_run_live(page: Page, live: LiveServer) -> Non
     expect(page.get_by_role("link", name="3", exact=True).first).to_be_visible()
     wait_until(page, "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).data.length === 3")
     expect(page.get_by_role("button", name="drawn-live")).to_have_attribute("aria-pressed", "false")
+    expect(page.get_by_role("button", name="drawn-live")).to_be_focused()
 
 
 def test_the_list_of_runs_follows_live_and_keeps_what_is_selected(page: Page, live: LiveServer) -> None:
