@@ -19,7 +19,16 @@ from environments.models import Environment, Split
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
 from episodes.filtering.names import models, people, runs
-from episodes.filtering.page import EpisodePage, match_count_of, page_of, shown, summary_of, with_running, with_snippets
+from episodes.filtering.page import (
+    EpisodePage,
+    match_count_of,
+    page_of,
+    shown,
+    summary_of,
+    with_running,
+    with_snippets,
+    with_task_names,
+)
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, SavedView
 from episodes.rollups.search_note import search_note
@@ -61,7 +70,7 @@ def episodes(request: HttpRequest) -> HttpResponse:
         raise BadRequest(str(error)) from error
     if page.has_running:
         page = with_running(page, blind=blind_to(request.user))
-    page = with_snippets(page, asked)
+    page = with_task_names(with_snippets(page, asked))
     context = _table(asked, page, sort, after)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/browse_table.html", context)

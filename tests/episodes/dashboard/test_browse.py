@@ -146,6 +146,14 @@ def test_the_number_of_queries_does_not_grow_with_the_episodes(
         client.get("/episodes/?environment=math&split=train&sort=-return")
 
 
+def test_a_task_is_named_by_its_place_where_the_client_sent_its_content_alone(client: Client) -> None:
+    first, second = make_task(), make_task()
+    make_split(first, second, name="train")
+    make_episode(task=second, run=make_run())
+    for path in ("/episodes/", f"/runs/{make_run().pk}/"):
+        assert '<span class="task-place">train #1</span>' in client.get(path).content.decode()
+
+
 def test_a_running_episode_shows_its_figures_so_far(client: Client) -> None:
     running = make_episode(status="running", cause="", ended=None)
     for reward in (0.25, None, 0.5):
@@ -173,9 +181,11 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
         client.get("/episodes/")
 
 
-BARE = 8
-"""Number of queries without a filter: account, ids, rows, count, environments, runs, models and saved views."""
-FILTERED = 12
+BARE = 9
+"""Number of queries without a filter: account, ids, rows, places of tasks, count, environments, runs, models and saved
+views.
+"""
+FILTERED = 13
 """Number of queries with filters: also environment and split, the bound, and the splits to offer."""
 
 
