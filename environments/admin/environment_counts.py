@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
-from django.db.models import QuerySet, Sum
+from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
 from environments.access.privacy import visible
+from environments.curation.filter_parameters import SERVED
 from environments.curation.flags import flagged
 from environments.curation.selection import Count, Selection
+from environments.curation.task_states import is_in_state
 from environments.models import Environment, Task, TaskStatistics
 from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage
 from environments.scoring.task_buckets import BUCKETS, Bucket
@@ -47,9 +49,9 @@ def overview_of(environment: Environment) -> Overview:
     played, totals = _totals(environment)
     return Overview(
         buckets=[(bucket, count(bucket=bucket)) for bucket in BUCKETS],
-        flagged=count(flags="open"),
+        flagged=count(flags="open", state="any"),
         quarantined=count(state="quarantined"),
-        dropped=count(source="dropped"),
+        dropped=count(source="dropped", state="any"),
         played=played,
         totals=totals,
         coverage=None if totals is None else coverage_of_row(totals, Convention.from_code(environment.convention)),
@@ -84,13 +86,12 @@ def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:
 
 
 def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
-    rows = TaskStatistics.objects.filter(environment=environment, by="all", attempts__gt=0).order_by("task")
-    ids = list(rows.values_list("pk", flat=True)[: MAX_COUNTED + 1])
+    served = Q(Exists(Task.objects.filter(is_in_state(SERVED), pk=OuterRef("task"))))
+    of_served = TaskStatistics.objects.filter(served, environment=environment, by="all")
+    ids = list(of_served.filter(attempts__gt=0).order_by("task").values_list("pk", flat=True)[: MAX_COUNTED + 1])
     if len(ids) > MAX_COUNTED or not ids:
         return Count(min(len(ids), MAX_COUNTED), len(ids) <= MAX_COUNTED), None
-    sums = TaskStatistics.objects.filter(environment=environment, by="all").aggregate(
-        **{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)}
-    )
+    sums = of_served.aggregate(**{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)})
     counts = {name: count or 0 for name, count in sums.items()}
     attempts = counts["attempts"]
     total = TaskStatistics(**counts, rate=counts["successes"] / attempts if attempts else 0.0)

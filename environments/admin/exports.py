@@ -15,6 +15,7 @@ from django.utils.text import slugify
 from environments import security_log
 from environments.access.privacy import visible
 from environments.admin.bulk import chosen_tasks, selection_of
+from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.errors import OrsError
@@ -62,6 +63,7 @@ def export_redirect(request: HttpRequest) -> HttpResponse:
 def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -> HttpResponse:
     count = selection.count(MAX_COUNTED_TASKS, MAX_COUNT_SECONDS)
     shown = {"title": "Export tasks", "chosen": selection.values(), "count": count, "about": ABOUT}
+    shown["is_served"] = selection.state == SERVED
     return TemplateResponse(request, "environments/export.html", {**context, **shown})
 
 
@@ -70,5 +72,6 @@ def _name(selection: Selection) -> str:
     splits, environments = existing_splits(), Environment.objects.filter(visible(selection.hidden, "pk"))
     split = splits.filter(visible(selection.hidden), pk=selection.split).first() if selection.split else None
     environment = environments.filter(pk=selection.environment).first() if selection.environment else None
-    words = [str(split or environment or "tasks"), selection.tag, selection.state, selection.source, selection.bucket]
+    words = [str(split or environment or "tasks"), selection.tag]
+    words += [selection.values().get("state", ""), selection.source, selection.bucket]
     return slugify(" ".join(word.replace("/", "-") for word in words if word)) or "tasks"

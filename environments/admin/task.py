@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.contrib import admin
@@ -17,6 +18,7 @@ from environments.admin.imports import import_view, preview_view
 from environments.admin.jobs import job_view, jobs_shown_to
 from environments.admin.task_list import chips, page_of, query
 from environments.admin.task_page import TaskPage
+from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.models import Environment, Split, Task
@@ -32,15 +34,18 @@ class TaskAdmin(TaskPage):
         selection = selection_of(request, request.GET.dict())
         environments, splits = _offered_places(selection)
         split = next((split for split in splits if split.pk == selection.split), None)
+        page = page_of(selection, request.GET.dict())
         context = {
             **self._context(request, "Tasks"),
-            "page": page_of(selection, request.GET.dict()),
+            "page": page,
             "chips": chips(selection, environments, splits),
             "chosen": selection.values(),
             "hidden": {name: value for name, value in selection.values().items() if name != "search"},
             "search": selection.search,
             "split": split,
             "one_environment": selection.environment is not None or selection.split is not None,
+            "anywhere": query(replace(selection, state="")) if selection.state == SERVED else "",
+            "is_empty": not page.rows and not self.get_queryset(request).exists(),
             "bulks": offered(request, selection),
             "back": query(selection),
             "may_import": request.user.has_perm("environments.add_task"),

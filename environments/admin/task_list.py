@@ -9,15 +9,18 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 from urllib.parse import urlencode
 
-from django.db.models import F
+from django.db.models import F, QuerySet
 from django.db.models.functions import Left
 
 from environments import conf
+from environments.curation.filter_parameters import ANY_STATE, SERVED
 from environments.curation.index_walk import Order
 from environments.curation.selection import Selection, SelectionBatch
 from environments.curation.tags import tag_names
+from environments.curation.task_states import LABELS, with_states
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag, seen_at
 from environments.scoring.convention import Convention, Coverage
@@ -71,6 +74,12 @@ class TaskListRow:
     @property
     def is_quarantined(self) -> bool:
         return self.task.state == "quarantined"
+
+    @property
+    def standing(self) -> str:
+        """Return the state of the task for people, unless it is served or quarantined; else an empty text."""
+        standing: str = self.task.standing  # type: ignore[attr-defined]  # annotated
+        return "" if standing in ("served", "quarantined") else LABELS[standing]
 
     @property
     def origin(self) -> str:
@@ -166,12 +175,15 @@ def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskL
     return TaskListRow(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index)
 
 
-def _tasks(ids: Iterable[int]) -> Iterable[Task]:
+def _tasks(ids: Iterable[int]) -> QuerySet[Any]:
     """Return the tasks with `head`, the beginning of the spec, because a whole spec may be megabytes."""
     rows = (
-        Task.objects.filter(pk__in=ids).select_related("environment").annotate(head=Left("spec", MAX_READ_CHARACTERS))
+        with_states(Task.objects.filter(pk__in=ids))
+        .select_related("environment")
+        .annotate(head=Left("spec", MAX_READ_CHARACTERS))
     )
-    return rows.defer("spec", "environment__description", "environment__card")
+    found: QuerySet[Any] = rows.defer("spec", "environment__description", "environment__card")
+    return found
 
 
 def _tags(ids: Iterable[int]) -> dict[int, list[str]]:
@@ -233,19 +245,31 @@ def chips(selection: Selection, environments: Sequence[Environment], splits: Seq
         _chip(selection, "environment", names, also="split"),  # a split belongs to one environment
         _chip(selection, "split", listed),
         _chip(selection, "tag", list(words.items())),
-        _chip(selection, "state", [(state, state) for state, _ in Task.STATES]),
+        _chip(selection, "state", list(LABELS.items()), default=SERVED, of_any=ANY_STATE),
         _chip(selection, "source", [*sources, ("dropped", "dropped from the code")]),
         _chip(selection, "flags", [("open", "open")]),
         _chip(selection, "bucket", [(name, name) for name in ("unseen", "hopeless", "learnable", "saturated")]),
     ]
 
 
-def _chip(selection: Selection, name: str, choices: Sequence[tuple[str, str]], *, also: str = "") -> TaskListChip:
-    """Return the chip of the filter `name`. `also`: a filter that is removed when this one changes."""
+def _chip(
+    selection: Selection,
+    name: str,
+    choices: Sequence[tuple[str, str]],
+    *,
+    also: str = "",
+    default: str = "",
+    of_any: str = "",
+) -> TaskListChip:
+    """Return the chip of the filter `name`.
+
+    `also`: a filter that is removed when this one changes. `default`: the choice in force without the parameter.
+    `of_any`: the value of the parameter for any.
+    """
     given = selection.values()
-    chosen = given.get(name, "")
+    chosen = given.get(name, default)
     others = {key: value for key, value in given.items() if key not in (name, also)}
-    offered = [TaskListChoice("any", urlencode(others), not chosen)]
+    offered = [TaskListChoice("any", urlencode(others | ({name: of_any} if of_any else {})), chosen == of_any)]
     offered += [TaskListChoice(label, urlencode(others | {name: value}), value == chosen) for value, label in choices]
     label = next((choice.label for choice in offered[1:] if choice.is_chosen), "")
     return TaskListChip(name, label or chosen, offered)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
@@ -12,6 +13,7 @@ from environments.curation.edited_spec import checked_spec
 from environments.curation.revisions import Revisions
 from environments.curation.split_counts import in_splits, shares_of, still_served
 from environments.database.jobs import Progress, silent
+from environments.database.json_rows import execute
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import commit
 from environments.tasks.sync import content_hash
@@ -113,8 +115,21 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
         for change in changes:
             change.replace(old.pk, new.pk)
         revisions.write_edit(old.pk, new.pk, old.spec, new.spec, is_merge=is_merge)
+        mark_replaced([(old.pk, new.pk)])
         commit(*staged(changes))
     return new
+
+
+_REPLACED = """
+    UPDATE environments_task SET replaced_by_id = CAST(pair.value->>1 AS bigint)
+    FROM {rows} AS pair WHERE environments_task.id = CAST(pair.value->>0 AS bigint)
+"""
+
+
+def mark_replaced(pairs: Sequence[tuple[int, int]]) -> None:
+    """Write of a few hundred (task, task in its place) that the first is superseded and the second is not."""
+    Task.objects.filter(pk__in=[new for _, new in pairs], replaced_by__isnull=False).update(replaced_by=None)
+    execute(_REPLACED, [], pairs)
 
 
 def with_content(old: Task, spec: str) -> Task:

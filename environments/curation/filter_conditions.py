@@ -4,23 +4,27 @@ from __future__ import annotations
 
 import json
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from environments import conf
 from environments.database.storable import is_storable
-from environments.models import Split, TaskFlag, TaskTag
+from environments.models import Split, SplitEntry, TaskFlag, TaskTag
 from environments.scoring.task_buckets import BUCKETS, tasks_in
 from environments.tasks.task_places import places, places_of
 
 
-def is_in_split(split: int) -> Q:
-    """Return the condition for tasks in the split, as one subquery of all of them: for queries over whole sets."""
-    return Q(pk__in=places(split).values("task"))
+def is_in_split(split: int, *, is_served: bool = False) -> Q:
+    """Return the condition for tasks in the split, as one subquery of all of them: for queries over whole sets.
+
+    `is_served`: only those that it serves.
+    """
+    return Q(pk__in=(_served(places(split)) if is_served else places(split)).values("task"))
 
 
-def is_at_a_place_of(split: Split | None) -> Q:
+def is_at_a_place_of(split: Split | None, *, is_served: bool = False) -> Q:
     """Return the condition for tasks in the split, looked up task by task: for walks along the tasks."""
-    return Q(Exists(places_of(split).filter(task=OuterRef("pk"))))
+    found = places_of(split).filter(task=OuterRef("pk"))
+    return Q(Exists(_served(found) if is_served else found))
 
 
 def is_tagged(tag: str) -> Q:
@@ -46,6 +50,10 @@ def contains(text: str) -> Q:
     written = json.dumps(text)[1:-1]
     escaped = Q(spec__icontains=written)
     return escaped if written == text or not is_storable(text) else escaped | Q(spec__icontains=text)
+
+
+def _served(found: QuerySet[SplitEntry]) -> QuerySet[SplitEntry]:
+    return found.filter(is_hidden=False)
 
 
 def nothing() -> Q:

@@ -10,13 +10,17 @@ from django.db.models import Q
 
 from environments.access.privacy import visible
 from environments.curation.filter_conditions import contains, is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
+from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in
 from environments.errors import OrsError, shorten
 from environments.scoring.task_buckets import BUCKETS
 
 MAX_IDS = 10_000
 SOURCES = ("code", "import", "edit", "played", "dropped")
-STATES = ("active", "quarantined")
+SERVED = "served"
+ANY_STATE = "any"
+STATES_ASKED = (*STATES, "active", ANY_STATE)
+"""Values of the parameter `state`; without it, a list means what is served."""
 FLAGS = ("open",)
 
 
@@ -33,9 +37,11 @@ class Filters:
 
     environment: int | None = None
     split: int | None = None
-    """Tasks in this split, quarantined ones included."""
+    """Tasks in this split, quarantined ones included unless the state is `served`."""
     tag: str = ""
-    state: Literal["", "active", "quarantined"] | str = ""
+    state: Literal["", "served", "quarantined", "superseded", "removed", "pasted", "active"] | str = ""
+    """State of the task, as `task_states` defines them; with a split, `served` means by that split. `active`: every
+    task that is not quarantined. Empty: any state, which an address writes as `any`."""
     source: Literal["", "code", "import", "edit", "played", "dropped"] | str = ""
     """Where the task came from first; or `dropped`: a class listed it once and no longer does."""
     bucket: Literal["", "unseen", "hopeless", "learnable", "saturated"] | str = ""
@@ -52,13 +58,14 @@ class Filters:
     def parse(cls, values: Mapping[str, str], hidden: frozenset[int] = frozenset()) -> Self:
         """Return the filters in the parameters of an address or a form, named like the fields; commas join `ids`.
 
-        Other parameters are left to the page. `hidden`: as the field. Raises: InvalidFilter.
+        Without `ids` and `state` they select what is served. Other parameters are left to the page. `hidden`: as the
+        field. Raises: InvalidFilter.
         """
         return cls(
             environment=_number(values, "environment"),
             split=_number(values, "split"),
             tag=values.get("tag", ""),
-            state=_one_of(STATES, values, "state"),
+            state=_state(values),
             source=_one_of(SOURCES, values, "source"),
             bucket=_one_of(BUCKETS, values, "bucket"),
             flags=_one_of(FLAGS, values, "flags"),
@@ -70,7 +77,14 @@ class Filters:
     def values(self) -> dict[str, str]:
         """Return the parameters that `parse` reads, without fields that are not given."""
         given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "hidden"}
+        default, unlimited = ("", "") if self.ids else (SERVED, ANY_STATE)
+        given["state"] = "" if self.state == default else self.state or unlimited
         return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
+
+    @property
+    def is_served_by_split(self) -> bool:
+        """Return whether it means the tasks that one split serves, which its places say."""
+        return self.split is not None and not self.ids and self.state == SERVED
 
     def condition(self) -> Q:
         """Return all filters as one condition on a queryset of Task."""
@@ -78,9 +92,9 @@ class Filters:
         wanted &= Q() if self.environment is None else Q(environment=self.environment)
         if self.ids:
             return wanted & Q(pk__in=self.ids)
-        wanted &= Q() if self.split is None else is_in_split(self.split)
+        wanted &= Q() if self.split is None else is_in_split(self.split, is_served=self.is_served_by_split)
         wanted &= is_tagged(self.tag) if self.tag else Q()
-        wanted &= Q(state=self.state) if self.state else Q()
+        wanted &= is_in_state(self.state) if self.state and not self.is_served_by_split else Q()
         wanted &= is_from(self.source) if self.source else Q()
         wanted &= is_in_bucket(self.bucket) if self.bucket else Q()
         wanted &= is_flagged() if self.flags else Q()
@@ -108,6 +122,12 @@ def _one_of(names: tuple[str, ...], values: Mapping[str, str], name: str) -> str
     if text and text not in names:
         raise InvalidFilter(name, text, f"allowed are {', '.join(names)}")
     return text
+
+
+def _state(values: Mapping[str, str]) -> str:
+    asked = _one_of(STATES_ASKED, values, "state")
+    default = "" if values.get("ids") else SERVED
+    return "" if asked == ANY_STATE else asked or default
 
 
 def _written(value: Any) -> str:

@@ -12,7 +12,7 @@ from environments.curation.edit import with_content
 from environments.curation.filter_conditions import is_in_split
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
-from environments.curation.split_counts import count_of, in_order_of, some_of, tasks
+from environments.curation.split_counts import count_of, in_order_of, left_out, some_of, superseded_of, tasks
 from environments.curation.splits import find_split, free_name, making
 from environments.database.jobs import Progress, silent
 from environments.models import Environment, Split, Task
@@ -30,12 +30,13 @@ class CopyToSplit:
 
     def plan(self) -> Plan:
         split = _target(self.split, self.selection.condition())
-        selected = some_of(self.selection)
-        there = count_of(self.selection.condition() & is_in_split(split.pk))
-        title = f"Copy {tasks(selected - there)} to split {split.name!r}"
-        share = SplitShare(split.pk, split.name, selected - there)
-        sentences = (*_notes(self.selection.condition(), there), *_order_lost(self.selection))
-        return Plan(title, selected, selected - there, (share,), sentences=sentences)
+        selected, old = some_of(self.selection), superseded_of(self.selection)
+        there = count_of(self.selection.condition() & ~old & is_in_split(split.pk))
+        added = selected - there - count_of(old)
+        title = f"Copy {tasks(added)} to split {split.name!r}"
+        share = SplitShare(split.pk, split.name, added)
+        notes = (*_notes(self.selection.condition(), there), *_order_lost(self.selection))
+        return Plan(title, selected, added, (share,), sentences=(*notes, *_not_added(self.selection)))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _target(self.split, self.selection.condition())
@@ -64,7 +65,8 @@ class MoveToSplit:
         shares = (SplitShare(source.pk, source.name, count), SplitShare(split.pk, split.name, count - there))
         absent = [f"{tasks(selected - count, 'is', 'are')} not in {source.name!r}."] if count < selected else []
         title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
-        return Plan(title, selected, count, shares, sentences=(*absent, *_notes(moving, there)))
+        sentences = (*absent, *_notes(moving, there), *left_out(self.selection))
+        return Plan(title, selected, count, shares, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         source, split = self._splits()
@@ -97,7 +99,8 @@ class RemoveFromSplit:
         split, selected = _unfrozen(self.split), some_of(self.selection)
         count = count_of(self.selection.condition() & is_in_split(split.pk))
         share = SplitShare(split.pk, split.name, count)
-        return Plan(f"Take {tasks(count)} out of split {split.name!r}", selected, count, (share,))
+        title = f"Take {tasks(count)} out of split {split.name!r}"
+        return Plan(title, selected, count, (share,), sentences=tuple(left_out(self.selection)))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _unfrozen(self.split)
@@ -121,9 +124,11 @@ class SaveAsSplit:
 
     def plan(self) -> Plan:
         name, selected = free_name(self._environment(), self.name), some_of(self.selection)
+        added = selected - count_of(superseded_of(self.selection))
         visible = "Agents find it the next time they list the splits."
-        sentences = (visible, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
-        return Plan(f"Save {tasks(selected)} as split {name!r}", selected, selected, sentences=sentences)
+        notes = (visible, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
+        sentences = (*notes, *_not_added(self.selection))
+        return Plan(f"Save {tasks(added)} as split {name!r}", selected, added, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         some_of(self.selection)
@@ -174,11 +179,14 @@ class MembershipWork:
 
 
 def _listable(selection: Selection) -> Sequence[int]:
-    """Return the ids of the selected tasks, with the task of the same content in place of each that is marked as sent.
+    """Return the ids of the selected tasks without superseded ones, which the plan names.
 
-    The others could not have results: sessions of a place in a split are recorded by the content of its task.
+    Of each task that is marked as sent, the task of the same content comes instead: the other could not have results,
+    because sessions of a place in a split are recorded by the content of its task.
     """
-    ids, instead = selection.all_ids(), dict[int, int]()
+    old = set(Task.objects.filter(superseded_of(selection)).values_list("pk", flat=True))
+    chosen = selection.all_ids()
+    ids, instead = [pk for pk in chosen if pk not in old] if old else chosen, dict[int, int]()
     for start in range(0, len(ids), BATCH):
         played = Task.objects.filter(pk__in=ids[start : start + BATCH], source="played").select_related("environment")
         instead |= {task.pk: with_content(task, task.spec).pk for task in played if is_sent_task(task)}
@@ -214,6 +222,13 @@ def _notes(chosen: Q, there: int) -> tuple[str, ...]:
         which = tasks(quarantined, "is quarantined; release it", "are quarantined; release them")
         notes.append(f"{which} for agents to get {'it' if quarantined == 1 else 'them'}.")
     return tuple(notes)
+
+
+def _not_added(selection: Selection) -> list[str]:
+    """Return sentences about tasks that will not be added, because they are superseded or in another state."""
+    old = count_of(superseded_of(selection))
+    own = [f"{tasks(old, 'of these is', 'of these are')} superseded and will not be added."] if old else []
+    return own + left_out(selection)
 
 
 def _order_lost(selection: Selection) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from django.db.models import Q
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out, claimed
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
-from environments.curation.split_counts import count_of, in_splits, shares_of, some_of, still_served, tasks
+from environments.curation.split_counts import count_of, in_splits, left_out, shares_of, some_of, still_served, tasks
 from environments.database.jobs import Progress, silent
 from environments.models import Task
 from environments.tasks.split_change import SplitChange
@@ -85,7 +85,7 @@ def _plan(selection: Selection, verb: str, state: str) -> Plan:
     changing = count_of(others)
     splits, frozen = shares_of(others)
     same = [f"{tasks(selected - changing, 'is', 'are')} already {state}."] if changing < selected else []
-    sentences = (*same, *in_splits(splits), *still_served(frozen))
+    sentences = (*same, *in_splits(splits), *still_served(frozen), *left_out(selection))
     return Plan(f"{verb} {tasks(changing)}", selected, changing, splits, frozen, sentences)
 
 

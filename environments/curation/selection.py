@@ -8,7 +8,7 @@ is not one query for each page: docs/decisions/0018-selections-walk-along-indexe
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from operator import itemgetter
@@ -20,8 +20,8 @@ from environments.curation.filter_conditions import is_at_a_place_of
 from environments.curation.filter_parameters import Filters
 from environments.curation.index_walk import Candidates, Order, Walk, WalkCursor, deadline
 from environments.database.storable import is_storable
-from environments.models import Split, Task, TaskFlag, TaskStatistics, TaskTag
-from environments.tasks.task_places import listed, places, places_of
+from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskStatistics, TaskTag
+from environments.tasks.task_places import listed, places_of
 
 Filter = Literal["", "environment", "split", "tag", "state", "source", "bucket", "flags"]
 
@@ -46,7 +46,17 @@ def routes_of(chosen: Filters, split: Split | None) -> list[Route]:
 
     `split`: the chosen one, if the environment has it.
     """
-    return list(_routes_of(chosen, split)) or [Route("", _by_id(Task.objects.all()))]
+    found = list(_routes_of(chosen, split)) or [Route("", _by_id(Task.objects.all()), known_size=MAX_COUNTED)]
+    if chosen.state == "served" and not chosen.is_served_by_split and not _has_procedural():
+        # leads past stretches of tasks without a place, such as those that clients pasted
+        visible = SplitEntry.objects.filter(is_hidden=False)
+        found.append(Route("state", _by_task(visible.distinct()), is_exact=False, known_size=MAX_COUNTED))
+    return found
+
+
+def _has_procedural() -> bool:
+    """Return whether tasks may be served without a place."""
+    return Environment.objects.filter(is_procedural=True).exists()
 
 
 def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
@@ -64,13 +74,29 @@ def _routes_of(chosen: Filters, split: Split | None) -> Iterator[Route]:
         yield Route("bucket", _by_id(Task.objects.filter(is_unseen=True)), is_exact=False)
     elif chosen.bucket:
         yield Route("bucket", _by_task(TaskStatistics.objects.filter(by="all", bucket=chosen.bucket)), is_exact=False)
-    if chosen.state:
-        yield Route("state", _by_id(Task.objects.filter(state=chosen.state)))
+    if chosen.state in ("active", "quarantined"):
+        yield Route("state", _by_id(Task.objects.filter(state=chosen.state)), is_exact=chosen.state == "active")
+    elif chosen.state == "superseded":
+        yield Route("state", _by_id(Task.objects.filter(replaced_by__isnull=False)), is_exact=False)
+    elif chosen.state == "pasted":
+        yield Route("state", _by_id(Task.objects.filter(source="played")), is_exact=False)
     if chosen.split is not None:  # a split belongs to one environment
         size = split.size if split else 0  # without the places that it hides
-        yield Route("split", _by_task(places_of(split).distinct()), known_size=size)
+        yield Route("split", _by_task(_places(chosen, split).distinct()), known_size=size)
     elif chosen.environment is not None:
         yield Route("environment", _by_id(Task.objects.filter(environment=chosen.environment)))
+
+
+def _places(chosen: Filters, split: Split | None, tasks: Sequence[int] | None = None) -> QuerySet[SplitEntry]:
+    """Return the split's places that are asked for: all, or those that it serves."""
+    found = places_of(split, tasks)
+    return found.filter(is_hidden=False) if chosen.is_served_by_split else found
+
+
+def _without_split(chosen: Selection) -> Selection:
+    """Return what is asked of tasks at the split's places beyond being there; they are all of one environment."""
+    state = "" if chosen.is_served_by_split else chosen.state
+    return replace(chosen, split=None, environment=None, state=state)
 
 
 def _by_id(tasks: QuerySet[Any]) -> Candidates:
@@ -155,8 +181,8 @@ class Selection(Filters):
         if self.split is None:
             tasks = Task.objects.filter(self.condition()).order_by("pk")
             return array("q", tasks.values_list("pk", flat=True).iterator(2000))
-        found = places(self.split or 0, self.environment).order_by("position")
-        rest = replace(self, split=None, environment=None)
+        found = _places(self, listed(self.split, self.environment)).order_by("position")
+        rest = _without_split(self)
         if rest != Selection():
             found = found.filter(task__in=Task.objects.filter(rest.condition()))
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
@@ -203,9 +229,8 @@ class _Routes:
         """Return a walk along the split's places in order; if another filter leaves few tasks, only along theirs."""
         least, route = self._narrowest()
         few = route.candidates.tasks(MAX_FEW) if route and least <= MAX_FEW else None
-        along = Candidates(places_of(self._split, few), "position", "task_id", is_rising=True)
-        # its places lead to no tasks of another split or environment
-        rest = replace(self._chosen, split=None, environment=None).condition()
+        along = Candidates(_places(self._chosen, self._split, few), "position", "task_id", is_rising=True)
+        rest = _without_split(self._chosen).condition()
         return Walk(along, rest, is_few=few is not None)
 
     def along_ids(self) -> Walk:
@@ -224,9 +249,11 @@ class _Routes:
     def _beyond(self, route: Route) -> Q:
         """Return the conditions that the route does not cover, which are tested for each task."""
         done = {route.filter: getattr(_EVERYTHING, route.filter)} if route.filter and route.is_exact else {}
-        rest = replace(self._chosen, **{"split": None, **done}).condition()
+        is_by_split = self._chosen.is_served_by_split
+        without_split = replace(self._chosen, split=None, state="" if is_by_split else self._chosen.state)
+        rest = replace(without_split, **done).condition()
         is_covered = self._chosen.split is None or route.filter == "split"
-        return rest if is_covered else rest & is_at_a_place_of(self._split)
+        return rest if is_covered else rest & is_at_a_place_of(self._split, is_served=is_by_split)
 
 
 def _batch(walk: Walk, start: int | None, order: Order, *, backward: bool) -> SelectionBatch:

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from django.db.models import Count, Q
 
 from environments.curation.action import ActionRefused, SplitShare
+from environments.curation.filter_conditions import nothing
+from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import MAX_FEW, Selection
+from environments.curation.task_states import is_in_state, is_superseded
 from environments.models import Split, Task
 from environments.tasks.task_places import places, places_of_tasks
 
@@ -47,6 +51,40 @@ def some_of(selection: Selection) -> int:
     if not (count := count_of(selection.condition())):
         raise ActionRefused("No task is chosen, or the chosen ones are gone. Choose some first.")
     return count
+
+
+_LEFT_OUT = {
+    "quarantined": ("that matches is quarantined", "that match are quarantined"),
+    "superseded": ("that matches is superseded", "that match are superseded"),
+    "removed": ("that matches was removed from all splits", "that match were removed from all splits"),
+    "pasted": ("that matches was pasted by a client", "that match were pasted by a client"),
+}
+
+
+def left_out(selection: Selection) -> list[str]:
+    """Return a sentence for each state in which tasks match the other filters of a selection of served tasks.
+
+    A split serves the tasks at its places except those that it hides.
+    """
+    if selection.state != SERVED or selection.ids:
+        return []
+    everything = replace(selection, state="").condition()
+    if selection.is_served_by_split:
+        hidden = count_of(everything) - count_of(selection.condition())
+        counts = {"quarantined": hidden}
+    else:
+        counts = {state: count_of(everything & is_in_state(state)) for state in ("quarantined", "superseded", "pasted")}
+        counts["removed"] = count_of(everything) - count_of(selection.condition()) - sum(counts.values())
+    return [
+        f"{tasks(counts[state], *words)} and will be left alone."
+        for state, words in _LEFT_OUT.items()
+        if counts.get(state)
+    ]
+
+
+def superseded_of(selection: Selection) -> Q:
+    """Return the condition for chosen tasks that must not be put into splits: unless asked for, superseded ones."""
+    return nothing() if selection.state == "superseded" else selection.condition() & is_superseded()
 
 
 def in_order_of(split: int, selection: Selection) -> list[int]:

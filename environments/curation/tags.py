@@ -13,7 +13,7 @@ from environments.curation.action import ActionOutcome, ActionRefused, Plan, car
 from environments.curation.filter_conditions import is_tagged
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
-from environments.curation.split_counts import count_of, some_of, tasks
+from environments.curation.split_counts import count_of, left_out, some_of, tasks
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import distinct_values
 from environments.models import Task, TaskTag
@@ -112,8 +112,8 @@ def _write(before: dict[int, set[str]], after: dict[int, set[str]]) -> None:
 def _plan(selection: Selection, title: str, changing: Q, same: str) -> Plan:
     selected, changes = some_of(selection), count_of(selection.condition() & changing)
     rest = selected - changes
-    sentences = (f"{tasks(rest, 'is', 'are')} {same}.",) if rest else ()
-    return Plan(title % tasks(changes), selected, changes, sentences=sentences)
+    unchanged = [f"{tasks(rest, 'is', 'are')} {same}."] if rest else []
+    return Plan(title % tasks(changes), selected, changes, sentences=(*unchanged, *left_out(selection)))
 
 
 def _apply(selection: Selection, work: TagWork, sentence: str, progress: Progress) -> ActionOutcome:

@@ -147,6 +147,15 @@ class Task(models.Model):
         db_default=True,
         help_text="No attempt was counted; may still say so of one that has statistics, never the other way round",
     )
+    replaced_by = models.ForeignKey(
+        "self",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        help_text="The task that an edit put in its place last; null: none, or it was restored since",
+    )
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
@@ -161,6 +170,10 @@ class Task(models.Model):
             models.Index(fields=["source", "id"], name="task_source"),
             models.Index(fields=["id"], name="task_dropped", condition=models.Q(dropped__isnull=False)),
             models.Index(fields=["id"], name="task_unseen", condition=models.Q(is_unseen=True)),
+            models.Index(fields=["id"], name="task_superseded", condition=models.Q(replaced_by__isnull=False)),
+            models.Index(  # what a deleted task had replaced
+                fields=["replaced_by"], name="task_replaced_by", condition=models.Q(replaced_by__isnull=False)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from django.db import connection, transaction
 
+from environments.curation.edit import mark_replaced
 from environments.database.json_rows import execute
 from environments.models import Task, TaskTag
 from environments.tasks.split_change import SplitChange, commit, splits_of
@@ -108,6 +109,7 @@ class Settling:
         for change in self._changes.values():
             change.replace_all(dict(pairs))
         self._target.add(new for _, new in pairs)
+        mark_replaced(pairs)
         execute(_REVISE, self._stamp.parameters, pairs)
 
     def _label(self, items: list[tuple[int, dict[str, Any], dict[str, Any]]]) -> None:

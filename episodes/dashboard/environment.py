@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from django.core.exceptions import BadRequest
-from django.db.models import Prefetch, QuerySet
+from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from environments import conf
 from environments.access.privacy import hidden_from, visible
 from environments.curation.splits import existing_splits
+from environments.curation.task_states import is_in_state
 from environments.display import parts
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
@@ -123,8 +124,9 @@ def _with_splits() -> QuerySet[Environment]:
 
 
 def _tasks(found: Environment) -> list[dict[str, Any]]:
-    """Return the tasks with the lowest success rates, with their names and figures."""
-    rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by("rate", "task")
+    """Return the served tasks with the lowest success rates, with their names and figures."""
+    served = Exists(Task.objects.filter(is_in_state("served"), pk=OuterRef("task")))
+    rows = TaskStatistics.objects.filter(served, environment=found, by="all", attempts__gt=0).order_by("rate", "task")
     convention = definition_of(found).convention
     figures = {row.task_id: result_of(row, conf.thresholds(), convention) for row in rows[:TASKS_SHOWN]}
     heads = Task.objects.filter(pk__in=figures).annotate(head=Left("spec", MAX_READ_CHARACTERS)).defer("spec")

@@ -57,14 +57,15 @@ def quarantine(page: Page, words: str, reason: str) -> None:
     page.get_by_label("Reason").fill(reason)
     expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
     page.get_by_role("button", name="Quarantine").click()
+    page.get_by_role("link", name="Search all tasks").click()
     expect(page.locator(".state")).to_contain_text(reason)
 
 
 def save_as_split(page: Page, words: str, name: str) -> None:
-    """Save the active tasks of `math` that have the words in them as a split; there are three."""
+    """Save the served tasks of `math` that have the words in them as a split; there are three."""
     search(page, words)
     choose(page, "environment", "math")
-    choose(page, "state", "active")
+    choose(page, "state", "served")
     page.get_by_label("all matching tasks").check()
     page.get_by_role("button", name="Save as new split").click()
     page.get_by_label("Name").fill(name)

@@ -7,7 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from environments import security_log
-from environments.curation.filter_parameters import SOURCES, STATES
+from environments.curation.filter_parameters import ANY_STATE, SERVED, SOURCES, STATES_ASKED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
 from environments.errors import OrsError, nearest
@@ -28,7 +28,9 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=FORMATS, help="by default the extension of the output, or jsonl")
         parser.add_argument("--output", default="-", metavar="FILE", help="- for standard output, the default")
         parser.add_argument("--tag", default="", help="only tasks with this tag")
-        parser.add_argument("--state", default="", choices=STATES, help="only tasks in this state")
+        parser.add_argument(
+            "--state", default=SERVED, choices=STATES_ASKED, help="tasks in this state; by default what is served now"
+        )
         parser.add_argument("--source", default="", choices=SOURCES, help="only tasks from this source")
         parser.add_argument(
             "--bucket", default="", choices=list(BUCKETS), help="only tasks in this bucket of difficulty"
@@ -54,6 +56,7 @@ def _selection(options: dict[str, Any]) -> Selection:
     environment = environment_named(options["environment"])
     split = options["split"] and _split(environment, options["split"])
     filters = {name: options[name] for name in ("tag", "state", "source", "bucket", "search")}
+    filters["state"] = "" if filters["state"] == ANY_STATE else filters["state"]
     return Selection(environment=environment.pk, split=split, **filters)
 
 

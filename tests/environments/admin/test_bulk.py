@@ -118,7 +118,7 @@ def test_it_acts_on_all_that_match(client: Client) -> None:
     for _ in range(60):
         TaskTag.objects.create(task=make_task(), name="odd")
     other = make_task()
-    do(client, "quarantine", tag="odd", scope="all", reason="odd")
+    do(client, "quarantine", tag="odd", scope="all", state="any", reason="odd")
     assert list(Task.objects.filter(state="active")) == [other]
 
 
@@ -135,7 +135,7 @@ def test_checked_tasks_keep_the_order_of_the_split_that_is_shown(client: Client,
 def test_it_saves_a_selection_as_a_new_split(client: Client) -> None:
     for number in range(3):
         TaskTag.objects.create(task=make_task({"question": f"hard {number}"}), name="hard")
-    page = do(client, "save", tag="hard", scope="all", name="hard-train", type="train")
+    page = do(client, "save", tag="hard", scope="all", state="any", name="hard-train", type="train")
     split = Split.objects.get(name="hard-train")
     assert len(served(split)) == 3 and split.is_curated
     assert f"/admin/environments/split/{split.pk}/change/" in page and "Saved 3 tasks as split" in page
@@ -184,7 +184,7 @@ def test_many_tasks_are_changed_by_a_job(client: Client, monkeypatch: pytest.Mon
     monkeypatch.setattr("environments.admin.bulk.MAX_TASKS_AT_ONCE", 1)
     for _ in range(3):
         make_task()
-    do(client, "quarantine", scope="all", reason="all of them")
+    do(client, "quarantine", scope="all", state="any", reason="all of them")
     job = jobs.jobs()[0]
     assert job.wait(60)
     page = client.get(f"{TASKS}jobs/{job.id}/").content.decode()

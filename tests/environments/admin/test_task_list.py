@@ -22,8 +22,8 @@ TASKS = "/admin/environments/task/"
 LINE = re.compile(r'<td class="wide"><div class="line"><a href="[^"]*" title="([^"]*)"')
 
 
-def listed(client: Client, query: str = "") -> list[str]:
-    """Return the summaries on the page, in order."""
+def listed(client: Client, query: str = "?state=any") -> list[str]:
+    """Return the summaries on the page, in order; by default of tasks in any state."""
     answer = client.get(TASKS + query)
     assert answer.status_code == 200
     return LINE.findall(answer.content.decode())
@@ -61,13 +61,15 @@ def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
     # operator, environments, splits and tags to choose from; ids, the tasks, statistics, tags, flags, places, splits
     with django_assert_num_queries(11) as queries:
         assert len(listed(client)) == 50
+    with django_assert_num_queries(12):  # whether a class generates tasks
+        assert len(listed(client, "")) == 50
     assert not [query for query in queries.captured_queries if re.search(r"COUNT\(|OFFSET", query["sql"])]
 
 
 def test_it_goes_from_page_to_page_and_back(client: Client) -> None:
     for number in range(70):
         question(f"number {number}")
-    first = client.get(TASKS).content.decode()
+    first = client.get(TASKS + "?state=any").content.decode()
     second = client.get(TASKS + link(first, "data-next")).content.decode()
     assert LINE.findall(second) == [f"number {number}" for number in range(19, -1, -1)]
     assert not link(second, "data-next")
@@ -87,7 +89,7 @@ def test_it_numbers_a_split_s_tasks_as_clients_do(client: Client) -> None:
     split = make_split(*tasks)
     SplitEntry.objects.filter(split=split, task=tasks[1]).update(is_hidden=True)
     Split.objects.filter(pk=split.pk).update(size=2)
-    page = client.get(f"{TASKS}?split={split.pk}").content.decode()
+    page = client.get(f"{TASKS}?split={split.pk}&state=any").content.decode()
     assert re.findall(r'number place">(?:<[^>]*>)?([^<]*)<', page) == ["0", "\N{EN DASH}", "1"]
     assert "#1<" in client.get(f"{TASKS}{tasks[2].pk}/change/").content.decode()
 
@@ -98,7 +100,7 @@ def test_it_filters_by_every_chip_at_once(client: Client) -> None:
     TaskTag.objects.create(task=wanted, name="odd one")
     query = f"?environment={wanted.environment_id}&tag=odd+one&state=quarantined&source=import&bucket=unseen"
     assert listed(client, query) == ["wanted"]
-    assert listed(client, "?source=import") == ["other", "wanted"] and other
+    assert listed(client, "?source=import&state=any") == ["other", "wanted"] and other
 
 
 @pytest.mark.parametrize(("bucket", "line"), [("hopeless", "never"), ("saturated", "always"), ("learnable", "often")])
@@ -106,36 +108,36 @@ def test_it_shows_and_filters_by_bucket(client: Client, bucket: str, line: str) 
     for text, successes in (("never", 0), ("often", 5), ("always", 10)):
         make_statistics(question(text), 10, successes)
     question("unplayed")
-    assert listed(client, f"?bucket={bucket}") == [line]
-    assert listed(client, "?bucket=unseen") == ["unplayed"]
+    assert listed(client, f"?bucket={bucket}&state=any") == [line]
+    assert listed(client, "?bucket=unseen&state=any") == ["unplayed"]
 
 
 def test_it_says_what_a_rate_rests_on(client: Client) -> None:
     make_statistics(question("often"), 10, 5)
-    page = client.get(TASKS).content.decode()
+    page = client.get(TASKS + "?state=any").content.decode()
     assert "5 of 10 attempts; 95 % interval 24% to 76%" in page and "50% " in page and "+0.50" in page
 
 
 def test_it_searches_inside_specs(client: Client) -> None:
     question("Find the <needle>.")
     question("Find hay.")
-    assert listed(client, "?search=THE+<needle") == [escape("Find the <needle>.")]
+    assert listed(client, "?search=THE+<needle&state=any") == [escape("Find the <needle>.")]
 
 
 def test_it_says_how_far_a_long_search_has_come(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("environments.admin.task_list.MAX_SCAN_SECONDS", -1.0)
     for number in range(300):
         question(f"hay {number}")
-    page = client.get(TASKS + "?search=needle").content.decode()
+    page = client.get(TASKS + "?search=needle&state=any").content.decode()
     assert "tasks so far" in page
-    assert link(page, "data-continue").startswith("?search=needle&after=")
+    assert link(page, "data-continue").startswith("?state=any&search=needle&after=")
 
 
 def test_it_shows_state_tags_source_and_splits(client: Client) -> None:
     task = question("odd", state="quarantined", reason="The answer is wrong.", source="import", dropped=NOW)
     TaskTag.objects.create(task=task, name="<check>")
     make_split(task, name="held out")
-    page = client.get(TASKS).content.decode()
+    page = client.get(TASKS + "?state=any").content.decode()
     for shown in (
         "quarantined",
         "The answer is wrong.",
@@ -180,7 +182,7 @@ def test_someone_with_only_view_permission_is_offered_no_action(client: Client, 
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     make_task()
     client.force_login(viewer("view_task"))
-    page = client.get(TASKS).content.decode()
+    page = client.get(TASKS + "?state=any").content.decode()
     assert "data-row" in page and "Quarantine" not in page
 
 
@@ -199,6 +201,16 @@ def viewer(*permissions: str) -> User:
 def test_flagged_tasks_are_marked_and_are_a_list_of_their_own(client: Client) -> None:
     question("fine")
     flag(question("broken"), "ada", "The answer is wrong.")
-    assert listed(client, "?flags=open") == ["broken"]
-    page = client.get(TASKS).content.decode()
+    assert listed(client, "?flags=open&state=any") == ["broken"]
+    page = client.get(TASKS + "?state=any").content.decode()
     assert page.count("</b>The answer is wrong.</span>") == 1 and "flags=open" in page
+
+
+def test_what_is_superseded_is_listed_only_when_asked_for_and_leads_to_its_edit(client: Client) -> None:
+    old, new = question("broken"), question("fixed", source="edit")
+    make_split(new)
+    Task.objects.filter(pk=old.pk).update(replaced_by=new)
+    assert listed(client, "") == ["fixed"]
+    assert f'superseded by <a href="{new.pk}/change/">' in client.get(TASKS + "?state=superseded").content.decode()
+    page = client.get(TASKS + "?search=broken").content.decode()
+    assert '<a href="?state=any&amp;search=broken">Search all tasks</a>' in page

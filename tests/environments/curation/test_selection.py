@@ -251,7 +251,8 @@ def test_it_counts_up_to_a_limit() -> None:
 def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
     wanted = Selection(3, 4, "hard", "active", "edit", "unseen", text, (5, 6))
     assert Selection.parse(wanted.values()) == wanted
-    assert Selection.parse({}) == Selection()
+    assert Selection.parse(Selection().values()) == Selection()
+    assert Selection.parse({}) == Selection(state="served")
 
 
 @pytest.mark.parametrize(
@@ -261,7 +262,7 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
         ("environment", "9" * 5000, "it has to be the number of an environment"),
         ("split", "-1", "it has to be the number of a split"),
         ("ids", "1,b", "they have to be numbers of tasks"),
-        ("state", "lost", "allowed are active, quarantined"),
+        ("state", "lost", "allowed are served, quarantined, superseded, removed, pasted, active, any"),
         ("source", "?", "allowed are code, import, edit, played, dropped"),
         ("bucket", "full", "allowed are unseen, hopeless, learnable, saturated"),
         ("flags", "closed", "allowed are open"),

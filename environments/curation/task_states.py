@@ -1,0 +1,83 @@
+"""The states of tasks: served, quarantined, superseded, removed from all splits, or pasted by a client.
+
+Every task is in exactly one of them, computed from its places now. Lists, bulk actions, exports and statistics mean
+served tasks unless somebody asks for others.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, Value, When
+
+from environments.models import Environment, SplitEntry, Task, seen_at
+
+STATES = ("served", "quarantined", "superseded", "removed", "pasted")
+"""In the order in which pages offer them."""
+LABELS = {
+    "served": "served",
+    "quarantined": "quarantined",
+    "superseded": "superseded",
+    "removed": "removed from all splits",
+    "pasted": "pasted by a client",
+}
+
+
+def is_in_state(state: str) -> Q:
+    """Return the condition on Task for one of STATES; of `active`: for every task that is not quarantined."""
+    return Q(state="active") if state == "active" else _CONDITIONS[state]()
+
+
+def is_superseded() -> Q:
+    """Return the condition for tasks that an edit replaced, unless somebody put them into an open split again."""
+    return Q(replaced_by__isnull=False) & ~Q(Exists(_places().filter(split__frozen=None)))
+
+
+def _is_served() -> Q:
+    """Return the condition for tasks that agents get.
+
+    A frozen split still serves what an edit replaced; that alone doesn't count, for it is a record and not a choice.
+    """
+    visible = _places().filter(split__is_served=True, is_hidden=False)
+    current = Q(Exists(visible), replaced_by=None) | Q(
+        Exists(visible.filter(split__frozen=None)), replaced_by__isnull=False
+    )
+    return Q(state="active") & (current | _is_generated())
+
+
+def _is_quarantined() -> Q:
+    return Q(state="quarantined") & ~is_superseded()
+
+
+def _is_removed() -> Q:
+    return Q(state="active") & ~Q(source="played") & ~is_superseded() & ~_is_served()
+
+
+def _is_pasted() -> Q:
+    return Q(state="active", source="played") & ~is_superseded() & ~_is_served()
+
+
+def _is_generated() -> Q:
+    """Return the condition for tasks that agents get from a class which generates them on demand."""
+    procedural = Environment.objects.filter(is_procedural=True).values("pk")
+    return Q(environment__in=procedural, source="played", replaced_by=None)
+
+
+def _places() -> QuerySet[SplitEntry]:
+    return SplitEntry.objects.filter(seen_at(F("split__version")), task=OuterRef("pk"))
+
+
+_CONDITIONS = {
+    "served": _is_served,
+    "quarantined": _is_quarantined,
+    "superseded": is_superseded,
+    "removed": _is_removed,
+    "pasted": _is_pasted,
+}
+
+
+def with_states(tasks: QuerySet[Task]) -> QuerySet[Any]:
+    """Return the tasks with `standing`, the one of STATES that each is in."""
+    cases = [When(_CONDITIONS[state](), then=Value(state)) for state in ("superseded", "quarantined", "served")]
+    cases.append(When(source="played", then=Value("pasted")))
+    return tasks.annotate(standing=Case(*cases, default=Value("removed"), output_field=CharField()))
