@@ -1,8 +1,9 @@
-"""An interpreter that has imported the libraries of a start already, and is forked for each `manage.py` of the tests.
+"""An interpreter that has imported what a start imports, and is forked for each `manage.py` of the tests.
 
-A start imports about a thousand modules of libraries; here that is paid once a worker instead of at each of some 300
-starts. Nothing of orsweb is imported, nor anything that reads settings: the forked process runs `manage.py` from its
-first line, with the arguments, variables, directory and files that it was given, as `python manage.py` would.
+A start imports about two thousand modules, of libraries and of orsweb; here that is paid once a worker instead of at
+each of some 300 starts. The forked process has forgotten the settings and what was made of them. It runs `manage.py`
+from its first line, with the arguments, variables, directory and files that it was given, as `python manage.py` would.
+The modules that read settings while they are imported are not among those imported here (`READERS_OF_SETTINGS`).
 
 `tests/programs.py` starts it with a socket as its first argument. Each message on that names one program, as JSON, and
 carries its stdin, stdout and stderr and a socket, on which its process id and in the end its exit status are written.
@@ -20,8 +21,19 @@ import selectors
 import signal
 import socket
 import sys
+import tempfile
 from pathlib import Path
 from typing import Any
+
+import django
+from asgiref.local import Local
+from django.conf import global_settings, settings
+from django.contrib import admin
+from django.core.cache import caches
+from django.core.signals import setting_changed
+from django.db import connections
+from django.test.signals import COMPLEX_OVERRIDE_SETTINGS
+from django.utils.functional import empty
 
 LIBRARIES = (
     *("asgiref.sync", "asyncio", "channels.auth", "cryptography.x509", "csp.middleware", "gripcontrol", "httptools"),
@@ -31,6 +43,10 @@ LIBRARIES = (
     *("sqlite3", "sqlparse", "structlog", "uvicorn", "uvicorn.protocols.http.httptools_impl", "uvloop", "yaml"),
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
+PAGES = ("episodes.api.urls", "episodes.dashboard.urls", "episodes.playtest.urls", "orsweb.operations.page")
+SERVER = ("environments.agent_http.handler", "environments.tasks.sync", "orsweb.management.commands.serve")
+READERS_OF_SETTINGS = ("orsweb.settings", "orsweb.asgi", "orsweb.urls", "orsweb.accounts.login")
+"""The modules that the forked process imports itself, because they hold values of settings."""
 MAX_MESSAGE = 1 << 20
 OF_PROGRAM = 4
 """Number of descriptors that come with a message: stdin, stdout, stderr and the socket for its status."""
@@ -40,6 +56,8 @@ def main() -> None:
     """Fork for each message until the other end of the socket is closed. Returns in the forked processes too."""
     for name in LIBRARIES:
         importlib.import_module(name)
+    with tempfile.TemporaryDirectory() as data_dir:
+        _import_project(data_dir)
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group of the test run
@@ -54,9 +72,38 @@ def main() -> None:
             if not message:
                 os._exit(0)
             if not (pid := os.fork()):
+                selector.close()  # the collector would do that later, when its number is another file's
                 _become(json.loads(message), descriptors)
                 return
             _follow(selector, pid, descriptors)
+
+
+def _import_project(data_dir: str) -> None:
+    """Import orsweb under the settings of a first start, with its data in `data_dir`."""
+    for name in [name for name in os.environ if name.startswith("ORSWEB_")]:
+        del os.environ[name]
+    os.environ |= {"DJANGO_SETTINGS_MODULE": "orsweb.settings", "ORSWEB_DATA_DIR": data_dir}
+    sys.path[0] = str(Path(__file__).parent.parent)
+    django.setup()
+    for name in (*PAGES, *SERVER):
+        importlib.import_module(name)
+    admin.autodiscover()
+    _forget_settings()
+
+
+def _forget_settings() -> None:
+    """Make Django read the settings when they are next used, and drop what it has made of these."""
+    names = {name for name in dir(settings) if name.isupper()}
+    for name in names - set(dir(sys.modules["orsweb.settings"])):
+        setattr(global_settings, name, getattr(settings, name))  # also what a library adds while it is imported: axes
+    for name in names - COMPLEX_OVERRIDE_SETTINGS:
+        setting_changed.send(sender=None, setting=name, value=None, enter=True)
+    for handler in (connections, caches):
+        handler._settings, handler._connections = None, Local(handler.thread_critical)
+        vars(handler).pop("settings", None)
+    for name in READERS_OF_SETTINGS:
+        sys.modules.pop(name, None)
+    settings._wrapped = empty
 
 
 def _follow(selector: selectors.BaseSelector, pid: int, descriptors: list[int]) -> None:

@@ -46,6 +46,7 @@ def write_stacks_into(directory: Path) -> None:
     directory.mkdir(mode=0o700, exist_ok=True)
     _file = (directory / "stacks").open("w")
     faulthandler.enable(_file)
+    signal.signal(STACKS_SIGNAL, signal.SIG_IGN)  # what holds again when the interpreter ends, maybe slowly
     faulthandler.register(STACKS_SIGNAL, _file, all_threads=True)
     os._exit = _exit_with_stacks(os.getpid(), os._exit)  # type: ignore[assignment]
 
