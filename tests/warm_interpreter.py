@@ -32,6 +32,7 @@ from django.contrib import admin
 from django.core.cache import caches
 from django.core.signals import setting_changed
 from django.db import connections
+from django.db.migrations.loader import MigrationLoader
 from django.test.signals import COMPLEX_OVERRIDE_SETTINGS
 from django.utils.functional import empty
 
@@ -88,6 +89,7 @@ def _import_project(data_dir: str) -> None:
     for name in (*PAGES, *SERVER):
         importlib.import_module(name)
     admin.autodiscover()
+    MigrationLoader(None)
     _forget_settings()
 
 
