@@ -26,7 +26,14 @@ def be_nice(inside: list[int]) -> None:
 
 def is_computing(inside: list[int]) -> bool:
     """Return whether a thread of the processes computes, or waits for a core to do so."""
-    return any("R" in map(_state, Path(f"/proc/{pid}/task").glob("*/stat")) for pid in inside)
+    return any("R" in map(_state, threads) for threads in map(_threads, inside))
+
+
+def _threads(pid: int) -> list[Path]:
+    """Return the `stat` files of the threads; none if the process ends meanwhile, even between two looks of `glob`."""
+    with suppress(OSError):
+        return list(Path(f"/proc/{pid}/task").glob("*/stat"))
+    return []
 
 
 def _state(stat: Path) -> str:

@@ -108,12 +108,14 @@ async function lookFurther() {
   let looked = Number(pages.querySelector("[data-looked]")?.dataset.looked ?? 0);
   const previous = pages.querySelector("[data-previous]");
   const target = list.querySelector("[data-rows]");
+  let nothing = null; // the sentence of the last page if that has no rows either
   for (let link; target && (link = pages.querySelector("[data-continue]")) && rows().length < PAGE_TASKS; ) {
     pages.setAttribute("aria-busy", "true");
     const answer = await fetch(link.href);
     if (!answer.ok) return;
     const found = new DOMParser().parseFromString(await answer.text(), "text/html");
     target.append(...found.querySelectorAll("[data-row]"));
+    nothing = found.querySelector(".empty");
     const fresh = found.querySelector("[data-pages]");
     const more = fresh.querySelector("[data-looked]");
     looked += Number(more?.dataset.looked ?? 0);
@@ -124,7 +126,7 @@ async function lookFurther() {
     pages = fresh;
     showChecked();
   }
-  if (!rows().length) list.querySelector("[data-rows]")?.insertAdjacentHTML("beforeend", '<tr class="nothing"><td colspan="12">No tasks match these filters.</td></tr>');
+  if (nothing && !rows().length) target.closest("table").replaceWith(nothing);
 }
 
 showChecked();

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 from pathlib import Path
 
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Page, Route, expect
 
 from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.server import LiveServer
@@ -164,8 +165,17 @@ def test_the_browser_goes_back_to_what_an_action_would_touch(page: Page, tmp_pat
 
 
 def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
+    def out_of_time(route: Route) -> None:
+        """Answer as a server does whose time ran out before it had found anything."""
+        body = re.sub('<p class="empty">.*?</p>', "<table><tbody data-rows></tbody></table>", route.fetch().text())
+        more = f'<a href="{route.request.url}&amp;after=" data-continue>Search more</a>'
+        route.fulfill(body=re.sub("<nav[^>]* data-pages[^>]*>", rf"\g<0>{more}", body), content_type="text/html")
+
+    page.route(lambda url: "search=" in url and "after=" not in url, out_of_time)
     search(page, "nothing has these words")
     expect(page.get_by_text("No tasks match these filters.")).to_be_visible()
+    expect(page.get_by_role("link", name="Search all tasks")).to_be_visible()
+    expect(page.get_by_role("link", name="Search more")).to_have_count(0)
 
 
 def test_a_curated_split_is_what_clients_are_served(page: Page, live: LiveServer, tmp_path: Path) -> None:

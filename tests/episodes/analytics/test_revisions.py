@@ -17,7 +17,7 @@ from episodes.analytics.scopes import scope_of
 from episodes.models import EnvironmentRevision, Episode, Run
 from tests.episodes.api.asking import get, ids
 from tests.episodes.ended import end_episode
-from tests.stored import NOW, make_environment, make_run, make_task
+from tests.stored import NOW, make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -128,7 +128,7 @@ def test_a_group_says_that_it_pools_revisions_and_shows_one(client: Client) -> N
 
 
 def test_the_curators_list_says_that_it_pools_revisions(admin_client: Client) -> None:
-    played("a", "b")
+    make_split(played("a", "b")[0].task)
     address = f"/admin/environments/task/?environment={Environment.objects.get().pk}"
     page = admin_client.get(address).content.decode()
     assert "pool episodes that different code" in page and "/environments/math/?revision=bbbbbbbb" in page

@@ -202,7 +202,8 @@ def test_tasks_are_named_beside_their_first_words(client: Client) -> None:
 
 
 def test_the_tasks_say_by_which_definition_they_are_counted(client: Client) -> None:
-    make_statistics(make_task(), attempts=4, successes=1)
+    make_split(task := make_task())
+    make_statistics(task, attempts=4, successes=1)
     page = client.get("/environments/math/?return=max&threshold=0.5").content.decode()
     assert "by the environment&#x27;s own definition (sum &gt; 0.9)" in page
     assert "Mean return (sum)" in page and "Success (&gt; 0.9)" in page
