@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import urlencode
 
-from django import forms
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
-from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
@@ -20,16 +17,15 @@ from unfold.admin import ModelAdmin
 
 from environments.access.privacy import hidden_from, visible
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
-from environments.admin.jobs import job_url
-from environments.database import jobs
 from environments.database.storable import id_in, index_in
 from environments.display import formats, parts
 from environments.models import Environment
+from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
 from episodes.filtering.filters import PLAYERS
+from episodes.filtering.names import name_tasks
 from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step
 from episodes.models.privacy import visible_runs
-from episodes.redaction.replacement import RedactionRefused, check_text, redact
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
 from episodes.visibility import TaskGuard, content_of, is_blind_to, sentence
@@ -123,6 +119,11 @@ class EpisodeAdmin(ReadOnlyAdmin):
         queryset: QuerySet[Episode] = super().get_queryset(request)
         return queryset.defer("task__spec", "environment__description", "labels")
 
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        found = super().get_changelist_instance(request)
+        name_tasks(found.result_list)
+        return found
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Episode], search_term: str
     ) -> tuple[QuerySet[Episode], bool]:
@@ -146,6 +147,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
         step = request.GET.get("step", "")
+        name_tasks([row])
         return {
             "transcript": transcript_of(row, index_in(step) or 0),
             **content_of(parts.fields(row.task.spec), row.environment.name, TaskGuard.of_person(request.user)),
@@ -246,8 +248,10 @@ class RunAdmin(ReadOnlyAdmin):
         return queryset.annotate(played=Coalesce(Subquery(played), 0))
 
     def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
-        latest = row.episodes.select_related("environment", "split", "task", "run").defer("task__spec")
-        return {"episodes": latest.order_by("-pk")[:50]}
+        rows = row.episodes.select_related("environment", "split", "task", "run").defer("task__spec")
+        latest = list(rows.order_by("-pk")[:50])
+        name_tasks(latest)
+        return {"episodes": latest}
 
     @admin.display(description="episodes")
     def episodes_count(self, run: Any) -> SafeString:
@@ -338,63 +342,4 @@ class RemovalAdmin(ReadOnlyAdmin):
         return "done" if row.ended else "running or stopped"
 
 
-class RedactionForm(forms.Form):
-    text = forms.CharField(
-        strip=False, widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"})
-    )
-    reason = forms.CharField(required=False, max_length=300, help_text="Shown to everybody who reads the episodes")
-
-    def clean_text(self) -> str:
-        text = str(self.cleaned_data["text"]).replace("\r\n", "\n").rstrip("\n")
-        try:
-            check_text(text)
-        except RedactionRefused as error:
-            raise forms.ValidationError(str(error)) from None
-        return text
-
-
-@admin.register(Redaction)
-class RedactionAdmin(ReadOnlyAdmin):
-    page_template = "episodes/admin_redaction.html"
-    is_about_all = True
-    list_display = ("__str__", "author", "reason", "rows", "created", "finished")
-    ordering = ("-pk",)
-    empty = "Nothing was redacted. A step of a replay has a link to redact a text in it."
-    empty_command = "redact"
-
-    def has_add_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("episodes.add_redaction") and not hidden_from(request.user)
-
-    def page(self, request: HttpRequest, row: Redaction) -> dict[str, Any]:
-        return {"episodes": row.episodes.order_by("-episode")[:100], "total": row.episodes.count()}
-
-    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
-        """Ask for the text; a POST finds or replaces it in a job. The text is in no address and on no page."""
-        if not self.has_add_permission(request):
-            raise PermissionDenied
-        form = RedactionForm(request.POST if request.method == "POST" else None)
-        if form.is_valid():
-            return self._start(request, form.cleaned_data["text"], form.cleaned_data["reason"])
-        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Redact a text", "form": form}
-        return TemplateResponse(
-            request,
-            "episodes/admin_redact.html",
-            {**context, "back": _page_of_step(request)},
-            status=422 if form.errors else 200,
-        )
-
-    def _start(self, request: HttpRequest, text: str, reason: str) -> HttpResponse:
-        is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
-        title = "Find a text" if is_dry else "Redact a text"
-        job = jobs.start(
-            title, lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress), owner=author
-        )
-        return HttpResponseRedirect(job_url(job.id, request.get_full_path()))
-
-
-def _page_of_step(request: HttpRequest) -> str:
-    """Return the address of the step from which a person came, or of the list of redactions."""
-    episode, step = id_in(request.GET.get("episode", "")), index_in(request.GET.get("step", ""))
-    if episode is None:
-        return reverse("admin:episodes_redaction_changelist")
-    return f"{reverse('episode', args=[episode])}?{urlencode({'step': step or 0})}#step-{step or 0}"
+admin.site.register(Redaction, RedactionAdmin)

@@ -18,7 +18,7 @@ from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
-from episodes.filtering.names import models, people, runs
+from episodes.filtering.names import models, name_tasks, people, runs
 from episodes.filtering.page import (
     EpisodePage,
     match_count_of,
@@ -27,7 +27,6 @@ from episodes.filtering.page import (
     summary_of,
     with_running,
     with_snippets,
-    with_task_names,
 )
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, SavedView
@@ -70,7 +69,8 @@ def episodes(request: HttpRequest) -> HttpResponse:
         raise BadRequest(str(error)) from error
     if page.has_running:
         page = with_running(page, blind=blind_to(request.user))
-    page = with_task_names(with_snippets(page, asked))
+    page = with_snippets(page, asked)
+    name_tasks(row.episode for row in page.rows)
     context = _table(asked, page, sort, after)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/browse_table.html", context)
@@ -134,6 +134,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
     episode = shown(Episode.objects.select_related("prompt").filter(pk=pk)).first()
     if episode is None:
         raise Http404(f"There is no episode {pk}. It may have been deleted.")
+    name_tasks([episode])
     try:
         asked = replace(EpisodeFilter.parse(request.GET), hidden=hidden_from(request.user))
     except BadFilter as error:

@@ -19,6 +19,7 @@ from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.guards import refused, refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import takes
+from episodes.filtering.names import name_tasks
 from episodes.filtering.page import shown, summary_of
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
@@ -59,6 +60,7 @@ def _suggested(request: HttpRequest) -> list[SuggestedPair]:
     visible_episodes = Episode.objects.filter(visible(hidden_from(request.user)))
     pairs = pairs_to_compare(visible_episodes)
     episodes = shown(visible_episodes).in_bulk([pk for pair in pairs for pk in pair])
+    name_tasks(episodes.values())
     return [
         SuggestedPair(episodes[failed], episodes[solved], summary_of(episodes[failed]))
         for failed, solved in pairs
@@ -85,6 +87,7 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
     if missing:
         return _refused(request, f"There is no episode {missing[0]}. It may have been deleted; choose another.")
     left, right = (episodes[pk] for pk in ids)
+    name_tasks((left, right))
     return _side_by_side(request, left, right)
 
 

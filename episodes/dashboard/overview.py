@@ -29,6 +29,7 @@ from episodes.analytics.overview import environment_figures
 from episodes.attempts.rule import FAILURES
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
+from episodes.filtering.names import name_tasks
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
@@ -78,13 +79,15 @@ def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any
     }
     span = given or _default_span(lately)
     live = running(SHOWN_RUNNING, asked.return_, list(blind_to(user)), hidden)
+    playing = live + ended(SHOWN_EPISODES - len(live), asked.return_, hidden)
+    name_tasks(line.episode for line in playing)
     chosen = asked.values()
     part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
     return {
         **_strip(lately["24h"]),
         "running_count": running_count(hidden) if len(live) == SHOWN_RUNNING else len(live),
         "running_shown": len(live),
-        "playing": live + ended(SHOWN_EPISODES - len(live), asked.return_, hidden),
+        "playing": playing,
         **asked_context(asked),
         "span": span,
         "spans": SPANS,

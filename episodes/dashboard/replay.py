@@ -21,6 +21,7 @@ from environments.scoring.returns import RETURNS
 from episodes.attempts.components import MAX_COMPONENTS
 from episodes.dashboard.guards import refused
 from episodes.dashboard.view_parameters import definition_context, takes
+from episodes.filtering.names import name_tasks
 from episodes.filtering.parameters import BadFilter, count_in, definition_in
 from episodes.models import Episode, EpisodeComponent, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, cards_of, message_card_at, message_cards
@@ -60,6 +61,7 @@ MAX_CONTINUATIONS = 20
 def replay(request: HttpRequest, pk: int) -> HttpResponse:
     related = Episode.objects.select_related(*_SHOWN, "prompt", "tools")
     episode = find(pk, with_neighbours(related))
+    name_tasks([episode])
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
     context = {
@@ -104,6 +106,7 @@ def peers(request: HttpRequest, pk: int) -> HttpResponse:
 def about(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the facts about the whole episode, for a page that follows it."""
     episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec"))
+    name_tasks([episode])
     return render(request, "episodes/replay_facts.html", {"episode": episode})
 
 

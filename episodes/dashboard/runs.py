@@ -27,7 +27,8 @@ from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
 from episodes.dashboard.run_filter import PARAMETERS as FILTERS
 from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.page import page_of, with_task_names
+from episodes.filtering.names import name_tasks
+from episodes.filtering.page import page_of
 from episodes.filtering.parameters import BadFilter, chosen, given
 from episodes.models import Episode, Rollout, Run
 from episodes.models.privacy import visible_rollouts, visible_runs
@@ -129,10 +130,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "counted": MAX_COUNTED if places.is_bounded else None,
         "steps": steps_of(row, line.definition, SHOWN_STEPS),
         "reported": reported_usage(row),
-        "episodes": with_task_names(
-            page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES)
-        ).rows,
+        "episodes": page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES).rows,
     }
+    name_tasks(one.episode for one in context["episodes"])
     return render(request, f"episodes/{PARTS[part]}.html", context)
 
 

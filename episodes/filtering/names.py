@@ -9,8 +9,11 @@ out.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from environments.access.privacy import visible
 from environments.database.json_rows import distinct_values
+from environments.tasks.task_facts import task_names
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run
 from episodes.models.privacy import visible_rollouts, visible_runs
 
@@ -57,3 +60,14 @@ def revisions(hidden: frozenset[int] = frozenset()) -> list[str]:
     rows = EnvironmentRevision.objects.filter(visible(hidden))
     codes = rows.order_by("-pk").values_list("code", flat=True)[:MAX_NAMES]
     return list(dict.fromkeys(code[:REVISION_DIGITS] for code in codes))
+
+
+def name_tasks(episodes: Iterable[Episode]) -> None:
+    """Set `task_place` of episodes whose clients sent the content of a task, as `ors-sdk` does, and no place.
+
+    A few hundred episodes at most. No query if all of them have a place, otherwise as many as `task_names` takes.
+    """
+    unnamed = [one for one in episodes if one.split_id is None or one.task_index is None]
+    names = task_names(sorted({one.task_id for one in unnamed})) if unnamed else {}
+    for one in unnamed:
+        one.task_place = names[one.task_id]

@@ -23,7 +23,6 @@ from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary
 from environments.scoring.definition import DefinitionAsked, definition_of
 from environments.scoring.returns import Return
 from environments.service import hidden_fields
-from environments.tasks.task_facts import task_names
 from episodes.attempts.rule import kind_of
 from episodes.filtering.conditions import NamedRows, episodes_of, parts_of
 from episodes.filtering.filters import EpisodeFilter
@@ -54,8 +53,6 @@ class EpisodeRow:
     """Figures of a running episode, if the page asked for them (`with_running`)."""
     snippet: Snippet | None = None
     """Where the transcript has what the page was searched for (`with_snippets`), if that was found."""
-    task_name: str = ""
-    """Place of the task, if the client named none and the page asked for it (`with_task_names`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,18 +183,6 @@ def with_snippets(page: EpisodePage, asked: EpisodeFilter) -> EpisodePage:
         return page
     found = snippets_of([row.episode for row in page.rows], asked.text)
     return replace(page, rows=[replace(row, snippet=found.get(row.episode.pk)) for row in page.rows])
-
-
-# --- names of tasks --------------------------------------------------------------------------------------------------
-
-
-def with_task_names(page: EpisodePage) -> EpisodePage:
-    """Return the page with the places of tasks whose clients sent their content, as `ors-sdk` does, and no place."""
-    unnamed = {
-        row.episode.task_id for row in page.rows if row.episode.split_id is None or row.episode.task_index is None
-    }
-    names = task_names(sorted(unnamed)) if unnamed else {}
-    return replace(page, rows=[replace(row, task_name=names.get(row.episode.task_id, "")) for row in page.rows])
 
 
 # --- cursors ---------------------------------------------------------------------------------------------------------

@@ -202,6 +202,9 @@ class Episode(models.Model):
         help_text="Rises by one with every ending of this database, in the order of their commits",
     )
 
+    task_place: str = ""
+    """Name of the task by its place in a split, once `filtering.names.name_tasks` has looked it up."""
+
     objects = AttemptQuerySet.as_manager()
 
     class Meta:

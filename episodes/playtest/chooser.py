@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 from environments.access.privacy import visible
 from environments.database.storable import id_in
 from environments.models import Environment, Split, Task
+from episodes.filtering.names import name_tasks
 from episodes.models import Play
 from episodes.playtest.player_seat import PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
@@ -62,6 +63,9 @@ def _page(
         (one for one in environments if one.name == choice.environment), next(iter(playable or environments), None)
     )
     splits = _splits(seat, chosen)
+    running = list(_plays(seat).filter(episode__status="running")[:MAX_RUNNING_PLAYS])
+    last = list(_plays(seat).filter(episode__status="ended")[:MAX_ENDED_PLAYS])
+    name_tasks(play.episode for play in (*running, *last))
     context = {
         "seat": seat,
         "choice": choice,
@@ -71,8 +75,8 @@ def _page(
         "split": next((split for split in splits if split.name == choice.split), next(iter(splits), None)),
         "task": _task(choice, chosen) if seat.guest is None else None,
         "is_always_blind": chosen is not None and _is_always_blind(seat, chosen.name),
-        "running": _plays(seat).filter(episode__status="running")[:MAX_RUNNING_PLAYS],
-        "last": _plays(seat).filter(episode__status="ended")[:MAX_ENDED_PLAYS],
+        "running": running,
+        "last": last,
         **(more or {}),
     }
     return render(request, "playtest/chooser.html", context, status=status)

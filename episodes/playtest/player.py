@@ -10,6 +10,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
+from episodes.filtering.names import name_tasks
 from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.continuing.pages import progress_of
 from episodes.playtest.notes_and_flags import visible_flags
@@ -32,6 +33,8 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     progress = progress_of(facts)
     if progress is not None and progress.state != "done":
         return redirect("play_again", pk)
+    if seat.guest is None:
+        name_tasks([episode])
     tools = episode.tools.text if episode.tools else ""
     offered, is_over = offered_tools(tools), episode.status != "running"
     context = {

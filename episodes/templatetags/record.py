@@ -22,7 +22,6 @@ from environments.display.formats import (
     unsigned,
     until,
 )
-from environments.keys.task_view import public_hash
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.run_hues import hue_of_run
@@ -195,10 +194,10 @@ def calls(episode: Episode) -> SafeString:
 
 @register.filter
 def task_name(episode: Episode) -> str:
-    """Return `split #index` where the client named an index, else the start of the hash that everybody may read."""
+    """Return `split #index` as the client named it, else what `name_tasks` found, else `task` and its number."""
     if episode.split is not None and episode.task_index is not None:
         return f"{episode.split.name} #{episode.task_index}"
-    return f"task {public_hash(episode.task.content_hash)[:8]}"
+    return episode.task_place or f"task {episode.task_id}"
 
 
 @register.filter

@@ -274,7 +274,7 @@ steps.addEventListener("gone", gone);
 steps.addEventListener("failed", () => warn("The list of steps could not be loaded. Reload the page to try again."));
 windows.addEventListener("gone", gone);
 
-// above the transcript, it is only as high as its content
+// below the transcript, it starts with its headings
 if (matchMedia("(max-width: 1150px)").matches) {
   for (const section of page.querySelectorAll(".replay-side > details, .note-fold")) section.open = section.contains(page.querySelector(":target"));
 }

@@ -200,8 +200,9 @@ def test_on_a_phone_the_form_of_a_note_waits_until_it_is_asked_for(page: Page, p
     expect(page.locator("#note-step option:checked")).to_have_text("step 0")
 
 
-def test_on_a_phone_the_transcript_is_above_the_side_column(page: Page, played: str) -> None:
-    page.set_viewport_size({"width": 320, "height": 860})
+@pytest.mark.parametrize("width", [320, 1100])
+def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(page: Page, played: str, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 860})
     page.goto(played)
     expect(page.locator("#step-0")).to_be_in_viewport()
     top, side = page.locator(".transcript").bounding_box(), page.locator("#about").bounding_box()

@@ -129,7 +129,7 @@ def test_its_queries_do_not_grow_with_the_list(
     client.get(LIST)  # makes the operator
     for _ in range(20):
         make_episode(run=make_run())
-    with django_assert_num_queries(4) as queries:  # operator, environments, runs, the page
+    with django_assert_num_queries(5) as queries:  # operator, environments, runs, the page, places of tasks
         client.get(LIST)
     assert not [query for query in queries.captured_queries if "COUNT(" in query["sql"]]
 
@@ -323,7 +323,7 @@ def test_its_queries_do_not_grow_with_the_steps(
     for index in range(20):
         make_step(episode, output="", output_blob=make_blob(output_of({"type": "text", "text": str(index)})))
     page_of(client, episode)  # makes the operator
-    with django_assert_num_queries(5):  # operator, episode, extent, steps, blobs
+    with django_assert_num_queries(6):  # operator, episode, place of the task, extent, steps, blobs
         page_of(client, episode)
 
 

@@ -21,6 +21,7 @@ from environments.access.privacy import visible
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
+from episodes.filtering.names import name_tasks
 from episodes.models import Episode
 from episodes.playtest.continuing.origin import CannotContinue, Origin, origin_of
 from episodes.playtest.continuing.rerun import VIEW_SECONDS, Rerun, RerunProgress
@@ -69,6 +70,7 @@ def _parent(seat: PlayerSeat, pk: int) -> Episode:
     found = rows.filter(pk=pk).first() if seat.guest is None else None
     if found is None:
         raise Http404(f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes.")
+    name_tasks([found])
     return found
 
 

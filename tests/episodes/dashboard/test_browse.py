@@ -149,9 +149,14 @@ def test_the_number_of_queries_does_not_grow_with_the_episodes(
 def test_a_task_is_named_by_its_place_where_the_client_sent_its_content_alone(client: Client) -> None:
     first, second = make_task(), make_task()
     make_split(first, second, name="train")
-    make_episode(task=second, run=make_run())
-    for path in ("/episodes/", f"/runs/{make_run().pk}/"):
-        assert '<span class="task-place">train #1</span>' in client.get(path).content.decode()
+    episode = make_episode(task=second, run=make_run())
+    solved = make_episode(task=second, run=make_run(), return_sum=1.0)
+    paths = ["/", "/episodes/", f"/runs/{make_run().pk}/", "/compare/", f"/compare/?episodes={episode.pk},{solved.pk}"]
+    paths += [f"/episodes/{episode.pk}/{part}" for part in ("", "facts/", "preview/")]
+    paths += ["/admin/episodes/episode/", f"/admin/episodes/episode/{episode.pk}/change/"]
+    paths += [f"/admin/episodes/run/{make_run().pk}/change/"]
+    for path in paths:
+        assert "train #1" in client.get(path).content.decode(), path
 
 
 def test_a_running_episode_shows_its_figures_so_far(client: Client) -> None:

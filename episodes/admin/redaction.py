@@ -1,0 +1,81 @@
+"""Admin pages of redactions: the list, one with its episodes, and the form with which a text is redacted."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import urlencode
+
+from django import forms
+from django.core.exceptions import PermissionDenied
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import reverse
+
+from environments.access.privacy import hidden_from
+from environments.admin import ReadOnlyAdmin
+from environments.admin.jobs import job_url
+from environments.database import jobs
+from environments.database.storable import id_in, index_in
+from episodes.models import Redaction
+from episodes.redaction.replacement import RedactionRefused, check_text, redact
+
+
+class RedactionForm(forms.Form):
+    text = forms.CharField(
+        strip=False, widget=forms.Textarea(attrs={"rows": 3, "autocomplete": "off", "spellcheck": "false"})
+    )
+    reason = forms.CharField(required=False, max_length=300, help_text="Shown to everybody who reads the episodes")
+
+    def clean_text(self) -> str:
+        text = str(self.cleaned_data["text"]).replace("\r\n", "\n").rstrip("\n")
+        try:
+            check_text(text)
+        except RedactionRefused as error:
+            raise forms.ValidationError(str(error)) from None
+        return text
+
+
+class RedactionAdmin(ReadOnlyAdmin):
+    page_template = "episodes/admin_redaction.html"
+    is_about_all = True
+    list_display = ("__str__", "author", "reason", "rows", "created", "finished")
+    ordering = ("-pk",)
+    empty = "Nothing was redacted. A step of a replay has a link to redact a text in it."
+    empty_command = "redact"
+
+    def has_add_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("episodes.add_redaction") and not hidden_from(request.user)
+
+    def page(self, request: HttpRequest, row: Redaction) -> dict[str, Any]:
+        return {"episodes": row.episodes.order_by("-episode")[:100], "total": row.episodes.count()}
+
+    def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
+        """Ask for the text; a POST finds or replaces it in a job. The text is in no address and on no page."""
+        if not self.has_add_permission(request):
+            raise PermissionDenied
+        form = RedactionForm(request.POST if request.method == "POST" else None)
+        if form.is_valid():
+            return self._start(request, form.cleaned_data["text"], form.cleaned_data["reason"])
+        context = {**self.admin_site.each_context(request), "opts": self.opts, "title": "Redact a text", "form": form}
+        return TemplateResponse(
+            request,
+            "episodes/admin_redact.html",
+            {**context, "back": _page_of_step(request)},
+            status=422 if form.errors else 200,
+        )
+
+    def _start(self, request: HttpRequest, text: str, reason: str) -> HttpResponse:
+        is_dry, author = request.POST.get("do") != "redact", request.user.get_username()
+        title = "Find a text" if is_dry else "Redact a text"
+        job = jobs.start(
+            title, lambda progress: redact(text, author, reason, dry_run=is_dry, progress=progress), owner=author
+        )
+        return HttpResponseRedirect(job_url(job.id, request.get_full_path()))
+
+
+def _page_of_step(request: HttpRequest) -> str:
+    """Return the address of the step from which a person came, or of the list of redactions."""
+    episode, step = id_in(request.GET.get("episode", "")), index_in(request.GET.get("step", ""))
+    if episode is None:
+        return reverse("admin:episodes_redaction_changelist")
+    return f"{reverse('episode', args=[episode])}?{urlencode({'step': step or 0})}#step-{step or 0}"
