@@ -4,7 +4,7 @@
 because they need its sandboxes.
 """
 
-from environments.authoring.environment import Environment, Server
+from environments.authoring.environment import Calls, Environment, Server
 from environments.authoring.tools import Toolset, terminal, tool
 from environments.errors import ToolError
 from environments.wire import MESSAGE_BLOCK_TYPES as SUPPORTED_MESSAGE_BLOCK_TYPES
@@ -37,6 +37,7 @@ from environments.wire import (
 __all__ = [
     "SUPPORTED_MESSAGE_BLOCK_TYPES",
     "Blocks",
+    "Calls",
     "CreateSession",
     "Environment",
     "GroupCandidate",

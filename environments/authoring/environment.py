@@ -7,7 +7,7 @@ class written for either of them works here once its import line is changed.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import AsyncIterable, Awaitable, Iterable, Mapping, Sequence
 from functools import cache
 from typing import Any, ClassVar
 
@@ -28,6 +28,9 @@ from environments.wire import (
     TerminalToolSpec,
     ToolOutput,
 )
+
+Calls = Iterable[tuple[str, JSONObject]] | AsyncIterable[tuple[str, JSONObject]]
+"""Tool calls in order, each as the tool's name and its input."""
 
 
 class Environment:
@@ -157,6 +160,23 @@ class Environment:
         self, candidates: Sequence[GroupCandidate]
     ) -> Sequence[GroupScore | float] | Awaitable[Sequence[GroupScore | float]]:
         """Return rewards for several finished answers to this task, one per candidate, in their order. Optional."""
+        raise NotImplementedError
+
+    # The next two are called by `check_environment` alone; a server has no way to call them.
+
+    def oracle(self) -> Calls | Awaitable[Calls]:
+        """Return the calls that earn the top of `reward_range` in this task, or yield them one by one. Optional.
+
+        It may use everything in the task. Each call is made before the next one is requested, so a generator can
+        choose by the state of its own instance. Calls after the end of the episode are not requested.
+        """
+        raise NotImplementedError
+
+    def exploits(self) -> Mapping[str, Calls]:
+        """Return ways to be paid without solving this task, by name: none may earn more than doing nothing. Optional.
+
+        Each is played in a session of its own, in which this method is called again.
+        """
         raise NotImplementedError
 
     @classmethod

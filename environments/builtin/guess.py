@@ -12,7 +12,7 @@ Origin: an old game, written for this server as an example of several steps, sha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import Any, ClassVar
 
@@ -20,6 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from environments import (
     Blocks,
+    Calls,
     Environment,
     JSONObject,
     ListToolsOutput,
@@ -138,6 +139,16 @@ class Guess(Environment):
         else:
             self.low = middle + 1
         return _told(f"The number is from {self.low} to {self.high}.", -HINT_COST)
+
+    def oracle(self) -> Calls:
+        return [("guess", {"number": self.task_spec["target"]})]
+
+    def exploits(self) -> Mapping[str, Calls]:
+        low, high = self.task_spec["low"], self.task_spec["high"]
+        return {
+            "numbers out of range": [("guess", {"number": low - 1}), ("guess", {"number": high + 1})],
+            "the hint again and again": [("hint", {})] * 3,
+        }
 
     def _rule_out(self, number: int) -> float:
         """Rule out the numbers that a wrong `number` excludes. Return half of their share of the whole range."""

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import re
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from random import Random
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from environments import Blocks, Environment, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
+from environments import Blocks, Calls, Environment, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
 
 Number = int | float | Fraction
 Problem = Callable[[Random], tuple[str, Number]]
@@ -95,6 +95,15 @@ class Math(Environment):
             reward=1.0 if is_right else 0.0,
             finished=True,
         )
+
+    def oracle(self) -> Calls:
+        return [("submit", {"answer": self.task_spec["answer"]})]
+
+    def exploits(self) -> Mapping[str, Calls]:
+        return {
+            "many numbers at once": [("submit", {"answer": " ".join(map(str, range(30)))})],
+            "a number that equals all": [("submit", {"answer": "nan"}), ("submit", {"answer": "inf"})],
+        }
 
 
 # --- answers ---------------------------------------------------------------------------------------------------------

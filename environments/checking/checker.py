@@ -27,6 +27,7 @@ from environments.checking.checks import (
     tasks,
     teardown,
     tools,
+    trials,
 )
 from environments.checking.local import LocalEnvironment
 from environments.checking.loop_watch import LoopHeld, LoopWatch
@@ -52,6 +53,7 @@ _LIVE: list[tuple[str, Check]] = [
     (play.SUBJECT, play.check_play),
     (group_scores.SUBJECT, group_scores.check_scoring),
     (rewards.SUBJECT, rewards.check_rewards),
+    (trials.SUBJECT, trials.check_trials),
     (isolation.SUBJECT, isolation.check_isolation),
     (teardown.SUBJECT, teardown.check_teardown),
 ]

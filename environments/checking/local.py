@@ -8,7 +8,7 @@ from __future__ import annotations
 import copy
 import json
 import math
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
 from environments.authoring.hosted_class import HostedClass
@@ -31,9 +31,35 @@ class CheckedHost(LocalHost):
         super().__init__(Registry([hosted]), pool, limits)
         self.lost: set[str] = set()
 
-    def instance(self, environment: str) -> Instance:
+    def instance(self, environment: str) -> CheckedInstance:
         hosted = self._class(environment)
-        return Instance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
+        return CheckedInstance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
+
+
+class CheckedInstance(Instance):
+    """An Instance of which a check can ask the author's `oracle` and `exploits`; a server's cannot be asked."""
+
+    __slots__ = ()
+
+    async def exploits(self) -> dict[str, Any]:
+        """Return what the author's `exploits` returns. Raises: EnvironmentFault."""
+        return dict(await self._code.call(lambda: self._env.exploits()))
+
+    async def calls(self, exploit: str | None) -> Callable[[], Coroutine[Any, Any, Any]]:
+        """Return a function whose result is the next call of an exploit, or of the oracle; None after the last one.
+
+        Raises: EnvironmentFault, also later.
+        """
+        calls = (await self.exploits())[exploit] if exploit else await self._code.call(lambda: self._env.oracle())
+        if isinstance(calls, AsyncIterable):
+            following = aiter(calls)
+            return lambda: self._code.call(_next_async, following)
+        one_by_one = iter(calls)
+        return lambda: self._code.call(next, one_by_one, None)
+
+
+async def _next_async(calls: AsyncIterator[Any]) -> Any:
+    return await anext(calls, None)
 
 
 class _WatchedCode(UserCode):
@@ -142,7 +168,7 @@ class LocalEnvironment:
 
 
 class LocalSeat:
-    def __init__(self, checked: LocalEnvironment, instance: Instance, sample: Sample) -> None:
+    def __init__(self, checked: LocalEnvironment, instance: CheckedInstance, sample: Sample) -> None:
         self._door, self._instance, self._label = checked, instance, sample.label
 
     async def prompt(self) -> Any:
@@ -163,6 +189,17 @@ class LocalSeat:
         group = ScoreGroup.model_validate({"candidates": candidates}).candidates
         scoring = self._instance.score(group)
         return json.loads(await self._door.step(f"score_group() for {self._label}", scoring))
+
+    async def exploits(self) -> list[str]:
+        """Return the names of the class's exploits."""
+        return list(await self._door.step(f"exploits() for {self._label}", self._instance.exploits()))
+
+    async def calls(self, exploit: str | None = None) -> AsyncIterator[Any]:
+        """Yield the calls of an exploit, or of the oracle, each when it is requested. Raises: Broken."""
+        what = f"exploits() for {self._label}" if exploit else f"oracle() for {self._label}"
+        following = await self._door.step(what, self._instance.calls(exploit))
+        while (call := await self._door.step(what, following())) is not None:
+            yield call
 
     async def close(self) -> None:
         await self._door.step(f"teardown() of {self._label}", self._instance.close())

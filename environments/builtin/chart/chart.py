@@ -12,13 +12,24 @@ Origin: written for this server, as an example of images in prompts and outputs 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import ClassVar
 
 from pydantic import BaseModel, Field
 
-from environments import Blocks, Environment, ImageBlock, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
+from environments import (
+    Blocks,
+    Calls,
+    Environment,
+    ImageBlock,
+    JSONObject,
+    Split,
+    TextBlock,
+    ToolError,
+    ToolOutput,
+    tool,
+)
 from environments.builtin.chart import tasks
 from environments.builtin.chart.canvas import HEIGHT, WIDTH, Canvas
 from environments.builtin.chart.picture import Data, draw
@@ -121,6 +132,12 @@ class Chart(Environment):
             reward=reward,
             finished=True,
         )
+
+    def oracle(self) -> Calls:
+        return [("submit", {"value": self.task.answer})]
+
+    def exploits(self) -> Mapping[str, Calls]:
+        return {"nothing was read": [("submit", {"value": 0.0})], "a huge number": [("submit", {"value": 1e300})]}
 
 
 def reward_for(error: float, answer: float, precision: float) -> float:

@@ -17,14 +17,15 @@ from __future__ import annotations
 import json
 import math
 import secrets as random_secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from environments import Blocks, Environment, JSONObject, JSONValue, Split, TextBlock, ToolOutput, tool
+from environments import Blocks, Calls, Environment, JSONObject, JSONValue, Split, TextBlock, ToolOutput, tool
 from environments.builtin.code.puzzles import bank
+from environments.builtin.code.table_program import table_program
 from environments.sandbox.bubblewrap import Ran, Sandbox, SandboxLimits, unavailable
 
 MAX_RESULT_BYTES = 32 * 1024
@@ -149,6 +150,18 @@ class Code(Environment):
             reward=passed / len(cases),
             finished=True,
         )
+
+    def oracle(self) -> Calls:
+        program = table_program(self.task.signature, [case.model_dump() for case in self.task.test_cases])
+        return [("submit", {"code": program})]
+
+    def exploits(self) -> Mapping[str, Calls]:
+        equals_all = "class All:\n    __eq__ = lambda self, other: True\n"
+        programs = {
+            "an object that equals everything": f"{equals_all}\ndef {self.task.function}(*_):\n    return All()\n",
+            "the process ends": "import os\nprint('10 of 10 tests passed')\nos._exit(0)\n",
+        }
+        return {name: [("submit", {"code": program})] for name, program in programs.items()}
 
     def _cases(self, *, is_public: bool) -> list[Case]:
         """Return the task's examples or its hidden tests; where a task hides none, its examples decide."""

@@ -90,6 +90,12 @@ class Grid:
         fitting = {cell for cell in self._free[before.cell] if self.doors.get(cell, "").lower() in before.keys}
         return before._replace(opened=before.opened | fitting) if fitting else before
 
+    def actions(self, before: Situation) -> list[tuple[str, Situation]]:
+        """Return every action that changes the situation, with the situation after it."""
+        walks = [(direction, self.walk(before, direction)) for direction in DIRECTIONS]
+        others = [("pick_up", self.pick_up(before)), ("unlock", self.unlock(before))]
+        return [(name, after) for name, after in [*walks, *others] if after != before]
+
     # --- what is seen and how far it is ---
 
     def distances(self) -> dict[Situation, int]:

@@ -16,13 +16,14 @@ Origin: written for this server, as an example of dense rewards, of pictures and
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
 from environments import (
     Blocks,
+    Calls,
     Environment,
     ImageBlock,
     JSONObject,
@@ -198,6 +199,16 @@ class Maze(Environment):
         self._check_level("map")
         self._take_step(self.now)
         return self._told("You draw what you have seen.", remembered=True)
+
+    def oracle(self) -> Iterator[tuple[str, JSONObject]]:
+        while self.now.cell != self.grid.exit:
+            name, _ = min(self.grid.actions(self.now), key=lambda one: self.distances.get(one[1], self.task.max_steps))
+            yield ("move", {"direction": name}) if name in DIRECTIONS else (name, {})
+
+    def exploits(self) -> Mapping[str, Calls]:
+        there = next(name for name, _ in self.grid.actions(self.now))
+        back = {"up": "down", "down": "up", "left": "right", "right": "left"}[there]
+        return {"to and fro": [("move", {"direction": there}), ("move", {"direction": back})] * 3}
 
     # --- what an action does ---
 

@@ -20,12 +20,13 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Sequence
+import shlex
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 
-from environments import Blocks, Environment, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
+from environments import Blocks, Calls, Environment, JSONObject, Split, TextBlock, ToolError, ToolOutput, tool
 from environments.builtin.shell import directory
 from environments.builtin.shell.chores import bank
 from environments.sandbox.bubblewrap import Sandbox, SandboxLimits, unavailable
@@ -196,6 +197,18 @@ class Shell(Environment):
             reward=0.0 if told else FINISH,
             finished=True,
         )
+
+    def oracle(self) -> Calls:
+        return [("bash", {"command": bank.solution_of(self.task_spec)}), ("submit", {})]
+
+    def exploits(self) -> Mapping[str, Calls]:
+        paths = [shlex.quote(goal.path) for goal in self.task.goals]
+        empty = "; ".join(f"mkdir -p $(dirname {path}) && printf x > {path}" for path in paths)
+        done = bank.solution_of(self.task_spec)
+        return {
+            "files without the right content": [("bash", {"command": empty}), ("submit", {})],
+            "done and undone": [("bash", {"command": done}), ("bash", {"command": "rm -r ./*"}), ("submit", {})],
+        }
 
     def _run(self, command: str) -> tuple[str, float]:
         """Return the output and the penalty; afterwards the directory is as the command left it, unless it was stopped.

@@ -14,7 +14,7 @@ Origin: written for this server. The pages are made within the process from the 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 from urllib.parse import urljoin, urlsplit
 
@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from environments import (
     Blocks,
+    Calls,
     Environment,
     JSONObject,
     ListToolsOutput,
@@ -35,6 +36,7 @@ from environments import (
 from environments.builtin.web import tasks
 from environments.builtin.web.page import LEGEND, Link, Page
 from environments.builtin.web.site import HOST, Site
+from environments.builtin.web.visitor import calls_for
 from environments.errors import shorten
 
 MILESTONES_REWARD = 0.5
@@ -201,6 +203,18 @@ class Web(Environment):
             reward=round(1.0 - self.earned, 6) if is_right else 0.0,
             finished=True,
         )
+
+    def oracle(self) -> Iterator[tuple[str, JSONObject]]:
+        for milestone in self.task.milestones:
+            yield from calls_for(milestone, self.task.site)
+        if self.task.answer:
+            yield "answer", {"text": self.task.answer}
+
+    def exploits(self) -> Mapping[str, Calls]:
+        return {
+            "to and fro": [("open", {"url": "/"}), ("back", {})] * 2,
+            "an answer without looking": [("answer", {"text": "yes, no, 7, 30, Sunday"})],
+        }
 
     # --- what an action does ---
 

@@ -23,7 +23,7 @@ async def check_rewards(state: CheckState) -> None:
     cls = state.local.hosted.cls
     definition = getattr(cls, "default_return", "sum")
     declared = getattr(cls, "reward_range", (0.0, 1.0))
-    bounds = _bounds(declared)
+    bounds = bounds_of(declared)
     problems = []
     if definition not in RETURNS:
         problems.append(f"default_return is {definition!r}; use one of {', '.join(RETURNS)}.")
@@ -46,7 +46,7 @@ def _check_convention(state: CheckState, declared: Any) -> None:
         state.report.judge(SUBJECT, "convention", [], f"Rollouts count {counts}.")
 
 
-def _bounds(declared: Any) -> tuple[float, float] | None:
+def bounds_of(declared: Any) -> tuple[float, float] | None:
     try:
         low, high = map(float, declared)
     except (TypeError, ValueError):
@@ -66,7 +66,7 @@ def _check_threshold(state: CheckState, threshold: Any, bounds: tuple[float, flo
 
 def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]) -> None:
     low, high = bounds
-    returns = [(_return(played.rewards, definition), played) for played in state.episodes if played.rewards]
+    returns = [(return_of(played.rewards, definition), played) for played in state.episodes if played.rewards]
     if not returns:
         return state.report.skip(SUBJECT, "range", "No reward was seen, so the declared range could not be compared.")
     problems = [
@@ -92,8 +92,9 @@ def _remedy(state: CheckState, value: float) -> str:
     return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that includes {value:g}."
 
 
-def _return(rewards: Sequence[float], definition: str) -> float:
-    if definition == "sum":
+def return_of(rewards: Sequence[float], definition: str) -> float:
+    """Return the return of an episode with `rewards`; 0 without any, like a rollout that calls no tool."""
+    if definition == "sum" or not rewards:
         return math.fsum(rewards)
     if definition == "mean":
         return math.fsum(rewards) / len(rewards)

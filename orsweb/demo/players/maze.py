@@ -20,16 +20,10 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
         if random.random() < 0.01 * (1 - skill):
             await act("pick_up")  # refused if there is nothing to pick up, or no such tool
         moves = [(name, after) for name in DIRECTIONS if (after := grid.walk(now, name)) in distances and after != now]
-        best = min(_actions(grid, now, moves), key=lambda one: distances.get(one[1], 10**6))
+        best = min(grid.actions(now) or [("up", now)], key=lambda one: distances.get(one[1], 10**6))
         name, after = best if random.random() < 0.35 + 0.65 * skill or not moves else random.choice(moves)
         if name in DIRECTIONS:
             await act("move", direction=name)
         else:
             await act(name)
         now = after
-
-
-def _actions(grid: Grid, now: Situation, moves: list[tuple[str, Situation]]) -> list[tuple[str, Situation]]:
-    """Return every action that changes the situation, with the new situation."""
-    others = [("pick_up", grid.pick_up(now)), ("unlock", grid.unlock(now))]
-    return [*moves, *(one for one in others if one[1] != now)] or [("up", now)]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from random import Random
 from typing import Any
 
-from environments.builtin.shell.chores.bank import KINDS
+from environments.builtin.shell.chores.bank import solution_of
 from orsweb.demo.scripted_session import Act
 
 _LOOKS = ["ls -R", "ls -l", "find . -type f | head", "wc -c $(find . -type f) | tail -1"]
@@ -20,20 +20,10 @@ async def play(spec: Mapping[str, Any], skill: float, random: Random, act: Act) 
     if random.random() < 0.4:
         await act("read_file", path=random.choice([*spec["files"], "README"]))
     if random.random() < skill:
-        await act("bash", command=_solution(spec))
+        await act("bash", command=solution_of(spec))
     elif random.random() < 0.5:
         goal = random.choice(spec["goals"])
         await act(
             "bash", command=f"mkdir -p $(dirname {goal['path']}); printf %s '{goal['text'][:9]}' > {goal['path']}"
         )
     await act("submit")
-
-
-def _solution(spec: Mapping[str, Any]) -> str:
-    """Return the command that solves the task, found by drawing chores with the task's seed, as the bank did."""
-    random = Random(f"shell/{spec['seed']}")
-    while True:
-        _, kind = random.choice(KINDS)
-        chore = kind(random)
-        if chore.instruction == spec["instruction"] and dict(chore.files) == spec["files"]:
-            return chore.solution

@@ -39,6 +39,12 @@ def test_its_threshold_lies_in_its_range(hosted: HostedClass) -> None:
     assert low < cls.success_threshold < high  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("hosted", list(REGISTRY), ids=REGISTRY.names)
+def test_agents_have_no_tool_that_tells_its_oracle(hosted: HostedClass) -> None:
+    assert hosted.overrides("oracle") and hosted.overrides("exploits")
+    assert not {"oracle", "exploits"} & set(hosted.tools.by_name)
+
+
 @pytest.mark.parametrize("answer", [None, "42", float("nan"), True])
 def test_the_schema_of_math_wants_a_number(answer: object) -> None:
     with pytest.raises(ValidationError, match="answer"):

@@ -7,7 +7,7 @@ import random
 import re
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, ClassVar, Literal
 
@@ -15,6 +15,7 @@ from pydantic import BaseModel, Field
 
 from environments import (
     Blocks,
+    Calls,
     Environment,
     GroupCandidate,
     GroupScore,
@@ -24,6 +25,7 @@ from environments import (
     TextBlock,
     ToolError,
     ToolOutput,
+    terminal,
     tool,
 )
 
@@ -81,6 +83,13 @@ class Sound(Environment):
         self.place += params.times if params.direction == "north" else -params.times
         is_over = not 0 <= self.place < 5
         return told(f"You are at place {self.place}.", float(self.place >= 5) if is_over else 0.0, finished=is_over)
+
+    def oracle(self) -> Iterator[tuple[str, JSONObject]]:
+        while self.place < 5:
+            yield "step", {"direction": "north"}
+
+    def exploits(self) -> Mapping[str, Calls]:
+        return {"to and fro": [("step", {"direction": "south"}), ("step", {"direction": "north"})]}
 
 
 class Procedural(Sound):
@@ -356,3 +365,76 @@ class HangingExecutor(Sound):
         """Wait for ever in the default executor."""
         await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
         return told("never")
+
+
+# --- trials ----------------------------------------------------------------------------------------------------------
+
+
+class Underpaid(Sound):
+    """The oracle is async and a generator too."""
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        return told("You are out.", 0.5, finished=True)
+
+    async def oracle(self) -> AsyncIterator[tuple[str, JSONObject]]:  # type: ignore[override]
+        await asyncio.sleep(0)
+        yield "step", {"direction": "north", "times": 2}
+
+
+class Overdone(Sound):
+    """Each step towards the exit is paid, so the return exceeds the range; the oracle is awaited."""
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        self.place += 1
+        return told(f"You are at place {self.place}.", 1.0, finished=self.place >= 5)
+
+    async def oracle(self) -> Calls:
+        return [("step", {"direction": "north"})] * 5
+
+
+class Unplayable(Sound):
+    def oracle(self) -> Calls:  # type: ignore[override]
+        return [("jump", {})]
+
+
+class NotCalls(Sound):
+    def oracle(self) -> Any:
+        return ["step"]
+
+
+class PaysGivingUp(Sound):
+    @tool
+    def give_up(self) -> ToolOutput:
+        """End here."""
+        return told("You gave up.", 0.2, finished=True)
+
+
+class PaysWaiting(Sound):
+    @tool
+    def wait(self) -> ToolOutput:
+        """Do nothing for a while."""
+        return told("Some time passes.", 0.1)
+
+
+class PaysSilence(Sound):
+    @tool
+    @terminal
+    def finish(self, params: Loose) -> ToolOutput:
+        """Take the final message."""
+        return told("Thank you.", 0.3, finished=True)
+
+
+class Hackable(Sound):
+    """Coming closer is paid and going away costs nothing."""
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        return told("A step.", 0.25 if params.direction == "north" else 0.0)
+
+
+class Penalised(Sound):
+    """Its range starts below 0, and doing nothing returns 0."""
+
+    reward_range: ClassVar[tuple[float, float]] = (-1.0, 1.0)

@@ -50,6 +50,26 @@ FLAWS = [
     ("Gullible", "play", "invalid inputs are refused", "warning", "'say'"),
     ("Picky", "play", "inputs accepted", "warning", "'give' refused all"),
     ("Unmarked", "tools", "marked methods", "warning", "lacks `-> ToolOutput`"),
+    (
+        "Underpaid",
+        "trials",
+        "oracle",
+        "failed",
+        'returned 0.5 in train[0], below the top of 0 to 1: step {"direction":',
+    ),
+    ("Overdone", "trials", "oracle", "failed", "returned 4 in train[0], above the top of 0 to 1"),
+    ("Unplayable", "trials", "oracle", "failed", "Call 1 of the oracle in train[0], jump {}, was not answered"),
+    ("NotCalls", "trials", "completed", "failed", "A call is 'step'; give the tool's name and its input"),
+    ("PaysGivingUp", "trials", "doing nothing", "failed", "returned 0.2 in train[0], more than 0: give_up {} 0.2"),
+    ("PaysWaiting", "trials", "doing nothing", "failed", "returned 0.4 in train[0], more than 0: wait {} 0.1"),
+    (
+        "PaysSilence",
+        "trials",
+        "doing nothing",
+        "failed",
+        'returned 0.3 in train[0], more than 0: finish {"text":""} 0.3',
+    ),
+    ("Hackable", "trials", "exploits", "failed", "The exploit 'to and fro' returned 0.25 in train[0]"),
     ("Random", "sessions", "repeatable", "warning", "'step', had a different result"),
     ("Shared", "sessions", "side by side", "failed", "they share state"),
     ("Teardown", "teardown", "without setup", "warning", "AttributeError"),
@@ -100,9 +120,21 @@ def test_a_flaw_is_found(
     assert words in found.sentence
 
 
-@pytest.mark.parametrize("name", ["Sound", "Procedural"])
+@pytest.mark.parametrize("name", ["Sound", "Procedural", "Penalised"])
 def test_an_environment_without_a_flaw_has_no_warning(report_of: Callable[[str], CheckReport], name: str) -> None:
     assert _problems(report_of(name)) == []
+
+
+@pytest.mark.parametrize("name", ["OrsEcho", "OrwEcho"])
+def test_classes_of_the_sdks_declare_oracles_and_exploits_too(name: str) -> None:
+    with processes_for(name):
+        report = check_class(f"tests.environments.checking.sdk_classes:{name}", CheckOptions(timeout_seconds=30))
+    found = {finding.check: finding.sentence for finding in report.findings if finding.subject == "trials"}
+    assert found == {
+        "oracle": "The oracle returns 1, the top of 0 to 1, in train[0], train[1].",
+        "doing nothing": "Doing nothing, without a call, returns at most 0.",
+        "exploits": "None returns more than 0: both words.",
+    }
 
 
 def test_it_reports_that_sessions_need_secrets() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import zlib
+from collections.abc import Mapping
 from random import Random
 from typing import Any
 
@@ -16,12 +17,27 @@ COUNTS = {"train": 300, "validation": 30, "test": 60}
 KINDS = [*on_files.KINDS, *on_texts.KINDS]
 _STEPS = {1: 12, 2: 16, 3: 20}
 """Numbers of steps by difficulty."""
+_MAX_DRAWS = 10_000
 
 
 def tasks(split: str) -> list[dict[str, Any]]:
     """Return every task of the split, in order: dicts as `Task` of `shell.py` describes them."""
     seen: set[str] = set()
     return [_task(split, index, seen) for index in range(COUNTS[split])]
+
+
+def solution_of(spec: Mapping[str, Any]) -> str:
+    """Return the command that solves a task of this bank, found by drawing chores with its seed again.
+
+    Raises: ValueError for a task that is not from this bank.
+    """
+    random = Random(f"shell/{spec.get('seed')}")
+    for _ in range(_MAX_DRAWS):
+        _, kind = random.choice(KINDS)
+        chore = kind(random)
+        if chore.instruction == spec["instruction"] and dict(chore.files) == spec["files"]:
+            return chore.solution
+    raise ValueError("The task is not from the bank of chores, so its solution is not known.")
 
 
 def _split_of(content: str) -> str:

@@ -1,0 +1,222 @@
+"""Checks that play on purpose: the class's oracle, an agent that does nothing, and the class's exploits.
+
+Solving a task has to earn the top of the declared range. Doing nothing, and everything that the class lists as an
+exploit, may earn no more than the bottom of the range, or 0 if the range starts below 0.
+
+Doing nothing means: an empty final message, ending the episode at once by a tool that needs no input, or calling such
+a tool again and again while its output stays the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove
+from environments.checking.checked_environment import Broken, CheckedSession, RequestRefused, Sample, leave
+from environments.checking.checks.rewards import TOLERANCE, bounds_of, return_of
+from environments.checking.local import LocalEnvironment
+from environments.errors import shorten
+from environments.scoring.returns import RETURNS
+from environments.wire import value_json
+
+SUBJECT = "trials"
+MAX_CALLS = 1000
+"""Calls of an oracle or an exploit after which it is ended."""
+MAX_IDLE_CALLS = 5
+MAX_EXPLOITED = 2
+"""Sampled tasks on which exploits are played; the oracle plays all of them, and so does doing nothing."""
+MAX_SHOWN_CALLS = 6
+
+
+@dataclass(frozen=True, slots=True)
+class Pay:
+    """What the environment declares about the return of an episode."""
+
+    low: float
+    high: float
+    definition: str
+
+    @property
+    def unearned(self) -> float:
+        """Return the most that an episode may return in which nothing was achieved."""
+        return max(self.low, 0.0)
+
+    def of(self, moves: list[PlayedMove]) -> float:
+        return return_of([move.answer.reward for move in moves if move.answer.reward is not None], self.definition)
+
+
+async def check_trials(state: CheckState) -> None:
+    if not state.samples:
+        return state.report.skip(SUBJECT, "oracle", "No session could be opened.")
+    cls = state.local.hosted.cls if state.local else None
+    bounds, definition = bounds_of(getattr(cls, "reward_range", (0.0, 1.0))), getattr(cls, "default_return", "sum")
+    if bounds is None or definition not in RETURNS:
+        return state.report.skip(SUBJECT, "oracle", "The declared rewards are invalid, so returns cannot be judged.")
+    pay = Pay(*bounds, definition)
+    await _check_oracle(state, pay)
+    await _check_doing_nothing(state, pay)
+    await _check_exploits(state, pay)
+
+
+async def _check_oracle(state: CheckState, pay: Pay) -> None:
+    check = "oracle"
+    if state.local is None:
+        return state.report.skip(SUBJECT, check, "The protocol does not transmit what solves a task.")
+    if not _declares(state.local, check):
+        advice = "declare one to check that a solved task returns the top of the range"
+        return state.report.skip(SUBJECT, check, f"The class has no oracle(); {advice}.")
+    problems = []
+    for sample in state.samples:
+        played = await _scripted(state.local, sample)
+        problems += _oracle_problems(played, pay)
+    places = ", ".join(sample.label for sample in state.samples)
+    fine = f"The oracle returns {pay.high:g}, the top of {pay.low:g} to {pay.high:g}, in {places}."
+    state.report.judge(SUBJECT, check, problems, fine)
+
+
+def _oracle_problems(played: PlayedEpisode, pay: Pay) -> list[str]:
+    where = f"in {played.sample.label}"
+    for number, move in enumerate(played.moves, 1):
+        if move.answer.status != "ok":
+            reason = move.answer.error or move.answer.reason
+            return [f"Call {number} of the oracle {where}, {_call(move)}, was not answered: {reason}"]
+    if abs((value := pay.of(played.moves)) - pay.high) <= TOLERANCE:
+        return []
+    side = "below" if value < pay.high else "above"
+    return [
+        f"The oracle returned {value:g} {where}, {side} the top of {pay.low:g} to {pay.high:g}: "
+        f"{_calls(played.moves)}. Correct the rewards, reward_range or the oracle."
+    ]
+
+
+async def _check_exploits(state: CheckState, pay: Pay) -> None:
+    check = "exploits"
+    if state.local is None or not _declares(state.local, check):
+        reason = "The class lists no exploits()." if state.local else "The protocol does not transmit exploits."
+        return state.report.skip(SUBJECT, check, reason)
+    problems, names = [], []
+    for sample in state.samples[:MAX_EXPLOITED]:
+        names = await _names(state.local, sample)
+        for name in names:
+            moves = (await _scripted(state.local, sample, name)).moves
+            if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
+                problems.append(
+                    f"The exploit {name!r} returned {value:g} in {sample.label}, more than the {pay.unearned:g} that "
+                    f"nothing achieved may return: {_calls(moves)}. Pay only for what solves the task."
+                )
+    tried = ", ".join(names)
+    state.report.judge(SUBJECT, check, problems, f"None returns more than {pay.unearned:g}: {tried or 'no exploit'}.")
+
+
+def _declares(local: LocalEnvironment, method: str) -> bool:
+    """Return whether the class has the method itself, and not a tool of that name."""
+    return local.hosted.overrides(method) and method not in local.hosted.tools.by_name
+
+
+async def _names(local: LocalEnvironment, sample: Sample) -> list[str]:
+    seat = await local.open(sample)
+    try:
+        return await seat.exploits()
+    finally:
+        await leave(seat)
+
+
+async def _scripted(local: LocalEnvironment, sample: Sample, exploit: str | None = None) -> PlayedEpisode:
+    """Play an exploit, or the oracle, to its end. Raises: Broken."""
+    seat = await local.open(sample)
+    try:
+        return PlayedEpisode(sample, await _moves(seat, seat.calls(exploit)))
+    finally:
+        await leave(seat)
+
+
+async def _moves(seat: CheckedSession, calls: AsyncIterator[Any]) -> list[PlayedMove]:
+    moves: list[PlayedMove] = []
+    async for call in calls:
+        try:
+            tool, arguments = call
+            moves.append(PlayedMove(tool, dict(arguments), await seat.call(tool, arguments)))
+        except (TypeError, ValueError):
+            raise Broken(
+                f"A call is {shorten(repr(call), 80)}; give the tool's name and its input, such as ('submit', {{}})."
+            ) from None
+        if moves[-1].answer.is_finished or len(moves) == MAX_CALLS:
+            break
+    return moves
+
+
+# --- doing nothing ---------------------------------------------------------------------------------------------------
+
+
+async def _check_doing_nothing(state: CheckState, pay: Pay) -> None:
+    problems, ways = [], dict[str, None]()
+    for sample in state.samples:
+        for tool, arguments in await _idle_calls(state, sample):
+            ways[tool] = None
+            moves = await _idled(state, sample, tool, arguments)
+            if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
+                problems.append(
+                    f"Doing nothing returned {value:g} in {sample.label}, more than {pay.unearned:g}: {_calls(moves)}. "
+                    "Pay for changes that bring the task closer to its solution."
+                )
+    how = f"without a call{', or with only ' + ', '.join(ways) if ways else ''}"
+    fine = f"Doing nothing, {how}, returns at most {pay.unearned:g}."
+    state.report.judge(SUBJECT, "doing nothing", problems, fine, "failed" if state.local else "warning")
+
+
+async def _idle_calls(state: CheckState, sample: Sample) -> list[tuple[str, dict[str, Any]]]:
+    """Return each call that can be made without any thought: the tools that need no input, and an empty message."""
+    seat = await state.checked.open(sample)
+    try:
+        listing = await seat.tools()
+    finally:
+        await leave(seat)
+    calls: list[tuple[str, dict[str, Any]]] = [
+        (tool["name"], {}) for tool in listing["tools"] if not (tool["input_schema"] or {}).get("required")
+    ]
+    if ending := listing.get("terminal_tool"):
+        calls.append((ending["name"], {ending["arg"]: ""} if ending.get("arg") else {}))
+    return calls
+
+
+async def _idled(state: CheckState, sample: Sample, tool: str, arguments: dict[str, Any]) -> list[PlayedMove]:
+    """Call the tool until the output differs. Return the calls that achieved nothing: all but the first, or one that
+    ended the episode.
+    """
+    moves: list[PlayedMove] = []
+    seat = await state.checked.open(sample)
+    try:
+        with suppress(Broken, RequestRefused):  # reported by the checks of play
+            while len(moves) < MAX_IDLE_CALLS:
+                moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
+                if (
+                    moves[-1].answer.output is None
+                    or moves[-1].answer.is_finished
+                    or _blocks(moves[-1]) != _blocks(moves[0])
+                ):
+                    break
+    finally:
+        await leave(seat)
+    repeats = [move for move in moves[1:] if _blocks(move) == _blocks(moves[0])]
+    return moves if len(moves) == 1 and moves[0].answer.is_finished else repeats
+
+
+def _blocks(move: PlayedMove) -> Any:
+    return (move.answer.output or {}).get("blocks")
+
+
+def _calls(moves: list[PlayedMove]) -> str:
+    """Return the calls with their rewards, of many the first and the last ones."""
+    told = [
+        f"{_call(move)} {'no reward' if move.answer.reward is None else f'{move.answer.reward:g}'}" for move in moves
+    ]
+    if (more := len(told) - MAX_SHOWN_CALLS) > 0:
+        told[MAX_SHOWN_CALLS // 2 : -MAX_SHOWN_CALLS // 2] = [f"{more} more"]
+    return ", ".join(told) or "no call"
+
+
+def _call(move: PlayedMove) -> str:
+    return f"{move.tool} {shorten(value_json(move.arguments), 80)}"
