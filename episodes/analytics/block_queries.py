@@ -23,7 +23,7 @@ from episodes.analytics.scopes import Scope, floor_of
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.group_states import signatures_of
 from episodes.attempts.rule import ENDED, KIND, NO_ROLLOUTS
-from episodes.attempts.summary import Distributions, Summary
+from episodes.attempts.summary import CallCounts, Distributions, Summary
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
@@ -41,7 +41,7 @@ def read_rows(
     """
     if not parts:
         return []
-    columns = ("end_number", KIND, "steps_count", definition.column, _PLACES[axis])
+    columns = ("end_number", KIND, "steps_count", definition.column, _PLACES[axis], "failed_count", "refused_count")
     found: list[list[EndingRow]] = [[] for _ in parts]
     if len(parts) == 1:
         found[0] = cast(
@@ -63,8 +63,8 @@ def read_rows(
 MAX_GROUPED = 50_000
 """Endings that are read one by one to count groups."""
 MIN_BLOCKS = 80
-SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "causes")
-"""Columns for `_summary`, followed by that of the return, `length` and `expired`."""
+_SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "failed", "refused", "causes", "scatter", "length", "expired")
+"""Columns for `_summary`, followed by that of the return."""
 _ENDS: dict[str, tuple[Any, Any]] = {
     "episode": (Value(0), Value(0)),  # computed from the block's number
     "time": (Epoch("began"), Epoch("ended")),
@@ -174,10 +174,8 @@ def read_blocks(
         "level",
         "number",
         *_ENDS[axis],
-        *SUMMARY_COLUMNS,
+        *_SUMMARY_COLUMNS,
         definition.column,
-        "length",
-        "expired",
     )
     for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
         found[kind, key].append(_block(row, axis, definition.return_))
@@ -186,18 +184,25 @@ def read_blocks(
 
 
 def _summary(row: Sequence[Any], return_: Return) -> Summary:
-    """Return the summary in the columns SUMMARY_COLUMNS, the return's, `length` and `expired`."""
-    first_end, last_end, episodes, causes, returns, lengths, expired = row
-    # one call is faster than four, and pydantic's parser three times as fast as that of `json`
-    kinds, sketch, length_sketch, of_expired = from_json(f"[{causes},{returns},{lengths},{expired or 'null'}]")
+    """Return the summary in the columns _SUMMARY_COLUMNS and that of the return."""
+    first_end, last_end, episodes, failed, refused, *texts = row
+    # one call is faster than five, and pydantic's parser three times as fast as that of `json`
+    kinds, scatters, lengths, expired, returns = from_json(f"[{','.join(text or 'null' for text in texts)}]")
+    own = [returns, lengths, failed, refused, scatters]
+    of_expired = expired and [expired[RETURNS.index(return_)], *expired[len(RETURNS) :]]
     return Summary(
         first_end,
         last_end,
         episodes,
         kinds,
-        Distributions({return_: sketch}, length_sketch),
-        of_expired and Distributions({return_: of_expired[RETURNS.index(return_)]}, of_expired[-1]),
+        _distributions(own, return_),
+        _distributions(of_expired, return_) if of_expired else None,
     )
+
+
+def _distributions(values: Sequence[Any], return_: Return) -> Distributions:
+    returns, lengths, failed, refused, scatters = values
+    return Distributions({return_: returns}, lengths, CallCounts(failed, refused), scatters or {})
 
 
 def _block(row: Sequence[Any], axis: Axis, return_: Return) -> StoredBlock:
@@ -221,10 +226,8 @@ def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, l
         "step_low",
         "step_high",
         "groups",
-        *SUMMARY_COLUMNS,
+        *_SUMMARY_COLUMNS,
         definition.column,
-        "length",
-        "expired",
     )
     rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}

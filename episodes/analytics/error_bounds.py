@@ -1,8 +1,10 @@
 """Bounds of the error of a success rate that was computed from blocks, for curves and histograms.
 
+The mean and its standard error need none: both are exact (`attempts/sketches.py`).
+
 When a block has many distinct returns, it stores groups of neighbours under their mean (`attempts/sketches.py`). No
 group reaches across the class's threshold, nor across the one that was in force when the block was written, so success
-by the class's threshold is exact. Another threshold may cut through the group on either side of it.
+by the class's threshold is exact. Another threshold may cut through the groups on either side of it.
 """
 
 from __future__ import annotations
@@ -17,6 +19,10 @@ from episodes.attempts.sketches import Sketch, count_of
 
 MAX_GROUP_SHARE = 1 / 14
 """A pair with a larger share of its sketch is a single value that many episodes share."""
+MIXED_PAIRS = 2
+"""Pairs on either side of a threshold with values that may lie on its other side. In a block of the lowest level that
+is one pair; blocks and spans that were merged from others have grouped pairs that were means already.
+"""
 MIN_SHOWN = 0.0005
 """Smaller bounds count as 0."""
 
@@ -31,8 +37,8 @@ def error_bound_of(found: SummaryCover, definition: Definition) -> float:
         attempts += count
         most = MAX_GROUP_SHARE * count
         place = bisect_right(sketch, definition.threshold, key=itemgetter(0))
-        below += sum(_mixed(count, most) for _, count in sketch[max(0, place - 1) : place])
-        above += sum(_mixed(count, most) for _, count in sketch[place : place + 1])
+        below += sum(_mixed(count, most) for _, count in sketch[max(0, place - MIXED_PAIRS) : place])
+        above += sum(_mixed(count, most) for _, count in sketch[place : place + MIXED_PAIRS])
     share = max(below, above) / max(1, attempts + len(found.rows))
     return share if share >= MIN_SHOWN else 0.0
 

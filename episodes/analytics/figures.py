@@ -20,7 +20,7 @@ from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.rule import OWN_KINDS
 from episodes.attempts.sketches import Sketch, above, count_of, error_of, mean_of, merged, quantiles, sketch_of
-from episodes.attempts.summary import Distributions, Summary, returns_sketch
+from episodes.attempts.summary import CallCounts, Distributions, Summary, calls_together, returns_sketch
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
@@ -76,9 +76,9 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     ]
 
 
-EndingRow = tuple[int, str, int, float | None, float | None]
-"""A single ending: `end_number`, kind, number of steps that ran, return, and place on the axis, which is seconds since
-the epoch by time, the training step by step, and the episode's id by episode."""
+EndingRow = tuple[int, str, int, float | None, float | None, int, int]
+"""A single ending: `end_number`, kind, number of steps that ran, return, place on the axis (seconds since the epoch by
+time, the training step by step, the episode's id by episode), failed calls, and refused calls."""
 
 
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
@@ -96,7 +96,9 @@ def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
 
 
 def _distributions(rows: Sequence[EndingRow], return_: Return) -> Distributions:
-    return Distributions({return_: returns_sketch([row[3] for row in rows])}, sketch_of([row[2] for row in rows]))
+    calls = CallCounts(sum([row[5] for row in rows]), sum([row[6] for row in rows]))
+    returns = returns_sketch([row[3] for row in rows])
+    return Distributions({return_: returns}, sketch_of([row[2] for row in rows]), calls)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,7 +108,7 @@ class ScopeFigures(Figures):
     episodes: int
     """Number of ended episodes, of every kind."""
     error: float | None
-    """Standard error of the mean; None below two returns."""
+    """Standard error of the mean, exact like the mean; None below two returns."""
     p10: float | None
     """Tenth percentile of the returns; None if there are none."""
     p90: float | None
@@ -115,6 +117,10 @@ class ScopeFigures(Figures):
     """Mean of the steps that ran in a rollout that counts, infrastructure failures left out; None without any."""
     length_p10: float | None
     length_p90: float | None
+    tool_errors: float | None
+    """Mean of the calls that failed or were refused, of the rollouts whose lengths count; None without any."""
+    refused_calls: float | None
+    """Mean of those that were refused; None without any."""
 
 
 def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
@@ -126,6 +132,8 @@ def figures_together(parts: Sequence[tuple[Summary, Definition]]) -> ScopeFigure
     """Return the figures of one summary or more, of other episodes each, of which each follows its own definition."""
     returns = _merged([summary.returns(definition) for summary, definition in parts])
     lengths = _merged([summary.lengths(definition.convention) for summary, definition in parts])
+    calls = calls_together([summary.calls(definition.convention) for summary, definition in parts])
+    rollouts = count_of(lengths)
     coverage = coverages_together([summary.coverage(definition.convention) for summary, definition in parts])
     p10, p90 = quantiles(returns, 0.1, 0.9)
     length_p10, length_p90 = quantiles(lengths, 0.1, 0.9)
@@ -135,13 +143,15 @@ def figures_together(parts: Sequence[tuple[Summary, Definition]]) -> ScopeFigure
         n=coverage.counted,
         scored=count_of(returns),
         mean=mean_of(returns),
-        error=error_of(returns),
+        error=error_of(returns, math.hypot(*(summary.scatter(definition) for summary, definition in parts))),
         p10=p10,
         p90=p90,
         successes=sum(above(summary.returns(one), one.threshold) for summary, one in parts),
         length_mean=mean_of(lengths),
         length_p10=length_p10,
         length_p90=length_p90,
+        tool_errors=(calls.failed + calls.refused) / rollouts if rollouts else None,
+        refused_calls=calls.refused / rollouts if rollouts else None,
     )
 
 

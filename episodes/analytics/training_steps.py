@@ -55,6 +55,8 @@ class _EpisodeOfStep(NamedTuple):
     kind: str
     steps: int
     value: float | None
+    failed: int
+    refused: int
 
 
 def steps_of(run: Run, definition: Definition, most: int) -> list[TrainingStep]:
@@ -63,7 +65,16 @@ def steps_of(run: Run, definition: Definition, most: int) -> list[TrainingStep]:
     One query, along the index of training steps.
     """
     rows = Episode.objects.filter(run=run, run_step__isnull=False).order_by("-run_step", "-pk")
-    columns = ("run_step", "task_id", "end_number", KIND, "steps_count", definition.column)
+    columns = (
+        "run_step",
+        "task_id",
+        "end_number",
+        KIND,
+        "steps_count",
+        definition.column,
+        "failed_count",
+        "refused_count",
+    )
     read = [_EpisodeOfStep._make(row) for row in rows.values_list(*columns)[:MAX_READ]]
     lines = [_line(step, list(members), definition) for step, members in groupby(read, key=lambda row: row.run_step)]
     if len(read) == MAX_READ and len(lines) > 1:
@@ -73,7 +84,7 @@ def steps_of(run: Run, definition: Definition, most: int) -> list[TrainingStep]:
 
 def _line(step: int, rows: Sequence[_EpisodeOfStep], definition: Definition) -> TrainingStep:
     ended = [(row.end, row) for row in rows if row.end is not None]
-    endings = [(end, row.kind, row.steps, row.value, float(step)) for end, row in ended]
+    endings = [(end, row.kind, row.steps, row.value, float(step), row.failed, row.refused) for end, row in ended]
     groups: dict[int, list[tuple[str, float | None]]] = defaultdict(list)
     for _, row in ended:
         groups[row.task].append((row.kind, row.value))

@@ -43,16 +43,22 @@ class FiguresSerializer(s.Serializer[Any]):
     rollouts = CoverageSerializer(source="coverage")
     scored = s.IntegerField(help_text="Number of attempts that have a return")
     mean = s.FloatField(allow_null=True, help_text="Mean return")
-    error = s.FloatField(allow_null=True, help_text="Standard error of the mean")
+    error = s.FloatField(allow_null=True, help_text="Standard error of the mean; exact, like the mean")
     p10 = s.FloatField(allow_null=True, help_text="Tenth percentile of the returns")
     p90 = s.FloatField(allow_null=True, help_text="Ninetieth percentile of the returns")
     successes = s.IntegerField()
     success = s.FloatField(allow_null=True, help_text="Success rate: successes divided by n")
     success_low = s.FloatField(help_text="Lower end of the 95 % Wilson interval")
     success_high = s.FloatField()
-    length_mean = s.FloatField(allow_null=True, help_text="Mean number of steps of an attempt")
+    length_mean = s.FloatField(
+        allow_null=True, help_text="Mean number of steps of an attempt; infrastructure failures have no length"
+    )
     length_p10 = s.FloatField(allow_null=True)
     length_p90 = s.FloatField(allow_null=True)
+    tool_errors = s.FloatField(
+        allow_null=True, help_text="Mean number of calls of such an attempt that failed or were refused"
+    )
+    refused_calls = s.FloatField(allow_null=True, help_text="Mean number of those calls that were refused")
 
 
 class ResultSerializer(FiguresSerializer):

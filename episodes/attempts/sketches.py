@@ -3,9 +3,11 @@
 Nothing here reads the database.
 
 A sketch of more than MAX_VALUES values is compressed by merging neighbours into their mean, so the mean of the whole
-stays exact. A value that many share keeps its own pair, and no group reaches across one of the `edges` (thresholds of
-success), so the share above each of them stays exact too. A group holds at most 1/16 of all values: a quantile is off
-by less than that share, and mostly by half of a 32nd.
+stays exact. What the variance loses is kept beside the sketch as its *scatter*: the root of the summed squares of the
+distances between values and the pairs that stand for them, so the standard error stays exact, too. A value that many
+share keeps its own pair, and no group reaches across one of the `edges` (thresholds of success), so the share above
+each of them stays exact. A group holds at most 1/16 of all values: a quantile is off by less than that share, and
+mostly by half of a 32nd.
 """
 
 from __future__ import annotations
@@ -65,13 +67,25 @@ def _grouped(sketch: Sketch, size: float, edges: Sequence[float]) -> Sketch:
     return merged([(), groups])  # means of two groups may round to one number
 
 
-def without(sketch: Sketch, values: Iterable[float]) -> Sketch:
-    """Return the sketch without these values, which it holds.
+def scatter_of(fine: Sketch, coarse: Sketch) -> float:
+    """Return the scatter that `coarse` has beyond that of `fine`, which was compressed into it."""
+    groups, left, mean = iter(coarse), 0, 0.0
+    distances: list[float] = []
+    for value, count in fine:
+        if not left:
+            mean, left = next(groups)
+        left -= count
+        distances.append((value - mean) * math.sqrt(count))
+    return math.hypot(*distances)  # squares may overflow
+
+
+def without(sketch: Sketch, scatter: float, values: Iterable[float]) -> tuple[Sketch, float]:
+    """Return the sketch and its scatter without these values, which it holds.
 
     A value that was merged with others is taken out of the nearest group, whose mean changes accordingly, so the mean
-    of the whole stays exact, and the quantiles nearly.
+    of the whole and its error stay exact, and the quantiles nearly.
     """
-    groups = dict(sketch)
+    groups, lost = dict(sketch), 0.0
     for value in values:
         if value not in groups and groups:
             shared = [group for group, count in groups.items() if count > 1]
@@ -80,11 +94,12 @@ def without(sketch: Sketch, values: Iterable[float]) -> Sketch:
             if count > 1:
                 rest = (nearest * count - value) / (count - 1)
                 groups[rest] = groups.get(rest, 0) + count - 1
+                lost = math.hypot(lost, (value - nearest) * math.sqrt(count / (count - 1)))
         elif groups:
             groups[value] -= 1
             if not groups[value]:
                 del groups[value]
-    return sorted(groups.items())
+    return sorted(groups.items()), math.sqrt(max(0.0, scatter - lost)) * math.sqrt(scatter + lost)
 
 
 def count_of(sketch: Sketch) -> int:
@@ -96,17 +111,15 @@ def mean_of(sketch: Sketch) -> float | None:
     return _mean(sketch, count_of(sketch)) if sketch else None
 
 
-def error_of(sketch: Sketch) -> float | None:
+def error_of(sketch: Sketch, scatter: float = 0.0) -> float | None:
     """Return the standard error of the mean, from the sample's variance; None for fewer than two values."""
     count = count_of(sketch)
     if count < 2:
         return None
     mean = _mean(sketch, count)
-    largest = max(abs(sketch[0][0] - mean), abs(sketch[-1][0] - mean))
-    if not largest:
-        return 0.0
+    largest = max(abs(sketch[0][0] - mean), abs(sketch[-1][0] - mean)) or 1.0
     squares = math.fsum([((value - mean) / largest) ** 2 * many for value, many in sketch])  # squares may overflow
-    return largest * math.sqrt(squares / (count - 1) / count)
+    return math.hypot(largest * math.sqrt(squares / (count - 1) / count), scatter / math.sqrt((count - 1) * count))
 
 
 def above(sketch: Sketch, threshold: float) -> int:

@@ -6,17 +6,35 @@ analytics merges them into curves, histograms and outlines. Pure: nothing here r
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 from environments.scoring.convention import Convention, Coverage, coverage_of
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.endings import bounded
 from episodes.attempts.rule import NO_CALL
-from episodes.attempts.sketches import Sketch, above, compressed, count_of, mean_of, merged, sketch_of, without
+from episodes.attempts.sketches import (
+    Sketch,
+    above,
+    compressed,
+    count_of,
+    mean_of,
+    merged,
+    scatter_of,
+    sketch_of,
+    without,
+)
+
+
+class CallCounts(NamedTuple):
+    """Numbers of calls of some rollouts that went wrong (see `Step.status`)."""
+
+    failed: int
+    refused: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,15 +45,27 @@ class Distributions:
     """Returns, for each definition of return that was read."""
     lengths: Sketch
     """Steps that ran in each rollout."""
+    calls: CallCounts
+    """Calls of all rollouts together."""
+    scatters: Mapping[Return, float] = field(default_factory=dict)
+    """Scatter of each sketch of returns that is not exact (see `sketches.py`)."""
 
     def compressed(self, edges: Sequence[float]) -> Distributions:
-        returns = {name: compressed(sketch, edges) for name, sketch in self.returns.items()}
-        return Distributions(returns, compressed(self.lengths))
+        returns, scatters = dict[Return, Sketch](), dict(self.scatters)
+        for name, sketch in self.returns.items():
+            returns[name] = small = compressed(sketch, edges)
+            if small is not sketch:
+                scatters[name] = math.hypot(scatters.get(name, 0.0), scatter_of(sketch, small))
+        return Distributions(returns, compressed(self.lengths), self.calls, scatters)
 
     def without(self, other: Distributions) -> Distributions:
         """Return these without the rollouts of `other`, which are exact and among them."""
-        returns = {name: without(sketch, _values(other.returns[name])) for name, sketch in self.returns.items()}
-        return Distributions(returns, without(self.lengths, _values(other.lengths)))
+        returns, scatters = dict[Return, Sketch](), dict[Return, float]()
+        for name, sketch in self.returns.items():
+            gone = _values(other.returns[name])
+            returns[name], scatters[name] = without(sketch, self.scatters.get(name, 0.0), gone)
+        calls = CallCounts(self.calls.failed - other.calls.failed, self.calls.refused - other.calls.refused)
+        return Distributions(returns, without(self.lengths, 0.0, _values(other.lengths))[0], calls, scatters)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +120,19 @@ class Summary:
             parts.append([(0.0, zeros)])
         return merged(parts) if len(parts) > 1 else parts[0]
 
+    def scatter(self, definition: Definition) -> float:
+        """Return the scatter of `returns`; 0.0 if they are exact."""
+        scatter = self.own.scatters.get(definition.return_, 0.0)
+        if self.expired and definition.convention.expired == "keep":
+            return math.hypot(scatter, self.expired.scatters.get(definition.return_, 0.0))
+        return scatter
+
+    def calls(self, convention: Convention) -> CallCounts:
+        """Return the calls of the rollouts whose lengths count."""
+        if self.expired and convention.expired != "out":
+            return calls_together([self.own.calls, self.expired.calls])
+        return self.own.calls
+
     def lengths(self, convention: Convention) -> Sketch:
         """Return the lengths of the rollouts that count, without infrastructure failures."""
         parts = [self.own.lengths]
@@ -136,7 +179,15 @@ def _groups(summaries: Sequence[Summary]) -> dict[str, int]:
 
 def _merged(parts: Sequence[Distributions]) -> Distributions:
     returns = {name: merged(one.returns[name] for one in parts) for name in parts[0].returns}
-    return Distributions(returns, merged(one.lengths for one in parts))
+    names = {name for one in parts for name in one.scatters}
+    scatters = {name: math.hypot(*(one.scatters.get(name, 0.0) for one in parts)) for name in names}
+    return Distributions(
+        returns, merged(one.lengths for one in parts), calls_together([one.calls for one in parts]), scatters
+    )
+
+
+def calls_together(parts: Sequence[CallCounts]) -> CallCounts:
+    return CallCounts(sum([one.failed for one in parts]), sum([one.refused for one in parts]))
 
 
 def returns_sketch(returns: Iterable[float | None]) -> Sketch:

@@ -17,6 +17,8 @@ _FIELDS: dict[str, tuple[str, str, str]] = {
     "return": ("mean", "p10", "p90"),
     "success": ("success", "success_low", "success_high"),
     "length": ("length_mean", "length_p10", "length_p90"),
+    "errors": ("tool_errors", "", ""),
+    "refused": ("refused_calls", "", ""),
     "flat": ("flat_share", "", ""),
 }
 """Attributes of a point by figure: the value, and the lower and upper end of its band, if it has one."""
@@ -25,7 +27,7 @@ _RESTS_ON = {"return": "scored", "flat": "groups"}
 _COLUMNS = (
     *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
     *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
-    *("groups", "flat_groups", "flat_share"),
+    *("groups", "flat_groups", "flat_share", "tool_errors", "refused_calls"),
 )
 
 

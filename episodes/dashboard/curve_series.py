@@ -33,6 +33,8 @@ UNITS = {
     "return": "return",
     "success": "success rate",
     "length": "steps of an episode",
+    "errors": "tool errors of an episode",
+    "refused": "refused calls of an episode",
     "components": "components of the reward",
     "flat": "share of flat groups",
 }

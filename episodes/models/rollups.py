@@ -36,8 +36,19 @@ class Summed(models.Model):
     return_max = models.TextField()
     return_mean = models.TextField()
     length = models.TextField(help_text="Steps of an episode")
+    failed = models.PositiveBigIntegerField(default=0, db_default=0, help_text="Calls of the same episodes that failed")
+    refused = models.PositiveBigIntegerField(
+        default=0, db_default=0, help_text="Calls of the same episodes that were refused"
+    )
+    scatter = models.TextField(
+        blank=True,
+        db_default="",
+        help_text="JSON object by definition of return: scatter of its array (`episodes/attempts/sketches.py`)",
+    )
     expired = models.TextField(
-        blank=True, db_default="", help_text="The five arrays above of expired episodes, as one; empty without any"
+        blank=True,
+        db_default="",
+        help_text="The eight values above of expired episodes, as one array; empty without any",
     )
 
     class Meta:

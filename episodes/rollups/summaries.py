@@ -14,13 +14,13 @@ from environments.scoring.returns import RETURNS, Return
 from episodes.attempts.endings import Ending, Epoch, rows_of
 from episodes.attempts.rule import OWN_KINDS
 from episodes.attempts.sketches import Sketch, sketch_of
-from episodes.attempts.summary import Distributions, Summary, returns_sketch, together
+from episodes.attempts.summary import CallCounts, Distributions, Summary, returns_sketch, together
 from episodes.models import CurveBlock, StepSpan
 
 RETURN_COLUMNS = tuple(f"return_{name}" for name in RETURNS)
 COLUMNS = (
     *("first_end", "last_end", "began", "ended", "episodes", "causes", "steps"),
-    *(*RETURN_COLUMNS, "length", "expired"),
+    *(*RETURN_COLUMNS, "length", "failed", "refused", "scatter", "expired"),
 )
 """Columns of a CurveBlock or StepSpan, besides those that identify it."""
 
@@ -68,7 +68,8 @@ def _distributions(endings: Sequence[Ending]) -> Distributions:
         "max": returns_sketch([ending.return_max for ending in endings]),
         "mean": returns_sketch([ending.return_mean for ending in endings]),
     }
-    return Distributions(returns, sketch_of([float(ending.steps) for ending in endings]))
+    calls = CallCounts(sum([ending.failed for ending in endings]), sum([ending.refused for ending in endings]))
+    return Distributions(returns, sketch_of([float(ending.steps) for ending in endings]), calls)
 
 
 def merged(parts: Sequence[RollupSummary]) -> RollupSummary:
@@ -96,24 +97,23 @@ def columns_read() -> list[Any]:
 
 def read_summary(row: Sequence[Any]) -> RollupSummary:
     """Return the summary in a row of `columns_read`."""
-    first_end, last_end, began, ended, episodes, causes, steps, *texts, expired = row
-    *returns, lengths = [json.loads(text) for text in texts]
+    first_end, last_end, began, ended, episodes, causes, steps, *texts, failed, refused, scatters, expired = row
+    sketches = [json.loads(text) for text in texts]
     summary = Summary(
         first_end=first_end,
         last_end=last_end,
         episodes=episodes,
         causes=json.loads(causes),
-        own=Distributions(dict(zip(RETURNS, returns, strict=True)), lengths),
-        expired=_read_expired(expired),
+        own=_read([*sketches, failed, refused, json.loads(scatters or "{}")]),
+        expired=_read(json.loads(expired)) if expired else None,
     )
     return RollupSummary(summary, began, ended, steps)
 
 
-def _read_expired(text: str) -> Distributions | None:
-    if not text:
-        return None
-    *returns, lengths = json.loads(text)
-    return Distributions(dict(zip(RETURNS, returns, strict=True)), lengths)
+def _read(values: Sequence[Any]) -> Distributions:
+    """Return the distributions with these sketches of returns and lengths, numbers of calls, and scatters."""
+    *returns, lengths, failed, refused, scatters = values
+    return Distributions(dict(zip(RETURNS, returns, strict=True)), lengths, CallCounts(failed, refused), scatters)
 
 
 def values_of(rollup: RollupSummary, writer: BulkWriter) -> Values:
@@ -123,8 +123,14 @@ def values_of(rollup: RollupSummary, writer: BulkWriter) -> Values:
         *(summary.first_end, summary.last_end, writer.time(rollup.began), writer.time(rollup.ended)),
         *(summary.episodes, _compact_json(summary.causes), rollup.steps),
         *(_compact_json(sketch) for sketch in _sketches(summary.own)),
-        _compact_json(_sketches(summary.expired)) if summary.expired else "",
+        *summary.own.calls,
+        _compact_json(summary.own.scatters) if summary.own.scatters else "",
+        _compact_json(_expired(summary.expired)) if summary.expired else "",
     )
+
+
+def _expired(found: Distributions) -> list[Any]:
+    return [*_sketches(found), *found.calls, found.scatters]
 
 
 def _sketches(found: Distributions) -> list[Sketch]:

@@ -46,6 +46,7 @@ def _end(random: Random, number: int, changes: dict[str, Any]) -> EpisodeEnded:
         "is_named": number % 2 == 0,
         "steps": random.choice([0, 1, 5, 9]),
         "refused": random.choice([0, 0, 1]),
+        "failed": int(number % 3 == 0),
         "ended": NOON + 60 * number,
         "return_sum": random.choice([0.0, 1.0, random.gauss(0.5, 0.3)]),
         "return_last": random.choice([None, 0.0, 1.0]),

@@ -1,11 +1,15 @@
-"""Success at a threshold that blocks were not written with: the bound of its error holds and is not too wide."""
+"""Figures from blocks against those from single endings: the mean and its standard error are the same, and success at a
+threshold that blocks were not written with is within a bound that is not too wide.
+"""
 
 from __future__ import annotations
 
 import pytest
 
 from environments.models import Environment
+from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import Definition, DefinitionAsked, definition_of
+from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, curve, drawn
 from episodes.analytics.error_bounds import error_bound_of
 from episodes.analytics.histogram import histogram
@@ -18,8 +22,9 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 
 @pytest.fixture
-def scope(no_follower: None) -> Scope:
+def scope(no_follower: None, monkeypatch: pytest.MonkeyPatch) -> Scope:
     """The scope of 600 episodes whose returns (max) are nearly all different."""
+    monkeypatch.setattr("episodes.rollups.step_spans.MAX_SPANS", 3)
     play(600)
     Environment.objects.update(declared_threshold=THRESHOLD)
     catch_up()
@@ -40,6 +45,18 @@ def test_a_rate_is_off_by_no_more_than_the_bound(scope: Scope, threshold: float)
     assert found.total and whole and found.total.success is not None and whole.success is not None
     assert 0 < bound < 0.1 and abs(found.total.success - whole.success) <= bound
     assert f"success above {threshold} may be off by up to" in found.note
+
+
+@pytest.mark.parametrize("axis", ["episode", "step"])
+@pytest.mark.parametrize("expired", ["keep", "zero", "out"])
+def test_the_mean_and_its_standard_error_are_exact(scope: Scope, axis: Axis, expired: Treatment) -> None:
+    definition = Definition("max", 0.3, Convention(expired=expired))
+    found = cover([scope], definition, axis, least_blocks=1, most_rows=0)[0]
+    assert any(block.summary.scatter(definition) for block in found.blocks)
+    small, whole = drawn(scope, found, definition, axis).total, curve(scope, definition, axis).total
+    assert small and whole
+    assert (small.mean, small.error) == (pytest.approx(whole.mean), pytest.approx(whole.error))
+    assert (small.tool_errors, small.refused_calls) == (whole.tool_errors, whole.refused_calls)
 
 
 def test_at_the_threshold_in_force_it_is_exact(scope: Scope) -> None:

@@ -24,11 +24,12 @@ def played(count: int, **values: object) -> None:
 
 
 def test_a_curve_tells_return_success_and_length() -> None:
-    played(10)
+    played(10, failed_count=1, refused_count=2)
     content = get("curves?environment=math")
     assert content["definition"] == {"return": "sum", "threshold": 0.9, **DEFAULT}
     total = content["total"]
     assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (10, 0.5, 0.5, 3.0)
+    assert (total["tool_errors"], total["refused_calls"]) == (3.0, 2.0)
     assert sum(point["n"] for point in content["points"]) == 10
 
 

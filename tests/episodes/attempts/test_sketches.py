@@ -16,7 +16,9 @@ from episodes.attempts.sketches import (
     mean_of,
     merged,
     quantile,
+    scatter_of,
     sketch_of,
+    without,
 )
 
 NORMAL = [random.gauss(0, 1) for random in [Random(3)] for _ in range(2000)]
@@ -74,3 +76,14 @@ def test_the_error_of_the_mean_is_the_samples() -> None:
 
 def test_huge_values_have_an_error_too() -> None:
     assert error_of([(-1e290, 1), (1e290, 1)]) == pytest.approx(1e290)
+
+
+@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+def test_the_error_stays_exact_in_a_compressed_sketch_and_without_some_values(values: list[float]) -> None:
+    fine = sketch_of(values)
+    small, scatter = compressed(fine), scatter_of(fine, compressed(fine))
+    assert error_of(small, scatter) == pytest.approx(error_of(fine))
+    left, rest = without(small, scatter, values[10:120:3])
+    assert error_of(left, rest) == pytest.approx(
+        error_of(sketch_of(values[:10] + values[10:120][1::3] + values[10:120][2::3] + values[120:]))
+    )

@@ -39,9 +39,11 @@ def test_it_draws_the_mean_return_of_an_environment(client: Client) -> None:
     assert sum(point["n"] for point in series["points"]) == 3
 
 
-@pytest.mark.parametrize(("figure", "value"), [("return", 0.95), ("success", 1.0), ("length", 2.0)])
+@pytest.mark.parametrize(
+    ("figure", "value"), [("return", 0.95), ("success", 1.0), ("length", 2.0), ("errors", 4.0), ("refused", 3.0)]
+)
 def test_each_figure_has_its_own_values(client: Client, figure: str, value: float) -> None:
-    end_episode(0.95)
+    end_episode(0.95, failed_count=1, refused_count=3)
     [series] = chart(client, f"y={figure}")["series"]
     assert series["points"][0]["y"] == pytest.approx(value)
 

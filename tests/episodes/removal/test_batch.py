@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from environments.models import Environment, TaskStatistics
-from episodes.attempts.sketches import count_of, mean_of
+from episodes.attempts.sketches import count_of, error_of, mean_of, sketch_of
 from episodes.models import (
     Activity,
     CurveBlock,
@@ -111,6 +111,8 @@ def test_blocks_count_the_episodes_that_are_left() -> None:
         sketch = json.loads(block.return_sum)
         assert (block.episodes, count_of(sketch)) == (left.count(), len(own))
         assert mean_of(sketch) == (pytest.approx(sum(own) / len(own)) if own else None)
+        scatter = json.loads(block.scatter or "{}").get("sum", 0.0)
+        assert error_of(sketch, scatter) == pytest.approx(error_of(sketch_of(own)), abs=1e-9)
 
 
 def test_an_episode_that_the_follower_has_not_reached_is_counted_nowhere() -> None:

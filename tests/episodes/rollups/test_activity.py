@@ -34,7 +34,7 @@ def test_each_row_counts_what_ended_then(period: int) -> None:
         assert row.expired_successes == sum(one.return_sum > THRESHOLD for one in late)
         assert row.expired_total == pytest.approx(sum(one.return_sum for one in late))
         assert row.steps == sum(one.steps for one in endings)
-        assert (row.refused, row.failed) == (sum(one.refused for one in endings), 0)
+        assert (row.refused, row.failed) == (sum(one.refused for one in endings), sum(one.failed for one in endings))
         kinds = {"probe": row.probes} | {cause: getattr(row, cause) for cause, _ in Episode.CAUSES}
         assert {kind: count for kind, count in kinds.items() if count} == causes(endings)
 

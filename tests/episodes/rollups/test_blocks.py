@@ -71,6 +71,7 @@ def test_each_holds_its_own_endings(seed: int) -> None:
         assert block.episodes == len(endings)
         assert json.loads(block.causes) == causes(endings)
         assert block.steps == sum(values(endings, "length"))
+        assert (block.failed, block.refused) == (sum(values(endings, "failed")), sum(values(endings, "refused")))
 
 
 @pytest.mark.parametrize("name", [*RETURN_COLUMNS, "length"])
@@ -92,9 +93,10 @@ def test_returns_of_expired_episodes_are_held_apart() -> None:
         late = expired(endings)
         assert bool(block.expired) == bool(late)
         if late:
-            sums, *_, lengths = json.loads(block.expired)
+            sums, _, _, _, lengths, failed, refused, _ = json.loads(block.expired)
             assert mean_of(sums) == pytest.approx(sum(one.return_sum for one in late) / len(late))
             assert count_of(lengths) == len(late)
+            assert (failed, refused) == (sum(one.failed for one in late), sum(one.refused for one in late))
 
 
 def test_a_return_beyond_what_sums_bear_counts_as_the_largest() -> None:
