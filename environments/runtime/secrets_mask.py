@@ -2,15 +2,16 @@
 
 A text is first searched for hints of all secrets at once, by pydantic's regular expressions: they take 2 to 5 us for
 an ordinary text and 1.5 ms for 1 MB, where Python's take 10 ms for each secret. Only a text with a hint is searched
-closely.
+closely. A long text is searched in slices, because no other thread runs during a search.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import lru_cache
 from itertools import accumulate
 
@@ -26,11 +27,14 @@ MAX_RECENT_SECRETS = 32
 """Secrets that are remembered for each key: what a client uploads is searched for every one of them."""
 MAX_MASKS = 512
 """Masks that are kept for further sessions with the same secrets."""
+SLICE_CHARACTERS = 256 * 1024
+OVERLAP_CHARACTERS = 32 * 1024
+"""Slices of a text overlap by more than any form of a secret, or of a part of a long one, takes."""
 STARS = "********"
 _STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
 _TOKEN = re.compile(_STRING + r"|-?\d[\d.eE+-]*", re.DOTALL)
 """Matches a string or a number in JSON text."""
-_SAID_KEYS = ('"text":', '"content":', '"delta":')
+_SAID_KEYS = ('"content":', '"text":', '"delta":')
 _SAID = re.compile(rf"(?:{'|'.join(_SAID_KEYS)})\s*({_STRING})", re.DOTALL)
 """Matches a part of a message in JSON text."""
 _LINE_BREAKS = re.compile(r"((?:\s|\\{1,7}[rn]|%0[aAdD])+)")
@@ -68,11 +72,23 @@ class Mask:
         Each string is decoded and masked by itself, because a match in the raw text could cut an escape sequence in
         two. A number that contains a secret becomes a masked string. Everything else stays as it is.
         """
-        if self._any is None or len(text) < self._shortest:
+        text = self.json_strings(text)
+        said = None if self._any is None else _said_in(text)
+        return self.said_texts(text, said) if said else text
+
+    def json_strings(self, text: str) -> str:
+        """Return the JSON text with secrets masked that are within one string."""
+        if self._any is None or len(text) < self._shortest or not self._any.is_in(text):
             return text
-        if self._any.is_in(text):
-            text = _TOKEN.sub(self._masked_token, text)
-        return self._masked_over_blocks(text) if sum(map(text.count, _SAID_KEYS)) > 1 else text
+        return _TOKEN.sub(self._masked_token, text)
+
+    def said_texts(self, text: str, said: _SaidTexts) -> str:
+        """Return the JSON text with secrets masked that are split over what is said in it."""
+        assert self._any is not None
+        if len(said.joined) < self._shortest or not self._any.is_in(said.joined):
+            return text
+        masked = self._masked(said.texts)
+        return said.replaced(text, masked) if masked != said.texts else text
 
     def _masked_token(self, match: re.Match[str]) -> str:
         raw = match[0]
@@ -83,24 +99,6 @@ class Mask:
         except ValueError:  # not JSON, which a client may send
             return self.text(raw)
         return raw if masked == said else json.dumps(masked)
-
-    def _masked_over_blocks(self, text: str) -> str:
-        """Mask secrets in the texts of blocks or messages that are read one after another."""
-        assert self._any is not None
-        found = list(_SAID.finditer(text))
-        if len(found) < 2:
-            return text
-        try:
-            said = [json.loads(match[1], strict=False) for match in found]
-        except ValueError:  # not JSON
-            return text
-        if not self._any.is_in("".join(said)) or (masked := self._masked(said)) == said:
-            return text
-        parts, end = list[str](), 0
-        for match, old, new in zip(found, said, masked, strict=True):
-            parts += [text[end : match.start(1)], match[1] if new == old else json.dumps(new)]
-            end = match.end()
-        return "".join([*parts, text[end:]])
 
     def _masked(self, pieces: Sequence[str]) -> list[str]:
         """Return the pieces with what is masked in all of them together."""
@@ -132,6 +130,12 @@ class _Hint:
     def is_in(self, text: str) -> bool:
         if self._validator is None:
             return True
+        if len(text) <= SLICE_CHARACTERS:
+            return self._is_in(text)
+        return any(self._is_in(part) for _, part in _slices(text))
+
+    def _is_in(self, text: str) -> bool:
+        assert self._validator is not None
         return self._validator.isinstance_python(text) or not (text.isascii() or _is_encodable(text))
 
 
@@ -152,7 +156,53 @@ class _Window:
             return ()
         if self._patterns is None:
             self._patterns = [re.compile(pattern) for pattern in patterns_of(self.text)]
-        return (match.span() for pattern in self._patterns for match in pattern.finditer(text))
+        return (
+            (start + match.start(), start + match.end())
+            for start, part in _slices(text)
+            for pattern in self._patterns
+            for match in pattern.finditer(part)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _SaidTexts:
+    """The texts of blocks or messages in JSON text, which are read one after another."""
+
+    matches: Sequence[re.Match[str]]
+    texts: list[str]
+    joined: str
+
+    def replaced(self, text: str, texts: Sequence[str]) -> str:
+        """Return the JSON text with these texts in place of its own."""
+        parts, end = list[str](), 0
+        for match, old, new in zip(self.matches, self.texts, texts, strict=True):
+            parts += [text[end : match.start(1)], match[1] if new == old else json.dumps(new)]
+            end = match.end()
+        return "".join([*parts, text[end:]])
+
+
+def _said_in(text: str) -> _SaidTexts | None:
+    """Return what is said in JSON text; None if that is less than two texts, or if it is not JSON."""
+    found = 0
+    if not any((found := found + text.count(key)) > 1 for key in _SAID_KEYS):
+        return None
+    matches = [match for match in _SAID.finditer(text)]  # list() would let no other thread run
+    if len(matches) < 2:
+        return None
+    try:
+        texts = [json.loads(match[1], strict=False) for match in matches]
+    except ValueError:
+        return None
+    return _SaidTexts(matches, texts, "".join(texts))
+
+
+def _slices(text: str) -> Iterator[tuple[int, str]]:
+    """Yield the position and the text of overlapping slices; a short text is one."""
+    if len(text) <= SLICE_CHARACTERS:
+        yield 0, text
+        return
+    for start in range(0, len(text), SLICE_CHARACTERS):
+        yield start, text[start : start + SLICE_CHARACTERS + OVERLAP_CHARACTERS]
 
 
 @lru_cache(MAX_MASKS)
@@ -184,8 +234,14 @@ class RecentSecrets:
 
     def json(self, owner: str, text: str) -> str:
         """Return the JSON text without the secrets that are remembered for the key."""
-        for mask in tuple(self._masks.get(owner, {}).values()):
-            text = mask.json(text)
+        masks, said = tuple(self._masks.get(owner, {}).values()), None
+        for mask in masks:
+            text = mask.json_strings(text)
+        for mask in masks:
+            if (said := said or _said_in(text)) is None:
+                break
+            text, before = mask.said_texts(text, said), text
+            said = said if text is before else None
         return text
 
     def log_line(self, line: str) -> str:

@@ -20,10 +20,8 @@ from environments.service import get_record
 from environments.wire import value_json
 from episodes.platform_api.view import PlatformView, failure
 from episodes.uploads.events import ReadEvents, UploadChunk, read_events
+from episodes.uploads.upload_body import MAX_WHOLE_BYTES
 
-MAX_LOOP_BYTES = 192 * 1024
-"""Larger bodies are read on a thread. This much takes the loop about 2 ms, and a thread that competes with the loop
-for the interpreter costs everyone more than that."""
 MAX_PENDING_BYTES = 256 * 1024 * 1024
 """Bodies that wait for their commit; further ones get 503 while the database is away or slow."""
 MAX_WAIT_SECONDS = 30.0
@@ -49,7 +47,7 @@ class RolloutsView(PlatformView):
             return failure(503, "Too many uploads wait to be stored; try again.", RETRY)
         _pending_bytes += size
         try:
-            read = self._read(content) if size <= MAX_LOOP_BYTES else await asyncio.to_thread(self._read, content)
+            read = self._read(content) if size <= MAX_WHOLE_BYTES else await asyncio.to_thread(self._read, content)
         except BaseException:
             _pending_bytes -= size
             raise

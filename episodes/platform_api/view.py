@@ -13,7 +13,7 @@ from environments.database.storable import id_in
 from environments.errors import InvalidRequest
 from environments.keys.agent_key import ADMIN, READ
 from environments.wire import value_json
-from episodes.uploads.events import BadUpload
+from episodes.uploads.upload_body import BadUpload
 
 MAX_PAGE = 500
 LOCAL = "local"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from environments import wire
-from environments.runtime.secrets_mask import MAX_RECENT_SECRETS, STARS, Mask, RecentSecrets
+from environments.runtime.secrets_mask import MAX_RECENT_SECRETS, SLICE_CHARACTERS, STARS, Mask, RecentSecrets
 
 SECRETS = [
     "plain-secret",
@@ -102,3 +102,20 @@ def test_a_line_of_the_log_has_no_secret_of_any_key() -> None:
 def test_what_is_not_quite_json_is_masked_too() -> None:
     text = r'{"text":"\x plain-secret","text":"\y plain-secret" plain-secret'
     assert "plain-secret" not in Mask(["plain-secret"]).json(text).replace(" plain-secret", "", 1)
+
+
+@pytest.mark.parametrize("place", [0, SLICE_CHARACTERS - 5, 2 * SLICE_CHARACTERS, 3 * SLICE_CHARACTERS - 12])
+def test_a_secret_is_found_anywhere_in_a_long_text(place: int) -> None:
+    length = 3 * SLICE_CHARACTERS
+    text = "x" * place + "plain-secret" + "x" * (length - place - 12)
+    masked = "x" * place + STARS + "x" * (length - place - 12)
+    assert Mask(["plain-secret"]).text(text) == masked
+    assert json.loads(Mask(["plain-secret"]).json(json.dumps({"text": text}))) == {"text": masked}
+
+
+def test_every_secret_is_found_that_is_split_over_messages() -> None:
+    recent = RecentSecrets()
+    recent.add("alice", ["first-secret", "second-secret", "third-secret"])
+    events = [{"content": text} for text in ("a first-", "secret second-", "secret", "third-secret", "b")]
+    texts = [event["content"] for event in json.loads(recent.json("alice", json.dumps(events)))]
+    assert texts == [f"a {STARS}", f"{STARS} {STARS}", STARS, STARS, "b"]

@@ -1,0 +1,131 @@
+"""The events in the body of POST /v1/rollouts, as JSON values.
+
+A small body is parsed at once. Parsing 30 MB at once would hold the interpreter for more than 100 ms, in which no other
+thread runs, so a large body is parsed event by event: `raw_decode` of the standard library returns one value and where
+it ends. The thread that does this pauses after each millisecond, because a loop that waits for the interpreter gets it
+from a thread that computes only after 5 ms, at every one of its turns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from pydantic_core import from_json
+
+from environments.errors import OrsError
+from environments.wire import check_depth, parsed_json
+
+MAX_WHOLE_BYTES = 192 * 1024
+"""Larger bodies are parsed event by event, on a thread. This much takes the loop about 2 ms, and a thread that competes
+with the loop for the interpreter costs everyone more than that."""
+PAUSE_CHARACTERS = 64 * 1024
+PAUSE_SECONDS = 0.0002
+"""Shorter pauses are over before another thread has noticed them."""
+_NOT_JSON = "The body is not JSON: {}"
+_NO_EVENTS = 'The body must be an object {"events": [...]}.'
+_SPACE = re.compile(r"[ \t\n\r]*")
+
+
+class BadUpload(OrsError):
+    """A body that is not `{"events": [...]}`."""
+
+
+def events_in(content: bytes) -> Iterable[Any]:
+    """Return the events. Raises: BadUpload, for a large body while the events are iterated."""
+    if len(content) > MAX_WHOLE_BYTES:
+        return _events_one_by_one(content)
+    try:
+        body = from_json(content)
+    except ValueError:
+        try:  # accepts lone surrogates
+            body = parsed_json(content)
+        except (ValueError, RecursionError) as error:
+            raise BadUpload(_NOT_JSON.format(error)) from None
+    events = body.get("events") if isinstance(body, dict) else None
+    if not isinstance(events, list):
+        raise BadUpload(_NO_EVENTS)
+    return events
+
+
+def _events_one_by_one(content: bytes) -> Iterator[Any]:
+    is_found = False
+    try:
+        body = _JsonText(content.decode())
+        if body.next_mark == "[":
+            raise BadUpload(_NO_EVENTS)
+        for _ in body.items("{", "}"):
+            name = body.name()
+            if body.mark(":") and name == "events" and not is_found and body.next_mark == "[":
+                is_found = True
+                for _ in body.items("[", "]"):
+                    yield body.value()
+                    body.pause()
+            elif name == "events":
+                raise BadUpload(_NO_EVENTS)
+            else:
+                body.value()
+        body.check_end()
+    except (ValueError, RecursionError) as error:
+        raise BadUpload(_NOT_JSON.format(error)) from None
+    if not is_found:
+        raise BadUpload(_NO_EVENTS)
+
+
+class _JsonText:
+    """A position in JSON text, which moves on with what is read. All methods raise ValueError."""
+
+    def __init__(self, text: str) -> None:
+        self._text, self._at, self._decode = text, 0, json.JSONDecoder().raw_decode
+        self._pause_at = PAUSE_CHARACTERS
+
+    @property
+    def next_mark(self) -> str:
+        """The next character that is no white space; empty at the end. Does not move on."""
+        self._at = _SPACE.match(self._text, self._at).end()  # type: ignore[union-attr]
+        return self._text[self._at : self._at + 1]
+
+    def mark(self, allowed: str) -> str:
+        """Return the next mark, which must be in `allowed`."""
+        found = self.next_mark
+        if not found or found not in allowed:
+            raise ValueError(f"expected {' or '.join(allowed)} at character {self._at}, not {found!r}")
+        self._at += 1
+        return found
+
+    def name(self) -> str:
+        """Return the next value, which must be a text."""
+        if self.next_mark != '"':
+            raise ValueError(f"expected the name of a member at character {self._at}")
+        return str(self.value())
+
+    def value(self) -> Any:
+        """Return the next value, and move behind it."""
+        _ = self.next_mark
+        value, self._at = self._decode(self._text, self._at)
+        check_depth(value)
+        return value
+
+    def items(self, start: str, end: str) -> Iterator[None]:
+        """Yield before each item of an object or array, which the caller reads."""
+        self.mark(start)
+        if self.next_mark == end:
+            self.mark(end)
+            return
+        found = ","
+        while found == ",":
+            yield
+            found = self.mark("," + end)
+
+    def pause(self) -> None:
+        """Let other threads run if enough has been read since the last time."""
+        if self._at > self._pause_at:
+            self._pause_at = self._at + PAUSE_CHARACTERS
+            time.sleep(PAUSE_SECONDS)
+
+    def check_end(self) -> None:
+        if found := self.next_mark:
+            raise ValueError(f"{found!r} at character {self._at} follows the end")

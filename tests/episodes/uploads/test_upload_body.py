@@ -1,0 +1,60 @@
+"""Large bodies are read like small ones, and let other threads run meanwhile."""
+
+from __future__ import annotations
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from episodes.uploads import upload_body
+from episodes.uploads.upload_body import MAX_WHOLE_BYTES, BadUpload, events_in
+
+LARGE = " " * MAX_WHOLE_BYTES
+
+
+def read(body: str) -> list[Any] | str:
+    try:
+        return list(events_in(body.encode()))
+    except BadUpload as error:
+        return str(error)[:20]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        *("", "[]", "{", "{}", "{,}", '{"events"}', '{"events": {}}', '{"events": [1,]}', '{"events": [1 2]}', "nul"),
+        *('{"events": []}', '{"events": []}}', '{"events": [] "a": 1}', "{1: 2}", '{"events": [1]', '{"events": ['),
+        ' {"a" : [1], "events":[ {"b": "\\ud800"} ,2\n, NaN, [[]]],\t"c":null } ',
+        '{"events": ' + "[" * 150 + "]" * 150 + "}",
+        '{"events": ' + "[" * 250 + "]" * 250 + "}",
+        '{"events": ' + "[" * 100_000,
+        '{"events": ["a\nb"]}',
+    ],
+)
+def test_a_large_body_is_read_like_a_small_one(body: str) -> None:
+    small, large = read(body), read(body + LARGE)
+    assert repr(large) == repr(small)
+
+
+def test_a_large_body_that_has_events_twice_is_refused() -> None:
+    assert read('{"events": [], "events": []}' + LARGE) == "The body must be an "
+
+
+def test_other_threads_run_while_a_large_body_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(upload_body, "PAUSE_SECONDS", 0.005)
+    is_over, turns = threading.Event(), 0
+    body = json.dumps({"events": ["x" * 1000] * 3000}).encode()
+
+    def take_turns() -> None:
+        nonlocal turns
+        while not is_over.wait(0.0001):
+            turns += 1
+
+    other = threading.Thread(target=take_turns)
+    other.start()
+    assert sum(1 for _ in events_in(body)) == 3000
+    is_over.set()
+    other.join()
+    assert turns > 30  # of 45 pauses
