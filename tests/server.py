@@ -108,7 +108,10 @@ class LiveServer:
         server = psutil.Process(self.pid)
         self.process.kill()
         self.process.wait()
-        psutil.wait_procs([server], timeout=10)
+        deadline = time.monotonic() + 10
+        while _is_alive(server):  # its files and its port are free when it is a zombie; init may reap it a second later
+            assert time.monotonic() < deadline, f"the server of a killed supervisor goes on:\n{self.log}"
+            time.sleep(0.002)
 
     def discard(self) -> None:
         """End the process and delete its files and database."""
@@ -154,6 +157,14 @@ def free_port() -> int:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", random.SystemRandom().randrange(12_000, 32_000)))
             return int(probe.getsockname()[1])
+
+
+def _is_alive(process: psutil.Process) -> bool:
+    """Return whether a process runs, so is neither gone nor a zombie that nobody has waited for."""
+    try:
+        return bool(process.status() != psutil.STATUS_ZOMBIE)
+    except psutil.NoSuchProcess:
+        return False
 
 
 # --- databases -------------------------------------------------------------------------------------------------------
