@@ -45,7 +45,7 @@ from orsweb.server.lifespan import lifespan  # noqa: E402
 SERVED_PAGES = frozenset(
     (
         "accounts", "admin", "api", "compare", "environments", "episodes", "events", "operations", "play", "rollout",
-        "rollouts", "runs", "static", "tasks",
+        "rollouts", "runs", "static", "suites", "tasks",
     )
 )  # fmt: skip
 """Names in `reserved_names.PAGES` under which there are pages; the protocol answers the others in JSON.

@@ -13,16 +13,49 @@ from django.contrib.auth.models import User
 from django.utils import timezone
 
 from environments.models import Environment, Split, SplitEntry, Task, TaskFlag, TaskRevision, TaskTag
-from episodes.models import EnvironmentRevision, Guest, Invite, Note, Play, Retention, Rollout, Run, RunTag, SavedView
+from environments.scoring.definition import definition_of
+from episodes.models import (
+    EnvironmentRevision,
+    Guest,
+    Invite,
+    Note,
+    Play,
+    Retention,
+    Rollout,
+    Run,
+    RunTag,
+    SavedView,
+    Suite,
+)
 from episodes.rollups.follower import catch_up
+from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import NOW, make_blob, make_step
 
 NUMBER = 4444444
-WORDS = frozenset(
-    f"canary{what}"
-    for what in ("env", "card", "split", "spec", "prompt", "tool", "output", "note", "tag", "flag", "reason", "person")
-) | frozenset(f"canary{what}" for what in ("run", "model", "runtag", "runnote", "rollout", "message", "view", "invite"))
+WORDS = (
+    frozenset(
+        f"canary{what}"
+        for what in (
+            "env",
+            "card",
+            "split",
+            "spec",
+            "prompt",
+            "tool",
+            "output",
+            "note",
+            "tag",
+            "flag",
+            "reason",
+            "person",
+        )
+    )
+    | frozenset(
+        f"canary{what}" for what in ("run", "model", "runtag", "runnote", "rollout", "message", "view", "invite")
+    )
+    | {"canarysuite", "canarywords"}
+)
 """Every word of it that pages show to members."""
 
 
@@ -45,6 +78,8 @@ def make_private(**values: Any) -> Environment:
     )
     _record(environment, task, split)
     SavedView.objects.create(pk=NUMBER, name="canaryview", query="environment=canaryenv", author="ada")
+    suite = Suite.objects.create(pk=NUMBER, name="canarysuite", description="canarywords", author="ada")
+    publish(suite, SuiteAsked("success", [MemberAsked(split, definition_of(environment))]), "ada")
     Invite.objects.create(
         pk=NUMBER, token_hash="t" * 64, name="canaryinvite", environment=environment, author="ada",
         expires=timezone.now() + timedelta(days=1),

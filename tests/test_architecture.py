@@ -48,7 +48,7 @@ ROOMS = {
         {"filtering", "uploads"},
         {"rollups", "runs"},
         {"removal", "analytics"},
-        {"recording", "doctor"},
+        {"recording", "doctor", "suites"},
         {"visibility", "transcript", "redaction"},
         {"transfer"},
         {"templatetags"},

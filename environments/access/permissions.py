@@ -20,6 +20,7 @@ FLAG_TASKS = "environments.add_taskflag"
 SEE_HIDDEN = "environments.view_hidden_fields"
 SEE_PRIVATE = "environments.view_private_environments"
 DESCRIBE_RUNS = "episodes.change_run"
+PUBLISH_SUITES = "episodes.add_suite"
 SEE_OPERATIONS = "episodes.view_operations"
 CHANGE_KEYS = "environments.change_apikey"
 OPEN_ADMIN = "environments.open_admin"
@@ -33,6 +34,7 @@ ACTS = {
     FLAG_TASKS: "flag tasks",
     SEE_PRIVATE: "see private environments",
     DESCRIBE_RUNS: "describe runs",
+    PUBLISH_SUITES: "publish suites",
     SEE_OPERATIONS: "see the operation of this server",
     OPEN_ADMIN: "open the admin",
 }

@@ -3,7 +3,7 @@
 PAGES = frozenset(
     (
         "admin", "api", "static", "media", "events", "ws", "accounts", "environments", "episodes", "runs", "compare",
-        "play", "tasks", "rollout", "rollouts", "leaderboard", "docs", "operations",
+        "play", "tasks", "rollout", "rollouts", "leaderboard", "docs", "operations", "suites",
     )
 )  # fmt: skip
 """First path segments of the pages. All other paths belong to the protocol, and so does POST /tasks."""

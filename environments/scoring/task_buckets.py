@@ -65,8 +65,11 @@ def bucket_sql(attempts: str, rate: str, thresholds: Thresholds) -> str:
     )
 
 
-def interval(successes: int, attempts: int) -> Interval:
-    """Return Wilson's 95 % interval of the success rate, within 0 to 1; 0 to 1 without attempts."""
+def interval(successes: float, attempts: float) -> Interval:
+    """Return Wilson's 95 % interval of the success rate, within 0 to 1; 0 to 1 without attempts.
+
+    Both are whole numbers, or those that attempts at few tasks are worth.
+    """
     if not attempts:
         return Interval(0.0, 1.0)
     rate, noise = successes / attempts, Z_95**2 / attempts

@@ -22,9 +22,10 @@ from environments.display import formats, parts
 from environments.models import Environment
 from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
+from episodes.admin.suites import SuiteAdmin
 from episodes.filtering.filters import PLAYERS
 from episodes.filtering.names import name_tasks
-from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step
+from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step, Suite
 from episodes.models.privacy import visible_runs
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
@@ -343,3 +344,4 @@ class RemovalAdmin(ReadOnlyAdmin):
 
 
 admin.site.register(Redaction, RedactionAdmin)
+admin.site.register(Suite, SuiteAdmin)

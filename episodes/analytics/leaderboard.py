@@ -135,12 +135,19 @@ def read(
 ) -> dict[str, LeaderboardResult]:
     """Return the results by name over some thousand episodes; episodes without a name are left out. One query."""
     chosen = episodes if split is None else episodes.filter(task__in=served(split).values("task"))
+    return _results(endings_by_task(chosen, by, definition), definition)
+
+
+def endings_by_task(
+    episodes: QuerySet[Episode], by: By, definition: Definition
+) -> dict[tuple[str, int], list[EndedReturn]]:
+    """Return the endings of each name at each task; episodes without a name are left out. One query."""
     columns = (_KEYS[by], "task", KIND, definition.column)
     tasks: dict[tuple[str, int], list[EndedReturn]] = defaultdict(list)
-    for key, task, kind, value in rows_of(chosen.filter(ENDED).order_by().values_list(*columns)):
+    for key, task, kind, value in rows_of(episodes.filter(ENDED).order_by().values_list(*columns)):
         if key:
             tasks[key, task].append((kind, None if value is None else bounded(value)))
-    return _results(tasks, definition)
+    return tasks
 
 
 def _results(

@@ -54,13 +54,25 @@ class PairedEvidence:
 
 def evidence_of(differences: Sequence[float]) -> PairedEvidence:
     """Return what two differences or more say. Equal differences give equal results: the resamples are seeded."""
-    count = len(differences)
-    mean, spread = mean_and_deviation(differences)
-    deviation = spread * math.sqrt(count / (count - 1))
+    return evidence_over([(1.0, differences)])
+
+
+def evidence_over(strata: Sequence[tuple[float, Sequence[float]]]) -> PairedEvidence:
+    """Return what differences in several strata say: the share of each, which add up to 1, and its differences.
+
+    A stratum has two differences or more. The difference is the mean of the strata's means by their shares, resamples
+    are drawn in each stratum, and the deviation is that of as many differences without strata with the same error.
+    """
+    every = [one for _, differences in strata for one in differences]
+    count = len(every)
+    found = [(share, len(part), *mean_and_deviation(part)) for share, part in strata]
+    mean = sum([share * middle for share, _, middle, _ in found])
+    error = math.hypot(*(share * spread / math.sqrt(size - 1) for share, size, _, spread in found))
+    deviation = error * math.sqrt(count)
     is_resampled = count <= MAX_RESAMPLED
-    reach = Z_95 * deviation / math.sqrt(count)
-    low, high = _resampled(differences) if is_resampled else (mean - reach, mean + reach)
-    wins, losses = sum(one > 0 for one in differences), sum(one < 0 for one in differences)
+    reach = Z_95 * error
+    low, high = _resampled(strata) if is_resampled else (mean - reach, mean + reach)
+    wins, losses = sum(one > 0 for one in every), sum(one < 0 for one in every)
     return PairedEvidence(
         count=count,
         difference=mean,
@@ -86,9 +98,12 @@ def _log_choose(count: int, chosen: int) -> float:
     return math.lgamma(count + 1) - math.lgamma(chosen + 1) - math.lgamma(count - chosen + 1)
 
 
-def _resampled(differences: Sequence[float]) -> tuple[float, float]:
+def _resampled(strata: Sequence[tuple[float, Sequence[float]]]) -> tuple[float, float]:
     """Return the 2.5th and the 97.5th percentile of the means of resamples."""
-    chance, count = random.Random(0), len(differences)  # nosec B311 # no secret
-    means = sorted(sum(chance.choices(differences, k=count)) / count for _ in range(RESAMPLES))
+    chance = random.Random(0)  # nosec B311 # no secret
+    parts = [(share / len(part), part, len(part)) for share, part in strata]
+    means = sorted(
+        sum([share * sum(chance.choices(part, k=size)) for share, part, size in parts]) for _ in range(RESAMPLES)
+    )
     edge = RESAMPLES // 40
     return means[edge - 1], means[-edge]

@@ -139,7 +139,7 @@ def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Se
     # by run, then by task: a run may have thousands
     sides = [[totals.tasks[task] for task in shared] for totals in found]
     means = [[total / scored for scored, total in of_run] for of_run in sides]
-    differences = [_difference(last, first) for first, last in zip(means[0], means[-1], strict=True)]
+    differences = [difference_of(last, first) for first, last in zip(means[0], means[-1], strict=True)]
     places = heapq.nsmallest(most, range(len(shared)), key=lambda place: -abs(differences[place]))
     return Pairing(
         versus=[_versus(*each, first=means[0]) for each in zip(runs, sides, means, strict=True)] if shared else [],
@@ -206,14 +206,14 @@ def _added(rows: Sequence[tuple[int, str, int, int, float]], definition: Definit
     return RunTotals(tasks, kinds, len(rows) >= MAX_TASKS)
 
 
-def _difference(mean: float, base: float) -> float:
+def difference_of(mean: float, base: float) -> float:
     """Return `mean - base`, and 0 if they differ only because floats were added in another order."""
     return 0.0 if math.isclose(mean, base, rel_tol=1e-12, abs_tol=1e-12) else mean - base
 
 
 def _versus(run: Run, sides: Sequence[tuple[int, float]], means: Sequence[float], *, first: Sequence[float]) -> Versus:
     """Compare the means of a run by task with those of the `first` run."""
-    differences = [_difference(mean, base) for mean, base in zip(means, first, strict=True)]
+    differences = [difference_of(mean, base) for mean, base in zip(means, first, strict=True)]
     count = len(means)
     difference, deviation = mean_and_deviation(differences)
     return Versus(

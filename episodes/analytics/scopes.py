@@ -118,7 +118,7 @@ class Overlaid:
         return [part.run for part in self.parts if part.run]
 
 
-_GROUPED = frozenset(("run", "environment", "split", "task", "step", "key"))
+_GROUPED = frozenset(("run", "environment", "split", "task", "suite", "step", "key"))
 """Conditions that leave out whole groups only, or, for a key, those members that it may not read."""
 
 

@@ -76,6 +76,7 @@ _TEXTS = {
     "environment": "Name of an environment",
     "split": "Name of one of its splits; needs `environment`",
     "task": "Number of a task",
+    "suite": "Version of a suite, such as `core/v2`, or one of its members, such as `core/v2/1`: episodes of its tasks",
     "run": "Name of a run",
     "step": "Training step, such as `7`, or several, such as `7..9`",
     "model": "Name of a model",

@@ -17,6 +17,7 @@ from episodes.api.openapi import DocumentView, reference
 from episodes.api.rollouts import RolloutListView, RolloutMessagesView, RolloutView
 from episodes.api.runs import RunsView, RunView, SteeredRunView
 from episodes.api.steps import StepsView, StepView
+from episodes.api.suites import SuitesView, SuiteView
 from episodes.api.tasks import TasksView, TaskView
 
 urlpatterns = [
@@ -38,6 +39,8 @@ urlpatterns = [
     path("rollouts", RolloutListView.as_view(), name="api-rollouts"),
     path("rollouts/<id:pk>", RolloutView.as_view(), name="api-rollout"),
     path("rollouts/<id:pk>/messages", RolloutMessagesView.as_view(), name="api-rollout-messages"),
+    path("suites", SuitesView.as_view(), name="api-suites"),
+    path("suites/<str:name>", SuiteView.as_view(), name="api-suite"),
     path("curves", CurvesView.as_view(), name="api-curves"),
     path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
     path("environments/<str:name>/doctor", DoctorView.as_view(), name="api-doctor"),

@@ -58,7 +58,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "of_revision": f"&revision={quote(name)}" if name else "",
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
-        "rows": [(one, names[one.task], _line(tasks.get(one.task))) for one in pairing.tasks],
+        "rows": [(one, names[one.task], line_of(tasks.get(one.task))) for one in pairing.tasks],
         **definition_context(definition, environment, is_in_address=False),
         "curve_query": asked.to_query(),
     }
@@ -72,7 +72,7 @@ def _check_names(given: Mapping[str, str]) -> None:
             raise BadFilter(name, given[name], "it belongs to a comparison of episodes; remove it or runs=")
 
 
-def _line(task: Task | None) -> str:
+def line_of(task: Task | None) -> str:
     """Return the summary of a task in the table; empty if the task was deleted since."""
     if task is None:
         return ""

@@ -23,6 +23,8 @@ from episodes.dashboard.rollout_export import rollout_export
 from episodes.dashboard.rollouts import rollout, rollout_link, rollouts
 from episodes.dashboard.run_choices import run_choices
 from episodes.dashboard.runs import run, runs
+from episodes.dashboard.suite_form import suite_edit, suite_new
+from episodes.dashboard.suites import suite, suite_compare, suites
 from episodes.dashboard.task import group, task
 
 OF_EPISODE: list[tuple[str, Any, str]] = [
@@ -64,6 +66,12 @@ urlpatterns = [
     path("compare/", compare, name="compare"),
     path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
     path("environments/<str:name>/doctor/", doctor, name="doctor"),
+    path("suites/", suites, name="suites"),
+    path("suites/new/", suite_new, name="suite_new"),
+    path("suites/<str:name>/", suite, name="suite"),
+    path("suites/<str:name>/edit/", suite_edit, name="suite_edit"),
+    path("suites/<str:name>/v<int:version_number>/", suite, name="suite_version"),
+    path("suites/<str:name>/v<int:version_number>/compare/", suite_compare, name="suite_compare"),
     path("rollouts/export", rollout_export, name="rollout_export"),
     path("rollouts/", rollouts, name="rollouts"),
     path("rollouts/<path:event_id>/", rollout, name="rollout"),

@@ -29,8 +29,8 @@ from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import ENDED, FAILURES, IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
-from episodes.models import EnvironmentRevision, Episode, Run
-from episodes.models.privacy import visible_runs
+from episodes.models import EnvironmentRevision, Episode, Run, Suite, SuiteMember, SuiteTask, SuiteVersion
+from episodes.models.privacy import visible_runs, visible_suites
 from episodes.search.index import MAX_MATCHES, transcript_contains
 
 MAX_NEAREST = 5
@@ -57,6 +57,8 @@ class NamedRows:
     environment: Environment | None
     split: Split | None
     run: Run | None
+    members: Sequence[int]
+    """Ids of the members of the version of a suite that the filter names, or of the one that it names."""
     revisions: Sequence[int]
     """Ids of the rows of the revision that the filter names; empty if it names none."""
     unknown: str
@@ -81,11 +83,14 @@ class NamedRows:
             run = Run.objects.filter(visible_runs(asked.hidden, asked.key), name=asked.run).first()
             if run is None:
                 sentences.append(_unknown("run", asked.run, runs(asked.hidden)))
+        members = _members(asked)
+        if asked.suite is not None and not members:
+            sentences.append(_unknown("version of a suite", str(asked.suite), _suites(asked)))
         code = _revisions(asked)
         if asked.revision is not None and not code:
             sentences.append(_unknown("revision", asked.revision, revisions(asked.hidden)))
         sentences += _unknown_task(asked) + _unknown_model(asked) + _unknown_person(asked)
-        return cls(environment, split, run, code, " ".join(sentences))
+        return cls(environment, split, run, members, code, " ".join(sentences))
 
     def conventions(self, asked: EpisodeFilter) -> ConventionsInForce:
         """Return the convention of the environment, or of each, with the filter's parts. One query at most."""
@@ -105,6 +110,22 @@ def _revisions(asked: EpisodeFilter) -> list[int]:
         return []
     rows = EnvironmentRevision.objects.filter(visible(asked.hidden), code__startswith=asked.revision)
     return list(rows.values_list("pk", flat=True)[:MAX_NAMES])
+
+
+def _members(asked: EpisodeFilter) -> list[int]:
+    """Return the ids of the members of a suite that the filter names; none if there is no such suite or version."""
+    if asked.suite is None:
+        return []
+    suites = Suite.objects.filter(visible_suites(asked.hidden), name=asked.suite.suite)
+    rows = SuiteMember.objects.filter(version__suite__in=suites, version__number=asked.suite.version)
+    rows = rows if asked.suite.member is None else rows.filter(number=asked.suite.member)
+    return list(rows.values_list("pk", flat=True))
+
+
+def _suites(asked: EpisodeFilter) -> list[str]:
+    suites = Suite.objects.filter(visible_suites(asked.hidden))
+    rows = SuiteVersion.objects.filter(suite__in=suites).order_by("suite__name", "-number")
+    return [f"{name}/v{number}" for name, number in rows.values_list("suite__name", "number")[:MAX_NAMES]]
 
 
 def episodes_of(
@@ -144,6 +165,8 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
     found = Q()
     if asked.task is not None:
         found &= Q(task=asked.task)
+    if named.members:
+        found &= Q(task__in=SuiteTask.objects.filter(member__in=named.members).values("task"))
     if named.run:
         found &= Q(run=named.run.pk)
     if len(named.revisions) == 1:  # an index gives the episodes of one row in order

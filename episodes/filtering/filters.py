@@ -18,6 +18,7 @@ from environments.scoring.returns import Return
 from episodes.filtering.parameters import (
     DEFINITION_PARSERS,
     BadFilter,
+    SuitePart,
     WholeRange,
     chosen,
     count_in,
@@ -26,6 +27,7 @@ from episodes.filtering.parameters import (
     person,
     real,
     stretch,
+    suite_part,
     unknown_name,
     words,
 )
@@ -47,6 +49,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "environment": words,
     "split": words,
     "task": count_in,
+    "suite": suite_part,
     "run": words,
     "step": stretch,
     "model": words,
@@ -96,6 +99,8 @@ class EpisodeFilter:
     split: str | None = None
     """Name of a split; requires `environment`."""
     task: int | None = None
+    suite: SuitePart | None = None
+    """Version of a suite, or one of its members: the episodes of its tasks."""
     run: str | None = None
     step: WholeRange | None = None
     """Range of training steps."""

@@ -23,6 +23,7 @@ LEGAL = "allowed are "
 """Start of what is allowed where that is a list of words."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
 _SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
+_SUITE = re.compile(r"([^/]{1,200})/v([0-9]{1,9})(?:/([0-9]{1,4}))?")
 
 
 class BadFilter(OrsError):
@@ -117,6 +118,24 @@ class WholeRange(NamedTuple):
 
     def __str__(self) -> str:
         return str(self.low) if self.low == self.high else f"{self.low}..{self.high}"
+
+
+class SuitePart(NamedTuple):
+    """A version of a suite, written `core/v2`, or one of its members, written `core/v2/1`."""
+
+    suite: str
+    version: int
+    member: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.suite}/v{self.version}" + ("" if self.member is None else f"/{self.member}")
+
+
+def suite_part(name: str, text: str) -> SuitePart:
+    found = _SUITE.fullmatch(words(name, text))
+    if found is None:
+        raise BadFilter(name, text, "it has to be a version of a suite (core/v2) or its member (core/v2/1)")
+    return SuitePart(found[1], int(found[2]), int(found[3]) if found[3] else None)
 
 
 def stretch(name: str, text: str) -> WholeRange:

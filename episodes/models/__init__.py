@@ -16,6 +16,7 @@ from episodes.models.rollups import (
     ToolUse,
     TranscriptText,
 )
+from episodes.models.suites import Suite, SuiteMember, SuiteTask, SuiteVersion
 
 __all__ = [
     "UNCHECKED",
@@ -49,6 +50,10 @@ __all__ = [
     "Step",
     "StepGroup",
     "StepSpan",
+    "Suite",
+    "SuiteMember",
+    "SuiteTask",
+    "SuiteVersion",
     "ToolUse",
     "TranscriptText",
 ]

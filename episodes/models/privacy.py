@@ -1,4 +1,4 @@
-"""Conditions that leave out the rollouts and runs of private environments. `visible` does so for everything else.
+"""Conditions that leave out rollouts, runs and suites of private environments. `visible` does so for everything else.
 
 `hidden` is the ids of the environments that do not exist for the reader, as in `environments/access/privacy.py`.
 `key_label` is the label of the key that reads, which reads nothing but what was recorded with it; None for a person.
@@ -8,6 +8,7 @@ only if its key could use that environment, because otherwise anybody could hide
 
 A run is hidden as a whole as soon as one of its episodes or rollouts belongs to a hidden environment, because its
 figures cannot be divided. From a key, a run is hidden only by what was recorded with that key, as it reads only that.
+A suite is hidden as a whole for the same reason.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from django.db.models import Q
 
 from episodes.models.record import Episode
 from episodes.models.rollouts import Rollout
+from episodes.models.suites import SuiteMember
 
 NAMELESS = Q(environment_name="", episode__isnull=True)
 """Rollouts of which nobody knows where they were played: not announced yet, or without the name of an environment."""
@@ -41,6 +43,11 @@ def visible_runs(hidden: frozenset[int], key_label: str | None = None) -> Q:
     ):
         visible &= ~Q(pk__in=rows.order_by().values("run"))
     return visible
+
+
+def visible_suites(hidden: frozenset[int]) -> Q:
+    """Return the condition on suites. One is hidden as a whole if any version of it has a hidden environment."""
+    return ~Q(pk__in=SuiteMember.objects.filter(environment__in=hidden).values("version__suite")) if hidden else Q()
 
 
 def _hidden_rollouts(hidden: frozenset[int]) -> Q:

@@ -46,6 +46,13 @@ RAIL = (
         "M17 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
         is_wide_only=True,
     ),
+    MenuPage(
+        "suites",
+        "Suites",
+        "s",
+        "M4 6h10M4 12h10M4 18h6M18 4v9M15.5 10.5L18 13l2.5-2.5M15 17l2 2 4-4",
+        is_wide_only=True,
+    ),
     MenuPage("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
     MenuPage("play", "Play", "p", "M7 4l12 8-12 8z"),
     MenuPage("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),

@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from environments.models import Environment, TaskStatistics
-from episodes.models import EnvironmentRevision, Episode, EpisodeComponent, Note, RewardComponent, Run, RunTag
+from environments.scoring.definition import definition_of
+from episodes.models import EnvironmentRevision, Episode, EpisodeComponent, Note, RewardComponent, Run, RunTag, Suite
 from episodes.search.index import index
+from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.episodes.ended import end_episode
 from tests.episodes.reported import reported
 from tests.stored import NOW, make_blob, make_environment, make_run, make_split, make_step, make_task
@@ -35,6 +37,8 @@ def make_private_rows() -> dict[str, Ids]:
     environment = make_environment(CANARY, description=f"{CANARY} described")
     task = make_task({"question": f"{CANARY} question"}, environment)
     split = make_split(task, name=f"{CANARY}-split", environment=environment)
+    asked = SuiteAsked("success", [MemberAsked(split, definition_of(environment))])
+    publish(Suite(name=f"{CANARY}-suite"), asked, "ada")
     values: dict[str, Any] = {"environment": environment, "task": task, "split": split, "run": _tagged_run()}
     values |= {"model": f"{CANARY}-model", "prompt": make_blob(f'[{{"type": "text", "text": "{CANARY} prompt"}}]')}
     values |= {"revision": _revision(environment)}

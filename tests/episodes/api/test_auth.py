@@ -8,7 +8,8 @@ from django.test import Client
 
 from environments.models import Task, TaskStatistics
 from tests.episodes.api.asking import get, ids
-from tests.people import member
+from tests.episodes.suites.published import core
+from tests.people import client_of, member
 from tests.stored import make_episode, make_run, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -131,6 +132,15 @@ def test_figures_of_whole_environments_are_for_people(person: Client, path: str,
     make_task()
     assert "log in" in get(f"environments/math/{path}", 403, **LAB)["detail"]
     assert rows in get(f"environments/math/{path}", client=person)
+
+
+@pytest.mark.usefixtures("keys")
+def test_suites_are_for_people_and_the_salt_for_those_who_see_hidden_fields(person: Client) -> None:
+    version = core()
+    assert "log in" in get("suites", 403, **LAB)["detail"] and "log in" in get("suites/core", 403, **LAB)["detail"]
+    assert [row["name"] for row in get("suites", client=person)] == ["core"]
+    assert get("suites/core", client=person)["salt"] is None
+    assert get("suites/core", client=client_of("curator", name="eve"))["salt"] == version.salt
 
 
 def test_without_keys_it_says_in_json_that_the_database_is_away() -> None:

@@ -12,6 +12,7 @@ from jsonschema import Draft202012Validator
 
 from tests.episodes.api.asking import get
 from tests.episodes.reported import reported
+from tests.episodes.suites.published import make_suite, member
 from tests.stored import make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -38,7 +39,7 @@ def test_the_document_needs_no_key() -> None:
     "path", ["environments", "environments/{name}", "environments/{name}/leaderboard",
              "environments/{name}/doctor", "tasks", "tasks/{id}", "runs", "runs/{id}", "rollouts",
              "rollouts/{id}", "rollouts/{id}/messages", "episodes", "episodes/{id}",
-             "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves"],
+             "episodes/{id}/steps", "episodes/{id}/steps/{index}", "curves", "suites", "suites/{name}"],
 )  # fmt: skip
 def test_answers_are_as_the_document_says(path: str) -> None:
     task = make_task()
@@ -46,7 +47,10 @@ def test_answers_are_as_the_document_says(path: str) -> None:
     make_step(episode)
     rollout = reported(run=make_run("grpo-4"), episode=episode, is_summarised=True)
     numbers = {"rollouts": rollout.pk, "episodes": episode.pk, "tasks": task.pk, "runs": episode.run_id}
-    filled = path.format(name="math", id=numbers.get(path.partition("/")[0]), index=0)
+    make_suite(member(episode.split))
+    filled = path.format(
+        name="core" if path.startswith("suites") else "math", id=numbers.get(path.partition("/")[0]), index=0
+    )
     document = yaml.safe_load(SNAPSHOT.read_text(encoding="utf-8"))
     answers = document["paths"][f"/api/{path}"]["get"]["responses"]
     schema = {**answers["200"]["content"]["application/json"]["schema"], "components": document["components"]}

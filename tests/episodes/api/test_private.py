@@ -41,7 +41,12 @@ LACKING = {
         *(f"/api/episodes/export?format=pairs{more}" for more in ("", f"&environment={CANARY}")),
         *(
             f"/api/{one}"
-            for one in (f"environments/{CANARY}/leaderboard", f"environments/{CANARY}/doctor", CANARY, "curves?")
+            for one in (
+                f"environments/{CANARY}/leaderboard",
+                f"environments/{CANARY}/doctor",
+                f"suites/{CANARY}-suite",
+                *(CANARY, "curves?", "suites?"),
+            )
         ),
     },
     "member": OF_PEOPLE,
@@ -53,7 +58,7 @@ WITHOUT_ROWS = {"", "schema"}
 """Addresses that describe the API itself, which takes long."""
 OF_EPISODES = ("environment={}", "environment={}&split={}-split", "run={}-run", "model={}-model", "text={}")
 QUERIES: dict[str, tuple[str, ...]] = {
-    "episodes": ("", *OF_EPISODES, "who=@{}", "revision={}0", "player=human", "sort=return"),
+    "episodes": ("", *OF_EPISODES, "who=@{}", "revision={}0", "suite={}-suite/v1", "player=human", "sort=return"),
     "episodes/export": tuple(f"format={one}{more}" for one in FORMATS for more in ("", "&environment={}")),
     "environments": ("",),
     "tasks": ("", "environment={}", "environment={}&split={}-split"),
@@ -61,6 +66,7 @@ QUERIES: dict[str, tuple[str, ...]] = {
     "rollouts": ("", "environment={}", "run={}-run", "model={}-model", "text={}"),
     "curves": ("", "environment={}", "run={}-run", "component=*", "component={}-part"),
     "keys/me": ("",),
+    "suites": ("",),
 }
 """Queries of every address that names nothing."""
 
@@ -129,6 +135,7 @@ def values(word: str, ids: Ids) -> Iterator[dict[str, Any]]:
     for name, one in ((CANARY, ids), (NOWHERE, NOBODY)):
         parameters = {
             "environments": {"name": name},
+            "suites": {"name": f"{name}-suite"},
             "runs": {"pk": one.runs, "name": f"{name}-run"},
             "{rest}": {"rest": name},
         }

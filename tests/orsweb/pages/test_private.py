@@ -18,7 +18,9 @@ from django.test import Client
 
 from environments.database import jobs
 from environments.models import Environment, Split, Task, TaskFlag, TaskTag
-from episodes.models import Episode, Invite, Note, Run, SavedView
+from environments.scoring.definition import definition_of
+from episodes.models import Episode, Invite, Note, Run, SavedView, Suite
+from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from orsweb.urls import urlpatterns
 from tests.episodes.ended import count_statistics
 from tests.people import client_of
@@ -31,6 +33,7 @@ NOWHERE = {"canary": "absent", str(NUMBER): "5555555"}
 """What an address names -> what is as long and does not exist."""
 NAMES = {
     "environments/<str:name>": "canaryenv",
+    "suites/<str:name>": "canarysuite",
     "episodes/<id:pk>/<str:name>.json": "task",
     "admin/episodes/episode/<id:pk>/<str:name>.json": "task",
     "admin/environments/task/act/<str:name>": "quarantine",
@@ -39,6 +42,7 @@ NAMES = {
 VALUES = {
     **dict.fromkeys(("pk", "object_id", "revision"), str(NUMBER)),
     **dict.fromkeys(("index", "number"), "0"),
+    "version_number": "1",
     **{"event_id": "canaryrollout", "token": "canarytoken", "job_id": "canaryjob", "id": str(NUMBER)},
     **{"app_label": "environments", "content_type_id": "1", "url": "canary", "rest": "canary"},
 }
@@ -76,6 +80,11 @@ ASKED = [
     "environments/math/doctor/?run=canaryrun",
     "environments/canaryenv/doctor/?split=canarysplit&run=canaryrun",
     f"events/?channel=episode-{NUMBER}",
+    "suites/canarysuite/?by=run&format=csv",
+    "suites/canarysuite/v1/compare/?first=canarymodel&second=canarymodel",
+    "suites/public/?by=run",
+    "episodes/?suite=canarysuite/v1",
+    "runs/curves/?suite=canarysuite/v1/1",
     "play/?environment=canaryenv&split=canarysplit",
     f"play/?environment=math&task={NUMBER}",
     f"play/invites/?place={NUMBER}",
@@ -137,7 +146,8 @@ ADDRESSES = [
 def public() -> Episode:
     """An episode that everybody sees, with one of everything, so that pages have something to show."""
     episode = make_episode(run=make_run(), model="public-model", run_step=1, end_number=1, steps_count=1)
-    make_split(episode.task)
+    split = make_split(episode.task)
+    publish(Suite(name="public"), SuiteAsked("success", [MemberAsked(split, definition_of(split.environment))]), "ada")
     make_step(episode, reward=1.0)
     count_statistics()
     return episode

@@ -1,0 +1,63 @@
+"""Admin of suites: their list, and deleting one with all of its versions. The pages of the dashboard publish them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import admin
+from django.db.models import Max, Model, QuerySet
+from django.http import HttpRequest
+from django.urls import reverse
+from django.utils.html import format_html
+from django.utils.safestring import SafeString
+from unfold.admin import ModelAdmin
+
+from environments import security_log
+from environments.access.privacy import hidden_from
+from environments.admin import ReadOnlyAdmin
+from environments.display import formats
+from episodes.models import Suite
+from episodes.models.privacy import visible_suites
+
+
+class SuiteAdmin(ReadOnlyAdmin):
+    list_display = ("link", "versions_count", "author", "when", "removal")
+    list_display_links = None
+    ordering = ("name",)
+    empty = "No suites yet. Curators publish them on the page Suites."
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Suite]:
+        rows: QuerySet[Suite] = super().get_queryset(request).filter(visible_suites(hidden_from(request.user)))
+        return rows.annotate(latest=Max("versions__number"))
+
+    def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
+        return bool(ModelAdmin.has_delete_permission(self, request, obj))
+
+    def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
+        """Return what deleting them deletes: in words, because a version may have thousands of tasks."""
+        words = [
+            f"{suite}, with all of its versions: scores that were published can't be looked up any more"
+            for suite in objs
+        ]
+        return words, {"suites": len(words)}, set(), []
+
+    def delete_model(self, request: HttpRequest, obj: Suite) -> None:
+        name = obj.name
+        super().delete_model(request, obj)
+        security_log.note("deleted", f"suite {name}")
+
+    @admin.display(description="suite")
+    def link(self, suite: Suite) -> SafeString:
+        return format_html('<a href="{}">{}</a>', reverse("suite", args=[suite.name]), suite.name)
+
+    @admin.display(description="latest version")
+    def versions_count(self, suite: Any) -> str:
+        return f"v{suite.latest}"
+
+    @admin.display(description="created")
+    def when(self, suite: Suite) -> SafeString:
+        return formats.moment(suite.created)
+
+    @admin.display(description="")
+    def removal(self, suite: Suite) -> SafeString:
+        return format_html('<a href="{}">Delete</a>', reverse("admin:episodes_suite_delete", args=[suite.pk]))

@@ -1,0 +1,100 @@
+"""Serializers of suites, their versions and leaderboards."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers as s
+
+from episodes.api.serializers import CoverageSerializer, LinkField
+from episodes.api.serializers_figures import DefinitionSerializer
+from episodes.suites.standings import SuiteStandings
+from episodes.suites.versions import SCORES
+
+
+class SuiteVersionSerializer(s.Serializer[Any]):
+    """A version of a suite without its members."""
+
+    number = s.IntegerField()
+    score = s.ChoiceField(SCORES, help_text="Figure of a task that the score averages: success rate or mean return")
+    hash = s.CharField(help_text="sha256 of `document`")
+    author = s.CharField()
+    created = s.DateTimeField()
+
+
+class SuiteSerializer(s.Serializer[Any]):
+    name = s.CharField()
+    url = LinkField("/api/suites/{}", "name")
+    html_url = LinkField("/suites/{}/", "name")
+    description = s.CharField()
+    versions = SuiteVersionSerializer(many=True, help_text="Latest first")
+
+
+class SuiteMemberSerializer(s.Serializer[Any]):
+    number = s.IntegerField(help_text="From 1 on; `suite=<name>/v<version>/<number>` finds the episodes of its tasks")
+    environment = s.CharField(source="environment.name")
+    split = s.CharField(source="split_name")
+    tasks = s.IntegerField(source="tasks_count")
+    tasks_sha256 = s.CharField(source="tasks_hash")
+    weight = s.FloatField()
+    definition = DefinitionSerializer(source="definition_content")
+
+
+class MemberScoreSerializer(s.Serializer[Any]):
+    tasks = s.IntegerField(help_text="Tasks with an attempt")
+    missing = s.IntegerField(help_text="Tasks without one")
+    attempts = s.IntegerField()
+    score = s.FloatField(allow_null=True, help_text="Mean over the tasks; null without any")
+    low = s.FloatField(source="interval.low", default=None, allow_null=True, help_text="Lower end of the 95 % interval")
+    high = s.FloatField(source="interval.high", default=None, allow_null=True)
+    rollouts = CoverageSerializer(source="coverage")
+    episodes = s.CharField(source="query", help_text="Query string of `/api/episodes` that lists the attempts")
+
+
+class SuiteRowSerializer(s.Serializer[Any]):
+    key = s.CharField(help_text="Name of the model or run")
+    rank = s.IntegerField(allow_null=True, help_text="Null unless every task was attempted")
+    score = s.FloatField(
+        source="score.value", default=None, allow_null=True, help_text="Null without an attempt at some member"
+    )
+    low = s.FloatField(
+        source="score.interval.low", default=None, allow_null=True, help_text="Lower end of the 95 % interval"
+    )
+    high = s.FloatField(source="score.interval.high", default=None, allow_null=True)
+    tasks = s.IntegerField(help_text="Tasks with an attempt")
+    attempts = s.IntegerField()
+    members = MemberScoreSerializer(many=True, help_text="In the order of the suite's members")
+
+
+class SuiteStandingsSerializer(s.Serializer[Any]):
+    name = s.CharField()
+    description = s.CharField()
+    version = SuiteVersionSerializer()
+    versions = s.ListField(child=s.IntegerField(), help_text="Numbers of all versions")
+    document = s.CharField(help_text="JSON that the hash identifies, exactly as it was hashed")
+    salt = s.CharField(allow_null=True, help_text="Of the digests of tasks; null unless you see hidden fields of tasks")
+    tasks = s.IntegerField()
+    members = SuiteMemberSerializer(many=True)
+    by = s.ChoiceField(["model", "run"])
+    notes = s.ListField(child=s.CharField(), help_text="Sentences about members that are not counted as usual")
+    known = s.IntegerField(help_text="Number of models or runs, of which there may be more than rows")
+    rows = SuiteRowSerializer(many=True, help_text="Ranked ones first")
+
+
+def standings_content(found: SuiteStandings, *, sees_salt: bool) -> dict[str, Any]:
+    """Return what SuiteStandingsSerializer serializes."""
+    version = found.version
+    return {
+        "name": version.suite.name,
+        "description": version.suite.description,
+        "version": version,
+        "versions": list(version.suite.versions.order_by("number").values_list("number", flat=True)),
+        "document": version.document,
+        "salt": version.salt if sees_salt else None,
+        "tasks": found.tasks,
+        "members": found.members,
+        "by": found.by,
+        "notes": found.notes,
+        "known": found.known,
+        "rows": found.rows,
+    }

@@ -1,0 +1,54 @@
+"""Suites with their versions, and the leaderboard of a version."""
+
+from __future__ import annotations
+
+from typing import cast, get_args
+
+from django.db.models import Prefetch
+from django.http import Http404
+from rest_framework.request import Request
+from rest_framework.response import Response
+
+from episodes.api.base import ApiView, one_of, whole
+from episodes.api.openapi import documented, parameter
+from episodes.api.serializers_suites import SuiteSerializer, SuiteStandingsSerializer, standings_content
+from episodes.models import SuiteVersion
+from episodes.suites.standings import Players, standings
+from episodes.suites.versions import version_named, visible_rows
+
+BY: tuple[Players, ...] = get_args(Players)
+
+
+class SuitesView(ApiView):
+    """All suites with their versions. A key gets a 403."""
+
+    @documented("suites", "figures", SuiteSerializer(many=True))
+    def get(self, request: Request) -> Response:
+        self.reader.refuse_keys("Suites")
+        latest_first = Prefetch("versions", SuiteVersion.objects.order_by("-number"))
+        rows = visible_rows(self.reader.hidden).prefetch_related(latest_first)
+        return Response(SuiteSerializer(rows, many=True, context=self.context).data)
+
+
+class SuiteView(ApiView):
+    """A version of a suite with its leaderboard. A key gets a 403."""
+
+    parameters = ("version", "by")
+
+    @documented(
+        "suite",
+        "figures",
+        SuiteStandingsSerializer,
+        parameter("version", "Number of the version; default: the latest", kind=int),
+        parameter("by", "What a row stands for; default `model`", enum=BY),
+        may_miss=True,
+    )
+    def get(self, request: Request, name: str) -> Response:
+        self.reader.refuse_keys("Suites")
+        by = cast(Players, one_of(request, "by", BY, "model"))
+        version = version_named(name, whole(request, "version", least=1), self.reader.hidden)
+        if isinstance(version, str):
+            raise Http404(version)
+        found = standings(version, by, self.reader.hidden)
+        content = standings_content(found, sees_salt=self.guard.reads_all)
+        return Response(SuiteStandingsSerializer(content, context=self.context).data)

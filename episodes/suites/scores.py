@@ -1,0 +1,111 @@
+"""The score of a player over a suite, with its interval, computed from sums over the tasks of each member. Pure.
+
+A task's figure is the success rate of the attempts at it, or their mean return. A member's score is the mean over its
+tasks, the suite's the mean of the members' scores by their weights.
+
+Every task is one observation. The interval of a member's success rate is Wilson's, with the number of attempts at new
+tasks that the attempts are worth: the number of tasks if there is one attempt at each, at most that of all attempts.
+The interval of a mean return is the normal one. The members' intervals make the suite's by the method of variance
+estimates recovery, which for normal intervals is the stratified one, and keeps those of rates within 0 and 1.
+Source: Zou and Donner 2008, "Construction of confidence limits about effect measures", Statistics in Medicine 27.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from environments.scoring.task_buckets import Z_95, Interval, interval
+from episodes.analytics.leaderboard import MAX_SQUARED
+from episodes.suites.versions import Score
+
+
+@dataclass(slots=True)
+class TaskSums:
+    """Sums over the tasks of a member that one player attempted."""
+
+    tasks: int = 0
+    """Tasks that have a figure."""
+    total: float = 0.0
+    """Sum of their figures."""
+    squares: float = 0.0
+    """Sum of the squares of their figures."""
+    largest: float = 0.0
+    """Greatest figure without its sign."""
+    attempts: int = 0
+    """Attempts at them."""
+    kinds: dict[str, int] = field(default_factory=dict)
+    """Rollouts at all tasks of the member by kind of ending; "" for those that finished or were abandoned."""
+
+    def add(self, figure: float, attempts: int) -> None:
+        self.tasks += 1
+        self.total += figure
+        self.largest = max(self.largest, abs(figure))
+        self.squares += figure**2 if abs(figure) <= MAX_SQUARED else 0.0
+        self.attempts += attempts
+
+    @property
+    def mean(self) -> float | None:
+        return self.total / self.tasks if self.tasks else None
+
+    @property
+    def variance(self) -> float:
+        """Variance of the figures, of which there are some, each at most MAX_SQUARED."""
+        return max(0.0, self.squares / self.tasks - (self.total / self.tasks) ** 2)
+
+    def interval(self, score: Score) -> Interval | None:
+        """Return the 95 % interval of the mean; None if it cannot be said: without tasks, or of a single return."""
+        if not self.tasks:
+            return None
+        return self._of_rates() if score == "success" else self._of_returns()
+
+    def _of_rates(self) -> Interval:
+        rate = min(1.0, self.total / self.tasks)
+        worth = float(self.tasks)
+        if 0 < rate < 1:
+            spread = self.variance / self.tasks
+            worth = min(self.attempts, rate * (1 - rate) / spread) if spread else self.attempts
+        return interval(rate * worth, worth)
+
+    def _of_returns(self) -> Interval | None:
+        if self.tasks < 2 or self.largest > MAX_SQUARED:
+            return None
+        mean, reach = self.total / self.tasks, Z_95 * math.sqrt(self.variance / (self.tasks - 1))
+        return Interval(mean - reach, mean + reach)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteScore:
+    value: float
+    interval: Interval | None
+    """95 % interval; None if that of a member cannot be said."""
+
+
+def score_of(members: Sequence[TaskSums], weights: Sequence[float], score: Score) -> SuiteScore | None:
+    """Return the score over all members; None if there is no task of one of them."""
+    means = [one.mean for one in members]
+    values = [mean for mean in means if mean is not None]
+    if len(values) < len(means):
+        return None
+    shares = shares_of(weights)
+    value = math.fsum(share * mean for share, mean in zip(shares, values, strict=True))
+    intervals = [one.interval(score) for one in members]
+    return SuiteScore(value, _together(value, shares, values, [one for one in intervals if one is not None]))
+
+
+def shares_of(weights: Sequence[float]) -> list[float]:
+    """Return the weights divided by their sum."""
+    whole = math.fsum(weights)
+    return [weight / whole for weight in weights]
+
+
+def _together(
+    value: float, shares: Sequence[float], means: Sequence[float], intervals: Sequence[Interval]
+) -> Interval | None:
+    if len(intervals) < len(means):
+        return None
+    parts = list(zip(shares, means, intervals, strict=True))
+    below = math.hypot(*(share * (mean - one.low) for share, mean, one in parts))
+    above = math.hypot(*(share * (one.high - mean) for share, mean, one in parts))
+    return Interval(value - below, value + above)

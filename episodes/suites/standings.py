@@ -1,0 +1,273 @@
+"""The leaderboard of a version of a suite: the score of each model or run, and its place among those that are complete.
+
+A player is ranked once it has an attempt that counts at every task of every member: nobody gains by leaving out tasks.
+
+Members whose definition is the one in force in their environment are read from TaskStatistics, so that all attempts
+count. For another definition the newest episodes of the environment are read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, NamedTuple, Self, cast
+
+from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Abs, NullIf
+
+from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage, coverage_of, kinds_counted
+from environments.scoring.definition import Definition, definition_of
+from environments.scoring.task_buckets import Interval
+from episodes.analytics.leaderboard import MAX_SQUARED, endings_by_task
+from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
+from episodes.attempts.summary import EndedReturn, returns_counted
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import SuitePart
+from episodes.models import Episode, Run, SuiteMember, SuiteTask, SuiteVersion
+from episodes.models.privacy import visible_runs
+from episodes.suites.scores import SuiteScore, TaskSums, score_of
+from episodes.suites.versions import Score, definition_of_member, members_of
+
+Players = Literal["model", "run"]
+MAX_ROWS = 200
+_STATISTICS = "task__statistics__"
+
+
+@dataclass(frozen=True, slots=True)
+class MemberScore:
+    """What one player reached in one member."""
+
+    tasks: int
+    """Tasks with an attempt that counts."""
+    missing: int
+    """Tasks without one."""
+    attempts: int
+    score: float | None
+    """Mean over the tasks; None without any."""
+    interval: Interval | None
+    """95 % interval of the score; None if it cannot be said."""
+    coverage: Coverage
+    query: str
+    """Query string of the Episodes page that lists the attempts behind the figures."""
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteRow:
+    key: str
+    """Name of the model or run."""
+    rank: int | None
+    """Place among the complete players, from 1 on, the same for equal scores; None for others."""
+    score: SuiteScore | None
+    """None without an attempt at some member."""
+    members: Sequence[MemberScore]
+    """In the order of the version."""
+    missing: Sequence[tuple[str, int]]
+    """Label of each member with tasks that lack an attempt, and the number of these; empty for complete players."""
+
+    @property
+    def tasks(self) -> int:
+        return sum(one.tasks for one in self.members)
+
+    @property
+    def attempts(self) -> int:
+        return sum(one.attempts for one in self.members)
+
+
+@dataclass(frozen=True, slots=True)
+class SuiteStandings:
+    version: SuiteVersion
+    members: Sequence[SuiteMember]
+    by: Players
+    rows: Sequence[SuiteRow]
+    """The ranked ones, best first, then the others, most tasks first; MAX_ROWS at most."""
+    known: int
+    """Number of players, of which there may be more than rows."""
+    notes: Sequence[str]
+    """Sentences for the page about members that are not counted as usual."""
+
+    @property
+    def ranked(self) -> list[SuiteRow]:
+        return [row for row in self.rows if row.rank is not None]
+
+    @property
+    def others(self) -> list[SuiteRow]:
+        return [row for row in self.rows if row.rank is None]
+
+    @property
+    def tasks(self) -> int:
+        return sum(member.tasks_count for member in self.members)
+
+
+def standings(version: SuiteVersion, by: Players = "model", hidden: frozenset[int] = frozenset()) -> SuiteStandings:
+    """Return the leaderboard of a version. Two queries, and two for each member whose definition is not in force.
+
+    `hidden`: ids of environments that do not exist for the reader; runs that played there have no row.
+    """
+    members, score = members_of(version), cast(Score, version.score)
+    own = [member for member in members if is_in_force(member)]
+    sums = _counted(own, by, score)
+    for member in members:
+        if member not in own:
+            sums[member.pk] = _read(member, by, score)
+    keys = sorted({key for found in sums.values() for key in found})
+    if hidden and by == "run":
+        seen = Run.objects.filter(visible_runs(hidden), name__in=keys).values_list("name", flat=True)
+        keys = sorted(seen)
+    rows = [_row(version, members, by, key, [sums[one.pk].get(key, TaskSums()) for one in members]) for key in keys]
+    ranked = _ranked([row for row in rows if row.attempts])
+    return SuiteStandings(version, members, by, ranked[:MAX_ROWS], len(ranked), notes_of(members))
+
+
+def citation_of(found: SuiteStandings, row: SuiteRow, address: str) -> str:
+    """Return the line that cites the score of a ranked row. `address`: of the version's page."""
+    version, score = found.version, row.score
+    if score is None:
+        return ""
+    figure = "success rate" if version.score == "success" else "mean return"
+    ends = score.interval and f" (95% interval {score.interval.low:.3f} to {score.interval.high:.3f})"
+    counts = f"{found.tasks:,} task{'' if found.tasks == 1 else 's'}, {row.attempts:,} attempts"
+    return f"{version}, sha256:{version.hash}: {row.key}, {figure} {score.value:.3f}{ends or ''}, {counts}. {address}"
+
+
+def is_in_force(member: SuiteMember) -> bool:
+    """Return whether the member's definition is the one by which the environment counts all of its attempts."""
+    return definition_of(member.environment) == definition_of_member(member)
+
+
+def notes_of(members: Sequence[SuiteMember]) -> list[str]:
+    """Return a sentence for each member that is not counted from all of its attempts."""
+    found = []
+    for one in members:
+        environment = one.environment
+        if not is_in_force(one):
+            found.append(
+                f"{one.label} counts by another definition than {environment.name} does now: only its newest "
+                f"{MAX_ENDINGS:,} episodes are read."
+            )
+        elif environment.counted != environment.definition:
+            found.append(f"The results of {environment.name} are being recounted.")
+    return found
+
+
+def newest_episodes(member: SuiteMember) -> QuerySet[Episode]:
+    """Return the episodes of the member's tasks among the newest MAX_ENDINGS of its environment. One query."""
+    environment = Episode.objects.filter(environment=member.environment)
+    floor = floor_of(filtered(environment, "", environment))
+    return environment.filter(pk__gt=floor, task__in=SuiteTask.objects.filter(member=member).values("task"))
+
+
+class TaskCounts(NamedTuple):
+    """The attempts of one player at one task."""
+
+    attempts: int
+    successes: int
+    scored: int
+    """Attempts that have a return."""
+    total: float
+    """Sum of their returns."""
+
+    @classmethod
+    def of(cls, endings: Iterable[EndedReturn], definition: Definition) -> Self:
+        returns = returns_counted(endings, definition.convention)
+        values = [value for value in returns if value is not None]
+        return cls(len(returns), sum(value > definition.threshold for value in values), len(values), sum(values))
+
+    def figure(self, score: Score) -> float | None:
+        """Return the success rate or the mean return; None if there is none."""
+        if score == "success":
+            return self.successes / self.attempts if self.attempts else None
+        return self.total / self.scored if self.scored else None
+
+
+def _counted(members: Sequence[SuiteMember], by: Players, score: Score) -> dict[int, dict[str, TaskSums]]:
+    """Return the sums by member and name over all attempts. One query."""
+    found: dict[int, dict[str, TaskSums]] = {member.pk: {} for member in members}
+    conventions = {member.pk: Convention.from_code(member.convention) for member in members}
+    listed = SuiteTask.objects.filter(member__in=members, **{f"{_STATISTICS}by": by}).order_by()
+    rows = listed.values_list("member", f"{_STATISTICS}key").annotate(**_sums(score))
+    for member, key, tasks, total, squares, largest, attempts, *kinds in rows:
+        parts = dict(zip(CONVENTION_PARTS, kinds, strict=True))
+        counted = kinds_counted(attempts, parts, conventions[member])
+        found[member][key] = TaskSums(tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, counted)
+    return found
+
+
+def _sums(score: Score) -> dict[str, Any]:
+    """Return the columns of TaskSums."""
+    has_figure = Q(**{f"{_STATISTICS}{'attempts' if score == 'success' else 'scored'}__gt": 0})
+    figure: Any = F(f"{_STATISTICS}rate")
+    if score == "return":
+        scored = F(f"{_STATISTICS}scored") * Value(1.0, FloatField())
+        figure = F(f"{_STATISTICS}return_total") / NullIf(scored, Value(0.0))
+    is_small = Q(**{f"{_STATISTICS}return_total__range": (-MAX_SQUARED, MAX_SQUARED)})
+    small = Case(When(is_small, then=figure), default=Value(0.0))
+    return {
+        "tasks_": Count("pk", filter=has_figure),
+        "total_": Sum(figure, filter=has_figure),
+        "squares_": Sum(small * small, filter=has_figure),
+        "largest_": Max(Abs(figure), filter=has_figure),
+        "attempts_": Sum(f"{_STATISTICS}attempts"),
+        **{f"{name}_": Sum(f"{_STATISTICS}{name}") for name in CONVENTION_PARTS},
+    }
+
+
+def _read(member: SuiteMember, by: Players, score: Score) -> dict[str, TaskSums]:
+    """Return the sums by name over the newest episodes. Two queries."""
+    definition = definition_of_member(member)
+    found: dict[str, TaskSums] = defaultdict(TaskSums)
+    for (key, _), endings in endings_by_task(newest_episodes(member), by, definition).items():
+        sums = found[key]
+        for kind, _ in endings:
+            sums.kinds[kind] = sums.kinds.get(kind, 0) + 1
+        counts = TaskCounts.of(endings, definition)
+        if (figure := counts.figure(score)) is not None:
+            sums.add(figure, counts.attempts)
+    return found
+
+
+def _row(
+    version: SuiteVersion, members: Sequence[SuiteMember], by: Players, key: str, sums: Sequence[TaskSums]
+) -> SuiteRow:
+    score = cast(Score, version.score)
+    found = [
+        MemberScore(
+            tasks=one.tasks,
+            missing=member.tasks_count - one.tasks,
+            attempts=one.attempts,
+            score=one.mean,
+            interval=one.interval(score),
+            coverage=coverage_of(one.kinds, Convention.from_code(member.convention)),
+            query=query_of(version, member, by, key),
+        )
+        for member, one in zip(members, sums, strict=True)
+    ]
+    return SuiteRow(
+        key=key,
+        rank=None,
+        score=score_of(sums, [member.weight for member in members], score),
+        members=found,
+        missing=[(member.label, one.missing) for member, one in zip(members, found, strict=True) if one.missing],
+    )
+
+
+def query_of(version: SuiteVersion, member: SuiteMember, by: Players, key: str) -> str:
+    """Return the query string that lists the attempts of a model or run at the tasks of a member."""
+    part = SuitePart(version.suite.name, version.number, member.number)
+    names: dict[str, Any] = {by: key, "environment": member.environment.name, "suite": part, "ending": "attempt"}
+    definition, own = definition_of_member(member), definition_of(member.environment)
+    differing = definition.convention.parameters(own.convention)
+    return_ = definition.return_ if definition.return_ != own.return_ else ""
+    return EpisodeFilter(**names).to_query(**differing, **{"return": return_})
+
+
+def _ranked(rows: Sequence[SuiteRow]) -> list[SuiteRow]:
+    """Return the rows in order, the complete ones with their ranks."""
+
+    def value(row: SuiteRow) -> float:
+        return row.score.value if row.score else 0.0
+
+    complete = sorted((row for row in rows if not row.missing), key=lambda row: (-value(row), row.key))
+    others = sorted((row for row in rows if row.missing), key=lambda row: (-row.tasks, row.key))
+    values = [value(row) for row in complete]
+    return [replace(row, rank=values.index(value(row)) + 1) for row in complete] + others

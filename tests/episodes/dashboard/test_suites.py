@@ -1,0 +1,168 @@
+"""The pages of suites: list, leaderboard, citation, files, comparison, and the form that publishes them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from typing import Any
+
+import pytest
+from django.test import Client
+from pytest_django import DjangoAssertNumQueries
+
+from environments.models import Split
+from episodes.models import Suite, SuiteVersion
+from tests.episodes.suites.published import core, make_suite, member, split_of
+from tests.people import client_of
+
+pytestmark = pytest.mark.django_db
+
+
+def text_of(client: Client, path: str, status: int = 200) -> str:
+    answer = client.get(path)
+    assert answer.status_code == status, answer.content
+    return answer.content.decode()
+
+
+def form(*members: tuple[Split, str], **values: Any) -> dict[str, Any]:
+    """Return the fields of the form with these splits and weights."""
+    sent: dict[str, Any] = {"name": "core", "score": "success", "member-TOTAL_FORMS": 6, "member-INITIAL_FORMS": 0}
+    for number, (split, weight) in enumerate(members):
+        sent |= {f"member-{number}-split": split.pk, f"member-{number}-weight": weight}
+    return {**sent, **values}
+
+
+def test_the_list_leads_to_the_latest_version(client: Client) -> None:
+    core()
+    page = text_of(client, "/suites/")
+    assert 'href="/suites/core/"' in page and 'href="/suites/core/v1/"' in page and "math/test" in page
+
+
+def test_an_empty_list_says_what_would_be_there(client: Client) -> None:
+    assert "No suites yet" in text_of(client, "/suites/")
+
+
+def test_a_score_can_be_cited(client: Client) -> None:
+    version = core()
+    cited = f"core v1, sha256:{version.hash}: strong, success rate 0.917 (95% interval "
+    assert cited in text_of(client, "/suites/core/")
+    page = text_of(client, "/suites/core/?cite=weak")
+    assert "weak, success rate 0.375 (95% interval " in page
+    assert "6 tasks, 7 attempts. http://testserver/suites/core/v1/" in page
+
+
+def test_who_is_not_ranked_is_shown_with_what_is_missing(client: Client) -> None:
+    core()
+    page = text_of(client, "/suites/core/")
+    assert "1 without a rank" in page and re.search(r"maze/test <span class=\"hint\">2 tasks</span>", page)
+
+
+def test_earlier_versions_stay_at_their_address(client: Client) -> None:
+    first = core()
+    second = make_suite(member(Split.objects.get(environment__name="math")))
+    assert first.hash in text_of(client, "/suites/core/v1/")
+    assert "not the latest version" in text_of(client, "/suites/core/v1/")
+    assert second.hash in text_of(client, "/suites/core/")
+
+
+def test_a_file_has_every_figure(client: Client) -> None:
+    version = core()
+    [first, *_] = csv.DictReader(io.StringIO(text_of(client, "/suites/core/?format=csv")))
+    assert (first["model"], first["rank"], first["sha256"]) == ("strong", "1", version.hash)
+    assert (first["1 math/test score"], first["2 maze/test score"], first["suite_tasks"]) == ("0.75", "1.0", "6")
+
+
+def test_two_models_are_compared(client: Client) -> None:
+    core()
+    page = text_of(client, "/suites/core/v1/compare/?first=weak&second=strong")
+    assert "Over the suite" in page and "Effect size" in page and "6 tasks that both attempted" in page
+
+
+@pytest.mark.parametrize(
+    ("path", "status", "words"),
+    [
+        ("cor/", 404, "Did you mean &#x27;core&#x27;?"),
+        ("core/v9/", 404, "There is no v9 of the suite core"),
+        ("core/?by=colour", 400, "allowed are model, run"),
+        ("core/?format=xml", 400, "allowed are csv"),
+        ("core/v1/compare/?first=weak&second=nobody", 400, "no model of that name has an attempt"),
+        ("core/v1/compare/", 400, "no model of that name has an attempt"),
+        ("core/?colour=red", 400, "no parameter has that name"),
+    ],
+)
+def test_what_does_not_exist_is_named(client: Client, path: str, status: int, words: str) -> None:
+    core()
+    assert words in text_of(client, f"/suites/{path}", status)
+
+
+def test_a_filter_by_an_unknown_version_names_those_that_there_are(client: Client) -> None:
+    core()
+    assert "Did you mean &#x27;core/v1&#x27;" in text_of(client, "/episodes/?suite=core/v2", 400)
+    assert "it has to be a version of a suite" in text_of(client, "/episodes/?suite=core", 400)
+
+
+def test_the_form_publishes_a_suite_and_its_next_version() -> None:
+    client, math, maze = client_of("curator"), split_of("math", 2), split_of("maze", 1)
+    assert client.get("/suites/new/").status_code == 200
+    sent = form((math, "1"), (maze, "0.5"), description="Short.", **{"member-1-threshold": "0.25"})
+    assert client.post("/suites/new/", sent)["Location"] == "/suites/core/v1/"
+    members = SuiteVersion.objects.get().members.order_by("number")
+    assert [(one.label, one.weight, one.threshold) for one in members] == [
+        ("math/test", 1.0, 0.9),
+        ("maze/test", 0.5, 0.25),
+    ]
+    page = client.get("/suites/core/edit/").content.decode()
+    assert 'value="0.25"' in page and "Publish v2" in page
+    assert client.post("/suites/core/edit/", form((math, "1")))["Location"] == "/suites/core/v2/"
+    assert Suite.objects.get().author == "ada"
+
+
+def test_a_new_description_alone_makes_no_version() -> None:
+    client, math = client_of("curator"), split_of("math", 2)
+    make_suite(member(math))
+    answer = client.post("/suites/core/edit/", form((math, "1")))
+    assert answer.status_code == 400 and "Nothing has changed since v1" in answer.content.decode()
+    assert client.post("/suites/core/edit/", form((math, "1"), description="New."))["Location"] == "/suites/core/v1/"
+    assert Suite.objects.get().description == "New."
+
+
+def test_what_is_wrong_in_the_form_is_said_beside_it() -> None:
+    client, math = client_of("curator"), split_of("math", 2)
+    for sent, words in (
+        (form((math, "heavy")), "Enter a number"),
+        (form((math, "-1")), "it must be above 0"),
+        (form((math, "1"), name="a b"), "letters, digits"),
+        (form(), "1 to 20 members; this one has 0"),
+    ):
+        answer = client.post("/suites/new/", sent)
+        assert answer.status_code == 400 and words in answer.content.decode()
+    more = client.post("/suites/new/", form((math, "1"), more="1")).content.decode()
+    assert "Member 9" in more and "Member 10" not in more and not Suite.objects.exists()
+
+
+@pytest.mark.parametrize("path", ["new/", "core/edit/"])
+def test_only_curators_publish(path: str) -> None:
+    core()
+    client = client_of("player")
+    assert client.get(f"/suites/{path}").status_code == 403
+    assert "New suite" not in client.get("/suites/").content.decode()
+    assert client.get("/suites/core/").status_code == 200
+
+
+def test_operators_delete_a_suite_in_the_admin() -> None:
+    core()
+    assert client_of("curator").post("/admin/episodes/suite/1/delete/").status_code in (302, 403)
+    client, pk = client_of("operator", name="eve"), Suite.objects.get().pk
+    assert "published can&#x27;t be looked up" in client.get(f"/admin/episodes/suite/{pk}/delete/").content.decode()
+    client.post(f"/admin/episodes/suite/{pk}/delete/", {"post": "yes"})
+    assert not Suite.objects.exists()
+
+
+def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
+    core()
+    client.get("/")  # the first visit makes the account of the operator
+    with django_assert_max_num_queries(8):
+        client.get("/suites/core/")
+    with django_assert_max_num_queries(6):
+        client.get("/suites/")
