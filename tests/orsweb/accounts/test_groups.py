@@ -40,11 +40,15 @@ LEAST = [
     ("/admin/episodes/episode/1/delete/", "operator"),
     ("/admin/episodes/episode/", "curator"),
     ("/admin/episodes/run/", "curator"),
+    ("/admin/episodes/suite/echo/delete/", "operator"),
+    ("/admin/episodes/suite/", "curator"),
     ("/admin/episodes/", "operator"),
     ("/admin/auth/", "superuser"),
     ("/admin/", "curator"),
     ("/api/schema", ""),
     ("/operations/", "operator"),
+    ("/suites/new/", "curator"),
+    ("/suites/echo/edit/", "curator"),
     ("/", "viewer"),
 ]
 """The lowest group that may open the pages below each address; the first that fits counts."""
