@@ -21,7 +21,7 @@ from environments.scoring.returns import RETURNS, Return
 from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import Scope, floor_of
 from episodes.attempts.endings import Epoch, rows_of
-from episodes.attempts.group_states import signatures_of
+from episodes.attempts.group_states import GroupTally, tally_of
 from episodes.attempts.rule import ENDED, KIND, NO_ROLLOUTS
 from episodes.attempts.summary import CallCounts, Distributions, Summary
 from episodes.models import CurveBlock, Episode, StepSpan
@@ -226,21 +226,22 @@ def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, l
         "step_low",
         "step_high",
         "groups",
+        "deviations",
         *_SUMMARY_COLUMNS,
         definition.column,
     )
     rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
     found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    for kind, key, low, high, groups, *row in rows:
+    for kind, key, low, high, groups, deviations, *row in rows:
         summary = _summary(row, definition.return_)
         if groups:
-            summary = replace(summary, groups=from_json(groups))
+            summary = replace(summary, groups=GroupTally(from_json(groups), from_json(deviations or "{}")))
         found[kind, key].append(StoredBlock(low, low, high, summary))
     return {scope: sorted(found[scope.kind, scope.id], key=lambda span: span.first) for scope in scopes}
 
 
-def signatures_by_step(scope: Scope, definition: Definition, low: int, high: int) -> dict[int, dict[str, int]]:
-    """Return the number of groups by signature for each training step of a run from `low` to `high`. Two queries.
+def groups_by_step(scope: Scope, definition: Definition, low: int, high: int) -> dict[int, GroupTally]:
+    """Return the groups of each training step of a run from `low` to `high`. Two queries.
 
     Reads the single endings, so the caller makes sure that there are not many; those that a curve of the scope reads.
     """
@@ -252,4 +253,4 @@ def signatures_by_step(scope: Scope, definition: Definition, low: int, high: int
     for step, task, kind, value in rows:
         if kind not in NO_ROLLOUTS:
             steps[step].append((task, kind, value))
-    return {step: signatures_of(rollouts, definition) for step, rollouts in steps.items()}
+    return {step: tally_of(rollouts, definition) for step, rollouts in steps.items()}

@@ -13,13 +13,13 @@ from typing import NamedTuple
 
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
-from episodes.analytics.block_queries import Axis, signatures_by_step
+from episodes.analytics.block_queries import Axis, groups_by_step
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import EndingRow, ScopeFigures, excluded_of, figures_of, summary_of
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
-from episodes.attempts.group_states import GroupCount, GroupCounter
+from episodes.attempts.group_states import GroupCounter, counts_together
 from episodes.attempts.summary import Summary, together
 
 MAX_POINTS = 500
@@ -48,6 +48,8 @@ class CurvePoint(ScopeFigures):
     """On a run's curve by training step: groups (rollouts at one task in one step) with two returns or more."""
     flat_groups: int | None = None
     """Those groups in which all returns are equal, from which a group-relative update learns nothing."""
+    group_deviation: float | None = None
+    """Mean of the standard deviations of the returns within each of the groups; None without groups."""
 
     @property
     def flat_share(self) -> float | None:
@@ -246,16 +248,16 @@ def _with_groups(
     """Return the points with their groups, which spans have counted; those of single endings are counted here."""
     counter = GroupCounter(definition)
     counts = [counter.count(group.summary.groups) for group in groups]
-    without = [place for place, group in enumerate(groups) if not group.summary.groups]
+    without = [place for place, group in enumerate(groups) if not group.summary.groups.signatures]
     if without and len(without) == len(groups):
         low, high = int(groups[0].low), int(max(group.high for group in groups))
-        found = signatures_by_step(scope, definition, low, high)
+        found = groups_by_step(scope, definition, low, high)
         for place, group in enumerate(groups):
             within = [found[step] for step in found if group.low <= step <= group.high]
-            counted = [counter.count(signatures) for signatures in within]
-            counts[place] = GroupCount(sum(one.groups for one in counted), sum(one.flat for one in counted))
+            counts[place] = counts_together(counter.count(tally) for tally in within)
     return [
-        replace(point, groups=count.groups, flat_groups=count.flat) for point, count in zip(points, counts, strict=True)
+        replace(point, groups=count.groups, flat_groups=count.flat, group_deviation=count.deviation)
+        for point, count in zip(points, counts, strict=True)
     ]
 
 

@@ -129,6 +129,11 @@ class PointSerializer(FiguresSerializer):
     flat_share = s.FloatField(
         allow_null=True, help_text="flat_groups divided by groups: `frac_reward_zero_std` of TRL; null without groups"
     )
+    group_deviation = s.FloatField(
+        allow_null=True,
+        help_text="Mean over the groups of the standard deviation (of the population) of their returns; null without"
+        " groups",
+    )
 
 
 class ComponentPointSerializer(s.Serializer[Any]):

@@ -1,9 +1,10 @@
 """States of groups: what is known of the rollouts at one task in one training step of a run, as they end one by one.
 
 A group is *flat* if all returns that count are equal, so that a group-relative update learns nothing from it. Which
-rollouts count depends on the convention, so a state keeps the range of the returns by kind of ending. Its *signature*
-has all that decides between flat and not flat by any definition of return and any convention, and only a few different
-ones occur. Rollups therefore count signatures (StepSpan.groups), and readers apply a definition to the counts.
+rollouts count depends on the convention, so a state keeps the range and the moments of the returns by kind of ending.
+Its *signature* has all that decides between flat and not flat by any definition of return and any convention, and only
+a few different ones occur. Rollups therefore count signatures (StepSpan.groups), and add up the standard deviations
+within groups by those parts of a convention that matter to them (StepSpan.deviations). Readers apply a definition.
 
 Nothing here reads the database.
 """
@@ -11,13 +12,16 @@ Nothing here reads the database.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+import math
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from itertools import product
+from typing import NamedTuple, Self
 
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import Definition
 from environments.scoring.returns import RETURNS
+from episodes.attempts.endings import bounded
 from episodes.attempts.rule import OWN_KINDS
 
 MAX_FLAT_RANGE = 2e-8
@@ -26,9 +30,38 @@ The standard deviation of such returns is at most 1e-8. Source: TRL's GRPOTraine
 `torch.isclose(std, 0)`.
 """
 _KINDS = tuple(CONVENTION_PARTS)
-_NO_RANGE = (0, 0.0, 0.0)
-_Range = tuple[int, float, float]
-"""Number of returns, lowest, highest."""
+_LETTERS = [[treatment[0] for treatment in allowed] for allowed in CONVENTION_PARTS.values()]
+_EXPIRED = _KINDS.index("expired")
+
+
+class _Returns(NamedTuple):
+    """Returns of one kind within a group."""
+
+    n: int = 0
+    low: float = 0.0
+    high: float = 0.0
+    mean: float = 0.0
+    deviation: float = 0.0
+    """Standard deviation of the population."""
+
+    def with_value(self, value: float) -> _Returns:
+        low, high = (min(self.low, value), max(self.high, value)) if self.n else (value, value)
+        return _Returns(self.n, low, high, *self[3:]).with_others(1, bounded(value))
+
+    def with_others(self, n: int, mean: float, deviation: float = 0.0) -> _Returns:
+        """Return the moments of these and of `n` others; the range stays."""
+        if not n:
+            return self
+        if not self.n:
+            return _Returns(n, self.low, self.high, mean, deviation)
+        total, apart = self.n + n, mean - self.mean
+        within = self.deviation * math.sqrt(self.n / total), deviation * math.sqrt(n / total)
+        between = apart * (math.sqrt(self.n * n) / total)
+        # squares may overflow
+        return _Returns(total, self.low, self.high, self.mean + apart * (n / total), math.hypot(*within, between))
+
+
+_NO_RETURNS = _Returns()
 
 
 class GroupCount(NamedTuple):
@@ -36,30 +69,82 @@ class GroupCount(NamedTuple):
     """Groups with two returns that count, or more."""
     flat: int
     """Those groups in which all returns are equal."""
+    deviations: float = 0.0
+    """Sum of the standard deviations of the returns within these groups."""
+
+    @property
+    def deviation(self) -> float | None:
+        """Return the mean of the standard deviations within groups; None without groups."""
+        return self.deviations / self.groups if self.groups else None
+
+
+def counts_together(counts: Iterable[GroupCount]) -> GroupCount:
+    found = list(counts)
+    sums = (sum(one.groups for one in found), sum(one.flat for one in found))
+    return GroupCount(*sums, math.fsum(one.deviations for one in found))
+
+
+@dataclass(slots=True)
+class GroupTally:
+    """Groups counted together, so that any definition can still be applied."""
+
+    signatures: dict[str, int] = field(default_factory=dict)
+    """Number of groups by signature."""
+    deviations: dict[str, list[float]] = field(default_factory=dict)
+    """Sums of standard deviations by definition of return, by code: see `GroupState.deviations`."""
+
+    def add(self, other: GroupTally, times: int = 1) -> None:
+        """Add another tally; `times` -1 takes it away."""
+        for signature, count in other.signatures.items():
+            self.signatures[signature] = self.signatures.get(signature, 0) + times * count
+            if not self.signatures[signature]:
+                del self.signatures[signature]
+        for code, values in other.deviations.items():
+            sums = self.deviations.get(code) or [0.0] * len(RETURNS)
+            self.deviations[code] = [total + times * value for total, value in zip(sums, values, strict=True)]
+
+    @property
+    def texts(self) -> tuple[str, str]:
+        """The numbers by signature and the sums of deviations as a database stores them; empty without any."""
+        sums = {code: [round(value, _DIGITS) for value in values] for code, values in self.deviations.items()}
+        sums = {code: values for code, values in sums.items() if any(values)} if self.signatures else {}
+        return _compact_json(self.signatures), _compact_json(sums)
+
+    @classmethod
+    def from_texts(cls, signatures: str, deviations: str) -> Self:
+        return cls(json.loads(signatures or "{}"), json.loads(deviations or "{}"))
+
+
+_DIGITS = 12
+"""Decimals of sums of deviations: what is less is left over from additions and subtractions."""
+
+
+def _compact_json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":")) if value else ""
 
 
 @dataclass(slots=True)
 class GroupState:
     counts: list[int] = field(default_factory=lambda: [0] * len(_KINDS))
     """Rollouts by part of the convention."""
-    own: list[_Range] = field(default_factory=lambda: [_NO_RANGE] * len(RETURNS))
+    own: list[_Returns] = field(default_factory=lambda: [_NO_RETURNS] * len(RETURNS))
     """Returns of rollouts that finished or were abandoned, by definition of return."""
-    expired: list[_Range] = field(default_factory=lambda: [_NO_RANGE] * len(RETURNS))
+    expired: list[_Returns] = field(default_factory=lambda: [_NO_RETURNS] * len(RETURNS))
 
     def add(self, kind: str, returns: Iterable[float | None]) -> None:
         """Add a rollout. `returns`: in the order of RETURNS."""
         if kind not in OWN_KINDS:
             self.counts[_KINDS.index("env_error" if kind == "setup_failed" else kind)] += 1
         if kind in OWN_KINDS:
-            self.own = [_with(*pair) for pair in zip(self.own, returns, strict=True)]
+            self.own = _with(self.own, returns)
         elif kind == "expired":
-            self.expired = [_with(*pair) for pair in zip(self.expired, returns, strict=True)]
+            self.expired = _with(self.expired, returns)
 
     @property
     def text(self) -> str:
         """The state as a database stores it: without counts that are all 0, and equal ranges once."""
         counts = self.counts if any(self.counts) else []
-        ranges = [_short(self.own), _short(self.expired) if self.counts[1] else 0]
+        ranges = [_short(self.own), _short(self.expired) if self.counts[_EXPIRED] else 0]
         return json.dumps([counts, *ranges], separators=(",", ":"))
 
     @classmethod
@@ -83,30 +168,49 @@ class GroupState:
             parts += [_letters(own), _letters(expired, own)]
         return "".join(parts)
 
+    @property
+    def deviations(self) -> dict[str, list[float]]:
+        """Return the standard deviation of the returns that count, by definition of return, for each convention.
 
-def _short(ranges: list[_Range]) -> list[_Range]:
-    return ranges[:1] if all(one == ranges[0] for one in ranges) else ranges
+        The keys are codes of conventions (`Convention.code`) with - for the parts of which there is no rollout, so most
+        groups have a single key. Keys whose deviations are all 0 are left out.
+        """
+        choices = [letters if count else ["-"] for letters, count in zip(_LETTERS, self.counts, strict=True)]
+        found = {"".join(letters): self._deviations(letters) for letters in product(*choices)}
+        return {code: values for code, values in found.items() if any(values)}
+
+    def _deviations(self, letters: Sequence[str]) -> list[float]:
+        zeros = sum(count for letter, count in zip(letters, self.counts, strict=True) if letter == "z")
+        late = self.expired if letters[_EXPIRED] == "k" else [_NO_RETURNS] * len(RETURNS)
+        both = (own.with_others(one.n, one.mean, one.deviation) for own, one in zip(self.own, late, strict=True))
+        return [one.with_others(zeros, 0.0).deviation for one in both]
+
+    @property
+    def tally(self) -> GroupTally:
+        return GroupTally({self.signature: 1}, self.deviations)
 
 
-def _long(ranges: list[list[float]]) -> list[_Range]:
-    found = [(int(count), low, high) for count, low, high in ranges]
+def _short(found: list[_Returns]) -> list[_Returns]:
+    return found[:1] if all(one == found[0] for one in found) else found
+
+
+def _long(rows: list[list[float]]) -> list[_Returns]:
+    found = [_Returns(int(n), *values) for n, *values in rows]
     return found * len(RETURNS) if len(found) == 1 else found
 
 
-def _with(found: _Range, value: float | None) -> _Range:
-    if value is None:
-        return found
-    count, low, high = found
-    return (count + 1, min(low, value), max(high, value)) if count else (1, value, value)
+def _with(found: Sequence[_Returns], values: Iterable[float | None]) -> list[_Returns]:
+    """Return the returns by definition of one rollout more, which may lack some."""
+    return [one if value is None else one.with_value(value) for one, value in zip(found, values, strict=True)]
 
 
-def _letters(found: _Range, own: _Range = _NO_RANGE) -> str:
-    count, low, high = found
+def _letters(found: _Returns, own: _Returns = _NO_RETURNS) -> str:
+    count, low, high, *_ = found
     if not count:
         return "0-"
     if high - low > MAX_FLAT_RANGE:
         return f"{min(count, 2)}m"
-    if own[0] and max(high, own[2]) - min(low, own[1]) <= MAX_FLAT_RANGE:
+    if own.n and max(high, own.high) - min(low, own.low) <= MAX_FLAT_RANGE:
         return f"{min(count, 2)}="
     return f"{min(count, 2)}{'0' if max(abs(low), abs(high)) <= MAX_FLAT_RANGE else 'c'}"
 
@@ -118,22 +222,27 @@ class GroupCounter:
         self._definition = definition
         self._judged: dict[str, tuple[bool, bool]] = {}
 
-    def count(self, signatures: Mapping[str, int]) -> GroupCount:
-        """Return the number of groups, given how many groups have each signature, and of flat ones among them."""
+    def count(self, tally: GroupTally) -> GroupCount:
+        """Return the number of groups, of flat ones among them, and the sum of their deviations."""
         groups = flat = 0
-        for signature, many in signatures.items():
+        for signature, many in tally.signatures.items():
             if signature not in self._judged:
                 returns, is_flat = _judged(signature, self._definition)
                 self._judged[signature] = returns > 1, returns > 1 and is_flat
             is_group, is_flat = self._judged[signature]
             groups += many * is_group
             flat += many * is_flat
-        return GroupCount(groups, flat)
+        return GroupCount(groups, flat, max(0.0, self._sum(tally)))
 
-
-def group_count(signatures: Mapping[str, int], definition: Definition) -> GroupCount:
-    """Return the number of groups, given how many groups have each signature, and of flat ones among them."""
-    return GroupCounter(definition).count(signatures)
+    def _sum(self, tally: GroupTally) -> float:
+        """Return the sum of the deviations of groups to which the convention applies in the way of each code."""
+        code, place = self._definition.convention.code, RETURNS.index(self._definition.return_)
+        fitting = (
+            values[place]
+            for key, values in tally.deviations.items()
+            if all(letter in ("-", own) for letter, own in zip(key, code, strict=True))
+        )
+        return math.fsum(fitting)
 
 
 def _judged(signature: str, definition: Definition) -> tuple[int, bool]:
@@ -153,17 +262,17 @@ def _judged(signature: str, definition: Definition) -> tuple[int, bool]:
     return count, is_equal and "m" not in present
 
 
-def signatures_of(rollouts: Iterable[tuple[int, str, float | None]], definition: Definition) -> dict[str, int]:
-    """Return how many groups have each signature, of rollouts in one training step: task, kind of ending and return.
+def tally_of(rollouts: Iterable[tuple[int, str, float | None]], definition: Definition) -> GroupTally:
+    """Return the groups of rollouts in one training step, which are task, kind of ending and return.
 
-    The signatures hold for this definition of return only.
+    They hold for this definition of return only.
     """
     states: dict[int, GroupState] = {}
     place = RETURNS.index(definition.return_)
     for task, kind, value in rollouts:
         returns = [value if at == place else None for at in range(len(RETURNS))]
         states.setdefault(task, GroupState()).add(kind, returns)
-    found: dict[str, int] = {}
+    found = GroupTally()
     for state in states.values():
-        found[state.signature] = found.get(state.signature, 0) + 1
+        found.add(state.tally)
     return found

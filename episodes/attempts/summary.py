@@ -16,6 +16,7 @@ from environments.scoring.convention import Convention, Coverage, coverage_of
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.endings import bounded
+from episodes.attempts.group_states import GroupTally
 from episodes.attempts.rule import NO_CALL
 from episodes.attempts.sketches import (
     Sketch,
@@ -84,9 +85,8 @@ class Summary:
     """Distributions of the rollouts that finished or were abandoned, whose return every convention counts."""
     expired: Distributions | None = None
     """Distributions of the rollouts that expired; None if there are none."""
-    groups: Mapping[str, int] = field(default_factory=dict)
-    """Number of groups by signature (`group_states.py`), for the spans of a run. Parts of a summary that is about to be
-    merged may have negative numbers."""
+    groups: GroupTally = field(default_factory=GroupTally)
+    """Groups, for the spans of a run. Parts of a summary that is about to be merged may have negative numbers."""
 
     def compressed(self, edges: Sequence[float]) -> Summary:
         """Return the summary with small sketches.
@@ -169,12 +169,11 @@ def together(summaries: Sequence[Summary]) -> Summary:
     )
 
 
-def _groups(summaries: Sequence[Summary]) -> dict[str, int]:
-    found: dict[str, int] = {}
+def _groups(summaries: Sequence[Summary]) -> GroupTally:
+    found = GroupTally()
     for summary in summaries:
-        for signature, count in summary.groups.items():
-            found[signature] = found.get(signature, 0) + count
-    return {signature: count for signature, count in found.items() if count}
+        found.add(summary.groups)
+    return found
 
 
 def _merged(parts: Sequence[Distributions]) -> Distributions:

@@ -19,15 +19,17 @@ _FIELDS: dict[str, tuple[str, str, str]] = {
     "length": ("length_mean", "length_p10", "length_p90"),
     "errors": ("tool_errors", "", ""),
     "refused": ("refused_calls", "", ""),
+    "deviation": ("group_deviation", "", ""),
     "flat": ("flat_share", "", ""),
 }
 """Attributes of a point by figure: the value, and the lower and upper end of its band, if it has one."""
-_RESTS_ON = {"return": "scored", "flat": "groups"}
+_RESTS_ON = {"return": "scored", "deviation": "groups", "flat": "groups"}
 """Attribute of a point that counts what its value rests on, where that is not the number of attempts."""
 _COLUMNS = (
     *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
     *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
     *("groups", "flat_groups", "flat_share", "tool_errors", "refused_calls"),
+    "group_deviation",
 )
 
 

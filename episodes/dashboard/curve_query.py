@@ -17,7 +17,7 @@ from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, given, real
 
-Figure = Literal["return", "success", "length", "errors", "refused", "components", "flat"]
+Figure = Literal["return", "success", "length", "errors", "refused", "components", "deviation", "flat"]
 AXES: tuple[Axis, ...] = get_args(Axis)
 FIGURES: tuple[Figure, ...] = get_args(Figure)
 FORMATS = ("json", "csv")

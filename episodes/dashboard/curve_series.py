@@ -17,7 +17,7 @@ from episodes.analytics.runs import environment_in_force, environments_of
 from episodes.analytics.scopes import Overlaid, OverlaidPart, Scope, of_runs, overlaid, scope_of_filter
 from episodes.analytics.zoom import Range
 from episodes.attempts.conventions import parts_in_address
-from episodes.attempts.group_states import GroupCount
+from episodes.attempts.group_states import GroupCount, counts_together
 from episodes.dashboard.curve_query import CurveAsked, Figure
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
@@ -36,16 +36,19 @@ UNITS = {
     "errors": "tool errors of an episode",
     "refused": "refused calls of an episode",
     "components": "components of the reward",
+    "deviation": "standard deviation within groups",
     "flat": "share of flat groups",
 }
-BY_DEFINITION = ("return", "components")
+BY_DEFINITION = ("return", "components", "deviation")
+OF_GROUPS = ("deviation", "flat")
 """Figures that depend on the definition of the return."""
+OWN_COLUMNS = ("errors", "refused", *OF_GROUPS)
 NO_COMPONENTS = (
     'These episodes report no components. An environment does with metadata["reward_components"] = {name: number} in '
     "the output of a tool."
 )
 NO_GROUPS = (
-    "Flat groups are counted along the training steps of a run: choose a run and the axis Training step. A group is "
+    "Groups are counted along the training steps of a run: choose a run and the axis Training step. A group is "
     "all rollouts at one task in one step, and flat if their returns are equal. Filters that can leave out some of "
     "these rollouts, such as a model, have no groups."
 )
@@ -102,8 +105,11 @@ class ChartSeries:
     @property
     def groups(self) -> GroupCount:
         """Groups of the whole curve; none unless it is that of a run over training steps."""
-        points = self.curve.points
-        return GroupCount(sum(point.groups or 0 for point in points), sum(point.flat_groups or 0 for point in points))
+        return counts_together(
+            GroupCount(point.groups, point.flat_groups or 0, point.groups * (point.group_deviation or 0.0))
+            for point in self.curve.points
+            if point.groups
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +153,7 @@ class Drawn:
         given += [one.components.note for one in self.series if one.components]
         if "components" in self.asked.figures and not (self.is_empty or self.components):
             given.append(NO_COMPONENTS)
-        if "flat" in self.asked.figures and not (self.is_empty or "flat" in self.figures):
+        if not self.is_empty and any(name in OF_GROUPS and name not in self.figures for name in self.asked.figures):
             given.append(NO_GROUPS)
         if self.asked.is_log:
             given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
@@ -178,12 +184,10 @@ class Drawn:
     def figures(self) -> list[Figure]:
         """The figures that have values to draw, a chart each.
 
-        Where there are episodes, only components and flat groups can be missing.
+        Where there are episodes, only components and figures of groups can be missing.
         """
-        has_values = {
-            "flat": any(one.groups.groups for one in self.series),
-            "components": bool(self.components),
-        }
+        has_groups = any(one.groups.groups for one in self.series)
+        has_values = {**dict.fromkeys(OF_GROUPS, has_groups), "components": bool(self.components)}
         return [figure for figure in self.asked.figures if has_values.get(figure, not self.is_empty)]
 
     @property
@@ -192,8 +196,15 @@ class Drawn:
         return any(figure != "components" for figure in self.figures)
 
     @property
+    def own_columns(self) -> list[Figure]:
+        """Return the figures that have a column in the table only if they are asked for."""
+        return [figure for figure in self.asked.figures if figure in OWN_COLUMNS]
+
+    @property
     def can_have_groups(self) -> bool:
-        return "flat" in self.asked.figures or any(one.curve.scope.has_groups for one in self.series)
+        return not set(OF_GROUPS).isdisjoint(self.asked.figures) or any(
+            one.curve.scope.has_groups for one in self.series
+        )
 
     @property
     def has_bands(self) -> bool:

@@ -18,13 +18,23 @@ from environments.models import Environment, Split
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.dashboard.curve_chart import charts_of, csv_of
 from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked, Figure
-from episodes.dashboard.curve_series import UNITS, Drawn, drawn
+from episodes.dashboard.curve_series import OF_GROUPS, UNITS, Drawn, drawn
 from episodes.dashboard.view_parameters import asked_context, definition_context
 from episodes.filtering.names import models, runs
 from episodes.filtering.parameters import BadFilter
 from episodes.transfer.csv_lines import coverage_header, definition_header
 
 _AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
+_TITLES: dict[Figure, str] = {
+    "return": "Return",
+    "success": "Success",
+    "length": "Length",
+    "errors": "Tool errors",
+    "refused": "Refused calls",
+    "components": "Components",
+    "deviation": "Group deviation",
+    "flat": "Flat groups",
+}
 _BY = (("", "All"), ("run", "By run"), ("model", "By model"))
 
 
@@ -70,14 +80,21 @@ class FigureChoice(NamedTuple):
     """A figure in the switch of figures."""
 
     name: Figure
+    title: str
     label: str
+    """What the y axis shows."""
     is_shown: bool
+    is_of_groups: bool
+    """Whether it is drawn over training steps alone."""
     toggled: str
     """The figures with this one added or taken away, as the address names them; empty if it is the only one."""
 
 
 def _choices(asked: CurveAsked) -> list[FigureChoice]:
-    return [FigureChoice(name, UNITS[name], name in asked.figures, _toggled(asked, name)) for name in FIGURES]
+    return [
+        FigureChoice(name, _TITLES[name], UNITS[name], name in asked.figures, name in OF_GROUPS, _toggled(asked, name))
+        for name in FIGURES
+    ]
 
 
 def _toggled(asked: CurveAsked, name: Figure) -> str:

@@ -90,6 +90,12 @@ class StepSpan(Summed):
         db_default="",
         help_text="Of a run: JSON object, number of groups by signature (`episodes/attempts/group_states.py`)",
     )
+    deviations = models.TextField(
+        blank=True,
+        db_default="",
+        help_text="Of a run: JSON object by code, sums of the standard deviations within groups by definition of "
+        "return",
+    )
 
     class Meta:
         constraints: ClassVar = [  # a curve

@@ -13,7 +13,7 @@ from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter
 from episodes.attempts.endings import Ending, endings_of, rows_of
-from episodes.attempts.group_states import GroupState
+from episodes.attempts.group_states import GroupState, GroupTally
 from episodes.attempts.rule import NO_ROLLOUTS
 from episodes.models import Episode, Progress, StepGroup
 
@@ -34,8 +34,8 @@ class GroupChange:
 
     _ids: dict[GroupKey, int] = field(default_factory=dict)
     """Ids of the rows that exist."""
-    _before: dict[GroupKey, str] = field(default_factory=dict)
-    """Signatures of the groups that exist."""
+    _before: dict[GroupKey, GroupTally] = field(default_factory=dict)
+    """The groups that exist, each as it was."""
     _states: dict[GroupKey, GroupState] = field(default_factory=dict)
 
     _gone: set[GroupKey] = field(default_factory=set)
@@ -74,15 +74,15 @@ class GroupChange:
                     state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
         self._gone = keys - set(self._states)
 
-    def differences(self) -> Mapping[tuple[int, int], Mapping[str, int]]:
-        """Return by run and training step how the numbers of groups by signature change."""
-        found: dict[tuple[int, int], dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    def differences(self) -> Mapping[tuple[int, int], GroupTally]:
+        """Return by run and training step how its groups change."""
+        found: dict[tuple[int, int], GroupTally] = defaultdict(GroupTally)
         for key, state in self._states.items():
             if key in self._before:
-                found[key.run, key.step][self._before[key]] -= 1
-            found[key.run, key.step][state.signature] += 1
+                found[key.run, key.step].add(self._before[key], -1)
+            found[key.run, key.step].add(state.tally)
         for key in self._gone:
-            found[key.run, key.step][self._before[key]] -= 1
+            found[key.run, key.step].add(self._before[key], -1)
         return found
 
     def write(self) -> None:
@@ -103,4 +103,4 @@ class GroupChange:
             for pk, run, step, task, text in rows_of(rows.values_list("pk", "run_id", "run_step", "task_id", "state")):
                 key = GroupKey(run, step, task)
                 self._ids[key], self._states[key] = pk, GroupState.from_text(text)
-                self._before[key] = self._states[key].signature
+                self._before[key] = self._states[key].tally

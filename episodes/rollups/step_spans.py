@@ -7,7 +7,6 @@ merged. Endings without a training step are in no span and cost nothing here.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -19,6 +18,7 @@ from django.db.models.expressions import RawSQL
 
 from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, rows_of
+from episodes.attempts.group_states import GroupTally
 from episodes.models import StepGroup, StepSpan
 from episodes.rollups.group_changes import GroupChange
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
@@ -43,7 +43,7 @@ MAX_SCOPES = 1000
 _MAX_CONDITIONS = 100
 """Conditions in one query: databases limit the length of a statement."""
 _SCOPE = "scope = %s AND scope_id = %s"
-_COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", "groups", *COLUMNS)
+_COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", "groups", "deviations", *COLUMNS)
 
 
 @dataclass(slots=True)
@@ -66,11 +66,8 @@ class _SpanContent(NamedTuple):
     high: int
     summary: RollupSummary
 
-    def with_groups(self, signatures: Mapping[str, int]) -> _SpanContent:
-        """Return the content with these numbers of groups added."""
-        groups = dict(self.summary.summary.groups)
-        for signature, count in signatures.items():
-            groups[signature] = groups.get(signature, 0) + count
+    def with_groups(self, groups: GroupTally) -> _SpanContent:
+        """Return the content with these groups, where it has none yet."""
         return self._replace(summary=self.summary._replace(summary=replace(self.summary.summary, groups=groups)))
 
 
@@ -105,10 +102,12 @@ class SpansPart:
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
         change.groups.read(endings)
-        for (run, step), signatures in change.groups.differences().items():
+        tallies = defaultdict[tuple[RollupScope, int], GroupTally](GroupTally)
+        for (run, step), tally in change.groups.differences().items():
             scope = RollupScope("run", run)
-            contents = fresh[scope][step // self._layouts[scope].width]
-            contents[0] = contents[0].with_groups(signatures)
+            tallies[scope, step // self._layouts[scope].width].add(tally)
+        for (scope, number), tally in tallies.items():
+            fresh[scope][number][0] = fresh[scope][number][0].with_groups(tally)
         for scope, row in _read(fresh, before, self._layouts):
             fresh[scope][row.content.low // self._layouts[scope].width].append(row.content)
             change.stale.append(row.pk)
@@ -117,8 +116,8 @@ class SpansPart:
             width, thresholds = self._layouts[scope].width, edges.get(parts[scope][-1].environment, ())
             for number, each in spans.items():
                 low, high, summary = _together(each, thresholds)
-                groups = json.dumps(summary.summary.groups, separators=(",", ":")) if summary.summary.groups else ""
-                change.fresh.append((*scope, width, number, low, high, groups, *values_of(summary, writer)))
+                groups = summary.summary.groups.texts
+                change.fresh.append((*scope, width, number, low, high, *groups, *values_of(summary, writer)))
         while len(self._layouts) > MAX_SCOPES:
             self._layouts.popitem(last=False)
         return change
@@ -141,8 +140,8 @@ class SpansPart:
             shrink(StepSpan, {pk: some for pk, some in held.items() if some})
         change = GroupChange()
         change.remove(endings)
-        for (run, step), signatures in change.differences().items():
-            _add_groups(run, step, signatures)
+        for (run, step), tally in change.differences().items():
+            _add_groups(run, step, tally)
         change.write()
         StepSpan.objects.filter(episodes=0, scope_id__in=_ids_of(endings)).delete()
 
@@ -172,15 +171,13 @@ class SpansPart:
         return defaultdict(list, {number: [_content_of(part)] for number, part in parts.items()})
 
 
-def _add_groups(run: int, step: int, signatures: Mapping[str, int]) -> None:
-    """Change the numbers of groups in the span of a run that holds the training step."""
+def _add_groups(run: int, step: int, tally: GroupTally) -> None:
+    """Change the groups in the span of a run that holds the training step."""
     for span in StepSpan.objects.filter(scope="run", scope_id=run, step_low__lte=step, step_high__gte=step):
-        groups = json.loads(span.groups or "{}")
-        for signature, count in signatures.items():
-            groups[signature] = groups.get(signature, 0) + count
-        groups = {signature: count for signature, count in groups.items() if count}
-        span.groups = json.dumps(groups, separators=(",", ":")) if groups else ""
-        span.save(update_fields=["groups"])
+        groups = GroupTally.from_texts(span.groups, span.deviations)
+        groups.add(tally)
+        span.groups, span.deviations = groups.texts
+        span.save(update_fields=["groups", "deviations"])
 
 
 def _ids_of(endings: Sequence[Ending]) -> set[int]:
@@ -212,11 +209,11 @@ def _read(
         else:
             some = ", ".join(["%s"] * len(wanted))
             conditions.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
-    columns = ("scope", "scope_id", "pk", "step_low", "step_high", "groups", *columns_read())
+    columns = ("scope", "scope_id", "pk", "step_low", "step_high", "groups", "deviations", *columns_read())
     for rows in _queries(conditions):
-        for kind, key, pk, low, high, groups, *row in rows_of(rows.values_list(*columns)):
-            content = _SpanContent(low, high, read_summary(row))
-            yield RollupScope(kind, key), _Row(pk, content.with_groups(json.loads(groups or "{}")))
+        for kind, key, pk, low, high, groups, deviations, *row in rows_of(rows.values_list(*columns)):
+            content = _SpanContent(low, high, read_summary(row)).with_groups(GroupTally.from_texts(groups, deviations))
+            yield RollupScope(kind, key), _Row(pk, content)
 
 
 def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:

@@ -8,7 +8,7 @@ import pytest
 
 from environments.scoring.definition import Definition
 from episodes.analytics.groups import group_of, groups_of, spread_of
-from episodes.attempts.group_states import group_count, signatures_of
+from episodes.attempts.group_states import GroupCounter, tally_of
 from tests.stored import make_episode, make_run, make_task
 
 SUM = Definition()
@@ -22,8 +22,8 @@ def test_equal_returns_deviate_by_nothing_whatever_their_rounding() -> None:
 @pytest.mark.parametrize("other", [1.9e-8, 2.1e-8])
 def test_a_group_of_any_size_is_flat_exactly_where_rollups_count_it_as_flat(other: float) -> None:
     returns = [0.0] * 20 + [other]
-    signatures = signatures_of([(1, "finished", value) for value in returns], SUM)
-    assert spread_of(returns).is_flat == bool(group_count(signatures, SUM).flat)
+    tally = tally_of([(1, "finished", value) for value in returns], SUM)
+    assert spread_of(returns).is_flat == bool(GroupCounter(SUM).count(tally).flat)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e155, sys.float_info.max])

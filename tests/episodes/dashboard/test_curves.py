@@ -272,7 +272,8 @@ def test_flat_groups_of_a_run_are_drawn_as_the_api_counts_them(client: Client) -
 
 
 @pytest.mark.parametrize(
-    ("query", "notice"), [("y=flat", "Flat groups are counted"), ("y=components", "no components")]
+    ("query", "notice"),
+    [("y=flat", "Groups are counted"), ("y=deviation", "Groups are counted"), ("y=components", "no components")],
 )
 def test_a_figure_without_values_has_a_notice_and_no_chart(client: Client, query: str, notice: str) -> None:
     end_episode(1.0)
