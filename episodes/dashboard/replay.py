@@ -13,20 +13,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
-from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS
-from episodes.attempts.components import MAX_COMPONENTS
 from episodes.dashboard.guards import refused
+from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
 from episodes.dashboard.view_parameters import definition_context, takes
 from episodes.filtering.names import name_tasks
 from episodes.filtering.parameters import BadFilter, count_in, definition_in
-from episodes.models import Episode, EpisodeComponent, Play
-from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, cards_of, message_card_at, message_cards
+from episodes.models import Episode, Play
+from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, message_card_at
 from episodes.transcript.find_text import MAX_FOUND, steps_with
-from episodes.transcript.notes import notes_of
+from episodes.transcript.first_load import PageBudget, window_html
 from episodes.transcript.peers import peers_of, with_neighbours
 from episodes.transcript.step_html import step_html
 from episodes.transcript.steps import (
@@ -39,15 +38,14 @@ from episodes.transcript.steps import (
     step_columns,
     transcript_of,
 )
-from episodes.transcript.timeline import items_of, steps_near, timeline_of
-from episodes.visibility import TaskGuard, content_of
+from episodes.transcript.timeline import Item, items_of, steps_near, timeline_of
 
 WINDOW_STEPS = 20
-"""Steps that a page is sent with. With styles and scripts (67 KB), 20 steps with long outputs take less than 250 KB,
-but more if most of the texts are highlighted code.
+"""Steps that a page is sent with, as far as they fit."""
+PAGE_BYTES, MIN_WINDOW_BYTES = 135_000, 40_000
+"""Size of what an episode adds to the page that is sent at first, and of that what steps get at least. The frame, the
+heads of 20 steps, styles and scripts add up to 110 KB, so that every first load takes less than 250 KB.
 """
-MAX_SHOWN_CHARACTERS = 4_000
-"""Number of characters of a text that a window shows. A click shows up to MAX_WHOLE_CHARACTERS."""
 MAX_STEPS = 10**9
 """Larger step numbers in an address are reduced to this; no episode has so many steps."""
 
@@ -64,23 +62,18 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
     name_tasks([episode])
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
+    budget = PageBudget(PAGE_BYTES)
     context = {
         **_peers(request, episode),
         **facts(episode, definition),
-        **_allowed_actions(request, episode),
         "transcript": transcript,
-        **_window(episode, transcript),
         "asked": number(request, "step") if request.GET.get("step") else None,
-        **_prompt(episode),
-        "tools": parts.tools(episode.tools.text if episode.tools else ""),
+        **prompt_of(episode, budget),
         "continuations": _continuations(episode),
-        "redactions": [one.redaction for one in episode.redactions.select_related("redaction").order_by("pk")],
-        "notes": notes_of(episode),
         "author": request.user.get_username(),
-        "flags": flags_of(episode.task).open,
-        "components": _components(episode, definition),
-        **_content(request, episode),
+        **side_of(request, episode, definition, budget),
     }
+    context |= _window(request, episode, transcript, max(budget.left, MIN_WINDOW_BYTES))
     return render(request, "episodes/replay.html", context)
 
 
@@ -107,7 +100,7 @@ def about(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the facts about the whole episode, for a page that follows it."""
     episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec"))
     name_tasks([episode])
-    return render(request, "episodes/replay_facts.html", {"episode": episode})
+    return render(request, "episodes/replay_facts.html", {"episode": episode, "labels": episode.labels_object.items()})
 
 
 @require_safe
@@ -117,13 +110,7 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
     episode = find(pk, Episode.objects.select_related("prompt"))
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
-    context = {
-        "episode": episode,
-        "definition": definition,
-        **_window(episode, transcript),
-        **_allowed_actions(request, episode),
-    }
-    return render(request, "episodes/replay_window.html", context)
+    return HttpResponse(_window(request, episode, transcript)["window"])
 
 
 @require_safe
@@ -152,7 +139,7 @@ def prompt(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the text of the prompt that `part` and `as` select; without them the whole prompt."""
     episode = find(pk, Episode.objects.select_related("prompt"))
     if "part" not in request.GET:
-        return render(request, "episodes/replay_prompt.html", {"episode": episode, **_prompt(episode)})
+        return render(request, "episodes/replay_prompt.html", {"episode": episode, **prompt_of(episode)})
     text = episode.prompt.text if episode.prompt else ""
     return _part(request, {"prompt": parts.prompt(text, MAX_WHOLE_CHARACTERS)}, {"episode": episode})
 
@@ -200,15 +187,18 @@ def window(definition: str) -> TranscriptView:
     return TranscriptView(WINDOW_STEPS, definition, MAX_SHOWN_CHARACTERS)
 
 
-def _window(episode: Episode, transcript: Transcript) -> dict[str, Any]:
-    """Return the steps of a window with the messages between them as `items`, and the `timeline`, None without any."""
-    timeline = timeline_of(episode)
-    if timeline is None:
-        return {"items": cards_of(transcript.lines), "timeline": None}
-    shown = parts.prompt(episode.prompt.text) if episode.prompt and not transcript.first else []
-    prompt = "\n".join(part.text for part in shown if part.kind != "image")
-    items = items_of(timeline, transcript.lines, has_tail=transcript.next is None, prompt=prompt)
-    return {"items": items, "timeline": timeline}
+def _window(request: HttpRequest, episode: Episode, transcript: Transcript, most: int | None = None) -> dict[str, Any]:
+    """Return the steps with the messages between them as `window`, and the `timeline`, None without any.
+
+    `most`: bytes of HTML after which the rest is left out.
+    """
+    timeline, items = timeline_of(episode), list[Item](transcript.lines)
+    if timeline is not None:
+        shown = parts.prompt(episode.prompt.text) if episode.prompt and not transcript.first else []
+        prompt = "\n".join(part.text for part in shown if part.kind != "image")
+        items = items_of(timeline, transcript.lines, has_tail=transcript.next is None, prompt=prompt)
+    options = {"episode": episode, "definition": _definition(request, episode), **_allowed_actions(request, episode)}
+    return {"window": window_html(items, options, most), "timeline": timeline}
 
 
 def facts(episode: Episode, definition: str) -> dict[str, Any]:
@@ -272,23 +262,3 @@ def _allowed_actions(request: HttpRequest, episode: Episode) -> dict[str, bool]:
 def _continuations(episode: Episode) -> QuerySet[Play]:
     """Return the plays that continue from a step of the episode, newest first."""
     return Play.objects.filter(parent=episode).select_related("episode").order_by("-pk")[:MAX_CONTINUATIONS]
-
-
-def _components(episode: Episode, definition: str) -> list[tuple[str, float]]:
-    """Return the components of the whole episode by name; empty until the follower has computed them."""
-    rows = EpisodeComponent.objects.filter(episode=episode).order_by("pk")
-    return list(rows.values_list("component__name", f"value_{definition}")[:MAX_COMPONENTS])
-
-
-def _prompt(episode: Episode) -> dict[str, Any]:
-    shown = message_cards(parts.prompt(episode.prompt.text if episode.prompt else ""), "prompt")
-    is_long = len(shown) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in shown)
-    return {"prompt": shown, "is_prompt_long": is_long}
-
-
-def _content(request: HttpRequest, episode: Episode) -> dict[str, Any]:
-    """Return the task as template variables, as far as the reader may see it."""
-    guard = TaskGuard.of_person(request.user)
-    shown = message_cards(parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS), "spec")
-    content = content_of(shown, episode.environment.name, guard)
-    return {**content, "content_hash": guard.hash(episode.task.content_hash)}

@@ -9,6 +9,7 @@ from django.views.decorators.http import require_safe
 
 from episodes.dashboard.replay import find, number
 from episodes.models import Episode
+from episodes.transcript.first_load import window_html
 from episodes.transcript.timeline import TAIL, Timeline, hidden_items, timeline_of
 from episodes.uploads.matching import rollout_of
 
@@ -21,9 +22,10 @@ def messages(request: HttpRequest, pk: int) -> HttpResponse:
     timeline = _timeline(episode)
     step = TAIL if request.GET.get("step") == str(TAIL) else number(request, "step")
     skip = number(request, "skip")
-    context = {"episode": episode, "items": hidden_items(timeline, step, skip)}
-    name = "replay_window" if "HX-Request" in request.headers else "replay_messages"
-    return render(request, f"episodes/{name}.html", context)
+    window = window_html(hidden_items(timeline, step, skip), {"episode": episode})
+    if "HX-Request" in request.headers:
+        return HttpResponse(window)
+    return render(request, "episodes/replay_messages.html", {"episode": episode, "window": window})
 
 
 @require_safe

@@ -22,6 +22,7 @@ from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_p
 from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
+from episodes.transcript.first_load import window_html
 from episodes.transcript.timeline import Timeline, items_of_messages, placed
 from episodes.uploads.figures import with_current_figures
 from episodes.uploads.matching import EpisodeMatch, match_of
@@ -111,13 +112,16 @@ def _context(found: Rollout, match: EpisodeMatch | None, first: int) -> dict[str
     count = len(timeline.order)
     first = min(first, max(0, count - 1)) // PAGE_MESSAGES * PAGE_MESSAGES
     with_current_figures([found])
+    episode = match.episode if match else None
+    definition = episode.environment.default_return if episode else "sum"
+    items = items_of_messages(timeline, first, PAGE_MESSAGES)
     return {
         "rollout": found,
         "timeline": timeline,
-        "items": items_of_messages(timeline, first, PAGE_MESSAGES),
-        "episode": match.episode if match else None,
+        "messages": window_html(items, {"episode": episode, "definition": definition}),
+        "episode": episode,
         "match": match,
-        "definition": match.episode.environment.default_return if match else "sum",
+        "definition": definition,
         "usage": _usage(found),
         "facts": _facts(event, info),
         **_paging(timeline, first),

@@ -46,9 +46,9 @@ class DisplayOptions(Protocol):
 
     `episode` (with its environment), `definition` (of return), `base` (address below which the step's parts are, by
     default /episodes/<id>/), and booleans: `is_alone` (the step has a page of its own), `is_open` (long texts are
-    unfolded), `is_bare` (nothing of the step can be requested from the server), `is_blind` (no rewards), `may_note`,
-    `may_continue` (people can continue the episode from its steps), `may_redact` (the reader may redact texts). See
-    `episodes/step_card.html`.
+    unfolded), `is_bare` (nothing of the step can be requested from the server), `is_blind` (no rewards), `is_later`
+    (the page loads the step again when the reader comes to it), `may_note`, `may_continue` (people can continue the
+    episode from its steps), `may_redact` (the reader may redact texts). See `episodes/step_card.html`.
     """
 
     def get(self, key: str, default: Any = None, /) -> Any: ...
@@ -66,6 +66,7 @@ class _CardShape:
     is_alone: bool
     is_bare: bool
     is_blind: bool
+    is_later: bool
     may_note: bool
     there: tuple[str, ...]
     """Names of the texts that are not empty."""
@@ -84,6 +85,7 @@ def step_html(card: Card, options: DisplayOptions) -> SafeString:
         is_alone=bool(options.get("is_alone")),
         is_bare=bool(options.get("is_bare")),
         is_blind=bool(options.get("is_blind")),
+        is_later=bool(options.get("is_later")),
         may_note=bool(options.get("may_note")),
         there=tuple(name for name, text in texts.items() if text),
     )

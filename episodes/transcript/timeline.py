@@ -21,7 +21,7 @@ from django.db.models import Q
 from environments.display.parts import Part
 from environments.errors import shorten
 from episodes.models import Episode, Rollout, RolloutMessage
-from episodes.transcript.cards import Card, MessageCard, card_of, message_card
+from episodes.transcript.cards import MessageCard, message_card
 from episodes.transcript.steps import StepLine, TranscriptView, lines_at
 from episodes.uploads.matching import Call, EpisodeMatch, call_key, rollout_of
 from episodes.uploads.usage import Usage, metadata_in, usage_in
@@ -109,7 +109,7 @@ class HiddenMessages:
     count: int
 
 
-Item = MessageView | HiddenMessages | Card
+Item = MessageView | HiddenMessages | StepLine
 
 
 def timeline_of(episode: Episode) -> Timeline | None:
@@ -216,7 +216,7 @@ def items_of(timeline: Timeline, lines: Sequence[StepLine], *, has_tail: bool, p
     for place in places:
         items += _gap(place, shown[place], messages, prompt)
         if (line := by_step.get(place)) is not None:
-            items.append(card_of(line))
+            items.append(line)
             items += _differing(line, messages.get(timeline.results.get(place, 0)))
     return _usage_once(items)
 
@@ -237,7 +237,7 @@ def items_of_messages(timeline: Timeline, first: int, count: int, definition: st
         elif pk in messages and (line is None or pk not in timeline.equal):
             items.append(view_of(messages[pk]))
         if line is not None:
-            items.append(card_of(line))
+            items.append(line)
     return _usage_once(items)
 
 

@@ -3,6 +3,7 @@
 const NEAR = "1500px 0px";
 const FAR = 9000; // pixels from the screen at which a window is emptied
 const GUESS = 150; // pixels of a step that was never seen
+const LATER = "[data-later]"; // stands for a step or messages for which the page had no room
 
 export class Windows extends EventTarget {
   current = 0; // index of the step at the top of the screen, or the one that was gone to
@@ -48,7 +49,7 @@ export class Windows extends EventTarget {
     this.#select(index);
     const number = Math.floor(index / this.#size);
     this.#align();
-    if (!this.card(index)) await this.#load(number);
+    await this.#load(number, this.card(index)?.matches(LATER));
     this.#align();
   }
 
@@ -81,6 +82,7 @@ export class Windows extends EventTarget {
     for (let n = 0; n < number; n++) this.#add(n, section);
     this.#sections[number] = section;
     this.#watch(section, number);
+    for (const one of section.querySelectorAll(LATER)) this.#near.observe(one);
     this.#lay(total);
     const card = section.querySelector(".step");
     if (card) this.current = Number(card.dataset.index);
@@ -113,8 +115,8 @@ export class Windows extends EventTarget {
   }
 
   #came(entry) {
-    const number = Number(entry.target.dataset.number);
-    if (entry.isIntersecting) this.#load(number);
+    const number = Number(entry.target.closest(".window")?.dataset.number);
+    if (entry.isIntersecting) this.#load(number, entry.target.matches(LATER));
     this.#letGo();
   }
 
@@ -168,9 +170,10 @@ export class Windows extends EventTarget {
   // Put new steps and messages in their places. Those that are there stay as the reader has expanded them.
   #merge(section, cards) {
     let before = null;
+    for (const one of section.querySelectorAll(`${LATER}:not(.step)`)) one.remove();
     for (const card of cards) {
       const known = card.id ? this.#box.querySelector(`#${CSS.escape(card.id)}`) : null;
-      const one = known?.parentElement === section ? known : card;
+      const one = known?.parentElement === section && !known.matches(LATER) ? known : card;
       if (known !== one) known?.remove(); // a message at the end of the window before: a step has followed it
       const place = before ? before.nextElementSibling : section.firstElementChild;
       if (place !== one) section.insertBefore(one, place); // also one that is there: messages can arrive after their step

@@ -200,6 +200,22 @@ def test_on_a_phone_the_form_of_a_note_waits_until_it_is_asked_for(page: Page, p
     expect(page.locator("#note-step option:checked")).to_have_text("step 0")
 
 
+def test_steps_that_the_page_had_no_room_for_are_loaded_when_the_reader_comes_to_them(
+    page: Page, live: LiveServer
+) -> None:
+    with playing(live) as agent:
+        for number in range(12):
+            agent.call(
+                "echo", "def f(x):\n    return {'a': [x + 1, x - 2], 'b': (x, not x)}\n" * 60 + f"# end of {number}"
+            )
+    page.goto(latest(live))
+    expect(page.locator("#step-11")).to_contain_text("Show this step")
+    page.keyboard.press("Shift+G")
+    expect(page.locator("#step-11 [data-side=output]").first).to_be_visible()
+    expect(page.locator("[data-later]")).to_have_count(0)
+    expect(page.locator(".step")).to_have_count(12)
+
+
 @pytest.mark.parametrize("width", [320, 1100])
 def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(page: Page, played: str, width: int) -> None:
     page.set_viewport_size({"width": width, "height": 860})

@@ -10,8 +10,7 @@ from django.test import Client
 from django.utils import timezone
 
 from episodes.models import Episode, Rollout, RolloutMessage
-from episodes.transcript.cards import Card
-from episodes.transcript.steps import TranscriptView, lines_at
+from episodes.transcript.steps import StepLine, TranscriptView, lines_at
 from episodes.transcript.timeline import (
     GAP_ENDS,
     GAP_PART,
@@ -58,7 +57,7 @@ def shown(episode: Episode) -> list[str]:
 
 
 def _word(item: Item) -> str:
-    if isinstance(item, Card):
+    if isinstance(item, StepLine):
         return f"step {item.step.index}"
     return f"{item.count} hidden" if isinstance(item, HiddenMessages) else f"{item.label}: {item.message.text[:20]}"
 

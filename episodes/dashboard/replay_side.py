@@ -1,0 +1,101 @@
+"""The parts of a replay besides its steps, each as large as the first load of the page can take.
+
+What is left out has a link: the whole prompt, the task and the tools as JSON, all notes, the page of the task.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpRequest
+from django.template.loader import render_to_string
+from django.utils.safestring import SafeString
+
+from environments.curation.flags import flags_of
+from environments.display import parts
+from environments.display.parts import ToolPart
+from environments.models import TaskFlag
+from episodes.attempts.components import MAX_COMPONENTS
+from episodes.models import Episode, EpisodeComponent, Note, RedactedEpisode
+from episodes.transcript.cards import MessageCard, message_cards
+from episodes.transcript.first_load import PageBudget, size_of
+from episodes.transcript.notes import notes_of
+from episodes.visibility import TaskGuard, content_of
+
+MAX_SHOWN_CHARACTERS = 4_000
+"""Number of characters of a text of the task that the page shows."""
+PROMPT_BYTES, TASK_BYTES, HIDDEN_BYTES, TOOLS_BYTES = 24_000, 12_000, 8_000, 20_000
+NOTES_BYTES, FLAGS_BYTES, REDACTIONS_BYTES, LABELS_BYTES, COMPONENTS_BYTES = 10_000, 6_000, 6_000, 4_000, 8_000
+_FRAME_BYTES = 1_000
+"""Size of the HTML around a note or a flag, with the form that deletes it."""
+
+
+def prompt_of(episode: Episode, budget: PageBudget | None = None) -> dict[str, Any]:
+    """Return the template variables of the prompt; without a budget it is whole."""
+    found = parts.prompt(episode.prompt.text if episode.prompt else "")
+    shown, left = budget.cards(found, "prompt", PROMPT_BYTES) if budget else (message_cards(found, "prompt"), 0)
+    is_long = len(shown) > 2 or any(one.is_long or one.html.count("\n") > 8 for one in shown)
+    return {"prompt": shown, "prompt_left": left, "is_prompt_long": is_long}
+
+
+def side_of(request: HttpRequest, episode: Episode, definition: str, budget: PageBudget) -> dict[str, Any]:
+    """Return the template variables of the column next to the transcript, and of the notices above it."""
+    notes, notes_left = budget.fitting(notes_of(episode), _note_bytes, NOTES_BYTES)
+    flags, flags_left = budget.fitting(flags_of(episode.task).open, _note_bytes, FLAGS_BYTES)
+    labels, labels_left = budget.fitting(episode.labels_object.items(), _label_bytes, LABELS_BYTES)
+    every_redaction = episode.redactions.select_related("redaction").order_by("pk")
+    redactions, redactions_left = budget.fitting(every_redaction, _redaction_bytes, REDACTIONS_BYTES)
+    return {
+        **_tools(episode, budget),
+        **_content(request, episode, budget),
+        "components": _components(episode, definition, budget),
+        "notes": notes,
+        "notes_left": len(notes_left),
+        "flags": flags,
+        "flags_left": len(flags_left),
+        "labels": labels,
+        "labels_left": len(labels_left),
+        "redactions": [one.redaction for one in redactions],
+        "redactions_left": len(redactions_left),
+    }
+
+
+def _tools(episode: Episode, budget: PageBudget) -> dict[str, Any]:
+    tools = parts.tools(episode.tools.text if episode.tools else "")
+    pages = [SafeString()]
+
+    def rendered_bytes(tool: ToolPart) -> int:
+        pages.append(render_to_string("environments/tools.html", {"tools": [tool]}))
+        return size_of(pages[-1])
+
+    shown, left = budget.fitting(tools, rendered_bytes, TOOLS_BYTES)
+    return {"tools": SafeString("".join(pages[: 1 + len(shown)])), "tools_left": len(left)}
+
+
+def _content(request: HttpRequest, episode: Episode, budget: PageBudget) -> dict[str, Any]:
+    """Return the task as template variables, as far as the reader may see it and it fits."""
+    guard = TaskGuard.of_person(request.user)
+    found = content_of(parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS), episode.environment.name, guard)
+    spec, spec_left = budget.cards(found["spec"], "spec", TASK_BYTES)
+    hidden, hidden_left = budget.cards(found["hidden"], "spec", HIDDEN_BYTES)
+    shown: dict[str, list[MessageCard] | int] = {"spec": spec, "hidden": hidden, "fields_left": spec_left + hidden_left}
+    return {**found, **shown, "content_hash": guard.hash(episode.task.content_hash)}
+
+
+def _components(episode: Episode, definition: str, budget: PageBudget) -> list[tuple[str, float]]:
+    """Return the components of the whole episode by name; empty until the follower has computed them."""
+    rows = EpisodeComponent.objects.filter(episode=episode).order_by("pk")
+    found = rows.values_list("component__name", f"value_{definition}")[:MAX_COMPONENTS]
+    return budget.fitting(found, lambda one: 400 + 2 * size_of(one[0]), COMPONENTS_BYTES)[0]
+
+
+def _note_bytes(one: Note | TaskFlag) -> int:
+    return _FRAME_BYTES + size_of(one.text if isinstance(one, Note) else one.note)
+
+
+def _label_bytes(one: tuple[str, Any]) -> int:
+    return 50 + size_of(one[0]) + size_of(str(one[1]))
+
+
+def _redaction_bytes(one: RedactedEpisode) -> int:
+    return 300 + size_of(one.redaction.author) + size_of(one.redaction.reason)
