@@ -27,6 +27,8 @@ CUT_MARKS = (
 """Words by which an output says that it was cut, in any case."""
 CUT_REASON = "result_size"
 """`Step.reason` of a result beyond the server's limit (ORSWEB_MAX_RESULT_BYTES)."""
+LEAST_KEPT = 1e-6
+"""Sum of rewards that is more than an error of rounding."""
 MAX_LONG_OUTPUTS = 100
 """Outputs of more than 8,192 characters that are searched, the newest ones."""
 MAX_LONG_BYTES = 100_000
@@ -42,7 +44,7 @@ def repeated_calls(scope: DoctorScope) -> DoctorVerdict:
     paid = scope.steps.filter(status="ok", reward__gt=0).values(*same)
     paid = paid.annotate(times=Count("pk"), first=Min("index"), total=Sum("reward"))
     rows = paid.filter(times__gte=scope.thresholds.repeats).order_by("-times", "-episode_id")
-    found = list(rows.values_list("episode_id", "first", "tool", "times", "total"))
+    found = _kept(scope, list(rows.values_list("episode_id", "first", "tool", "times", "total")))
     count, read = len({row[0] for row in found}), len(scope.steps_read)
     times = scope.thresholds.repeats
     sentence = f"In {count:,} of {read:,} attempts ({count / read:.0%}) the same call with the same output"
@@ -51,6 +53,13 @@ def repeated_calls(scope: DoctorScope) -> DoctorVerdict:
     links = [step_link(pk, first, f"{tool}, paid {many} times") for pk, first, tool, many, _ in found[:MAX_EVIDENCE]]
     most = f"the most is {found[0][3]:,} times, for {found[0][4]:.3g} together"
     return problem(f"{sentence} is paid {times} times or more; {most}. Pay a call once.", *links)
+
+
+def _kept(scope: DoctorScope, found: list[tuple[int, int, str, int, float]]) -> list[tuple[int, int, str, int, float]]:
+    """Return those of which more than one payment was kept: a shaped reward takes back what going back had earned."""
+    negative = scope.steps.filter(reward__lt=0, episode__in=[row[0] for row in found])
+    costs = dict(negative.values_list("episode_id").annotate(cost=Sum("reward")))
+    return [row for row in found if row[4] * (1 - 1 / row[3]) + costs.get(row[0], 0.0) > LEAST_KEPT]
 
 
 @check("Rewards of steps that outweigh the end", "outweigh", "attempts")

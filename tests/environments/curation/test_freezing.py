@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management import CommandError, call_command
 
 from environments.curation.splits import freeze, unfreeze
 from environments.tasks.served_tasks import ListedTasks
@@ -37,3 +38,14 @@ def test_the_hash_is_computed_over_content_and_order() -> None:
         make_split(*tasks, name=name) for name, *tasks in [("a", one, two), ("b", one, two), ("c", two, one)]
     )
     assert freeze(first) == freeze(same) != freeze(turned)
+
+
+def test_the_command_freezes_a_split_and_prints_its_hash(capsys: pytest.CaptureFixture[str]) -> None:
+    split = make_split(make_task())
+    call_command("freeze_split", "math", "train")
+    split.refresh_from_db()
+    assert capsys.readouterr().out == f"Froze split 'train'. Its hash is {split.frozen_hash}.\n"
+    with pytest.raises(CommandError, match="Split 'train' is already frozen"):
+        call_command("freeze_split", "math", "train")
+    with pytest.raises(CommandError, match="no split 'tset' of 'math'; there are: math train"):
+        call_command("freeze_split", "math", "tset")

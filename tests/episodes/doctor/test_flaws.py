@@ -185,6 +185,14 @@ def test_a_call_that_leads_to_another_output_may_be_paid_again() -> None:
     assert finding("repeated_calls", "?run=grpo-3")["result"] == "fine"
 
 
+def test_payments_that_are_taken_back_are_not_repeated_ones() -> None:
+    play(*[0.1] * 30, run=make_run(), steps_count=6)
+    for episode in Episode.objects.all():
+        for reward in (0.1, -0.1, 0.1, -0.1, 0.1):
+            make_step(episode, reward=reward, text="You are at 1" if reward > 0 else "You are at 0")
+    assert finding("repeated_calls", "?run=grpo-3")["result"] == "fine"
+
+
 def test_groups_that_get_flat_are_found_before_most_are() -> None:
     run = make_run()
     for step in range(12):

@@ -1,0 +1,31 @@
+"""`manage.py freeze_split ENVIRONMENT SPLIT` freezes a split and prints the hash that identifies its content."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from environments.curation.splits import FreezeSplit, existing_splits
+from environments.errors import OrsError
+
+
+class Command(BaseCommand):
+    help = "Freeze a split, as its page in the admin does, and print the hash over its tasks and their order."
+    requires_system_checks = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        parser.add_argument("environment", help="name of the environment, such as math")
+        parser.add_argument("split", help="name of the split, such as test")
+
+    def handle(self, *args: Any, environment: str, split: str, **options: Any) -> None:
+        row = existing_splits().filter(environment__name=environment, name=split).first()
+        if row is None:
+            known = [f"{one.environment.name} {one.name}" for one in existing_splits().order_by("environment", "name")]
+            raise CommandError(
+                f"There is no split {split!r} of {environment!r}; there are: {', '.join(known) or 'none'}."
+            )
+        try:
+            self.stdout.write(FreezeSplit(row.pk).apply("").sentence)
+        except OrsError as error:
+            raise CommandError(str(error)) from error
