@@ -16,7 +16,7 @@ def start_over(apps, schema_editor):
 
 class Migration(migrations.Migration):
 
-    dependencies = [("episodes", "0026_calls_and_scatter")]
+    dependencies = [("episodes", "0028_curators_publish_suites")]
 
     operations = [
         migrations.RunPython(migrations.RunPython.noop, start_over),
