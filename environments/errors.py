@@ -177,11 +177,16 @@ def shorten(text: str, limit: int) -> str:
 
 def nearest(name: str, known: Iterable[str], most: int = 1) -> str:
     """Return " Did you mean 'math'?" with at most `most` known names that are much like `name`; empty without any."""
+    near = nearest_names(name, known, most)
+    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+
+
+def nearest_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
+    """Return at most `most` known names that are much like `name`, the nearest first."""
     by_folded = {one.lower(): one for one in known}
     # shortened, because the time of get_close_matches grows with the square of the length
     folded = name[:MAX_QUOTED_CHARACTERS].lower()
-    near = [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=most)]
-    return f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
+    return [by_folded[one] for one in difflib.get_close_matches(folded, by_folded, n=most)]
 
 
 def describe(error: BaseException) -> str:

@@ -1,7 +1,8 @@
 """The secrets and the run that a request names when it opens a session.
 
 Secrets come in the header X-Secrets (or in a body). Those whose names begin with `orsweb_` describe the run and are not
-passed to the environment.
+passed to the environment. One that is written in another way, such as ORSWEB_RUN, is refused. A label that looks like a
+field of the run that the client left out is noted in the log, once for each key, and where its episodes are shown.
 """
 
 from __future__ import annotations
@@ -9,17 +10,22 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from functools import lru_cache
 
-from environments.errors import InvalidRequest
+import structlog
+
+from environments.errors import InvalidRequest, shorten
 from environments.keys.agent_key import AgentKey
-from environments.runtime.records import RunInfo
+from environments.runtime.records import RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
 from environments.wire import value_json
 
-RUN_PREFIX = "orsweb_"
-"""First part of the names of secrets that describe the run."""
 MAX_NAME_CHARACTERS = 200
 """Longest name of a run or a model: the width of their database columns."""
 MAX_STEP = 2**62
+MAX_LOGGED_CHARACTERS = 80
+_EXACT = {f"{RUN_PREFIX}{field}" for field in RUN_FIELDS}
+
+log = structlog.get_logger(__name__)
 
 
 def secrets_in(header: str) -> dict[str, str]:
@@ -41,7 +47,13 @@ def secrets_in(header: str) -> dict[str, str]:
 
 
 def take_run_fields(secrets: dict[str, str]) -> dict[str, str]:
-    """Remove the secrets that describe the run from `secrets`, and return them without their prefix."""
+    """Remove the secrets that describe the run from `secrets`, and return them without their prefix.
+
+    Raises: InvalidRequest for a name such as ORSWEB_RUN.
+    """
+    for name in secrets:
+        if (exact := name.lower().replace("-", "_")) in _EXACT and name != exact:
+            raise InvalidRequest(f"The secret {name!r} has to be named {exact!r} to describe the run")
     names = [name for name in secrets if name.startswith(RUN_PREFIX)]
     return {name.removeprefix(RUN_PREFIX): secrets.pop(name) for name in names}
 
@@ -62,7 +74,18 @@ def run_info(fields: dict[str, str], default_run: str, key: AgentKey) -> RunInfo
             raise InvalidRequest(
                 f"The {field}'s name has {len(text)} characters; at most {MAX_NAME_CHARACTERS} are allowed"
             )
+    if values:
+        given = {"run": name, "step": step, "model": model}
+        _note_mistakes(key.label, tuple(values), tuple(field for field in RUN_FIELDS if not given[field]))
     return RunInfo(name, _whole_number(step), model, value_json(values) if values else "")
+
+
+@lru_cache(1024)
+def _note_mistakes(owner: str, labels: tuple[str, ...], missing: tuple[str, ...]) -> None:
+    """Log labels that look like fields of the run; as results are kept, only once for equal sessions of a key."""
+    for label, field in mistaken_labels(labels, missing).items():
+        secret = f"{RUN_PREFIX}{shorten(label, MAX_LOGGED_CHARACTERS)}"
+        log.warning("secret_is_no_field_of_the_run", secret=secret, did_you_mean=f"{RUN_PREFIX}{field}", key=owner)
 
 
 def _whole_number(text: str) -> int | None:

@@ -8,16 +8,22 @@ hold exact ASCII text. Times are seconds since the epoch, durations are millisec
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+import re
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
 from environments.authoring.hosted_environment import ClassRevision
+from environments.errors import nearest_names
 from environments.wire import Split
 
 Cause = Literal["finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
 StepStatus = Literal["ok", "refused", "failed"]
 Player = Literal["agent", "human", "script"]
+RUN_PREFIX = "orsweb_"
+"""First part of the names of secrets that describe the run."""
+RUN_FIELDS = ("run", "step", "model")
+"""What such a secret can say beside labels."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +36,17 @@ class RunInfo:
     model: str = ""
     labels_json: str = ""
     """Further `orsweb_…` values as a JSON object; empty: none."""
+
+
+def mistaken_labels(labels: Iterable[str], missing: Collection[str]) -> dict[str, str]:
+    """Return the labels that look like one of RUN_FIELDS that is `missing`, such as run_step, each with that field."""
+    fields = {label: _field_meant(label, missing) for label in labels}
+    return {label: field for label, field in fields.items() if field}
+
+
+def _field_meant(label: str, missing: Collection[str]) -> str:
+    words = [word for word in re.split("[_-]", label.lower()) if word in missing]
+    return (words[-1:] or nearest_names(label, missing) or [""])[0]
 
 
 @dataclass(slots=True)

@@ -14,6 +14,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
 from environments.display import parts
+from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS
@@ -70,6 +71,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
         "asked": number(request, "step") if request.GET.get("step") else None,
         **prompt_of(episode, budget),
         "continuations": _continuations(episode),
+        "mistaken": mistaken_labels_of(episode),
         "author": request.user.get_username(),
         **side_of(request, episode, definition, budget),
     }
@@ -210,6 +212,12 @@ def facts(episode: Episode, definition: str) -> dict[str, Any]:
         "returned": _returned(episode, definition),
         "window_steps": WINDOW_STEPS,
     }
+
+
+def mistaken_labels_of(episode: Episode) -> dict[str, str]:
+    """Return the labels that look like a fact of the run that the episode lacks, each with that field of the run."""
+    known = {"run": episode.run_id, "step": episode.run_step, "model": episode.model or None}
+    return mistaken_labels(episode.labels_object, [field for field, value in known.items() if value is None])
 
 
 def _returned(episode: Episode, definition: str) -> float | None:

@@ -23,6 +23,7 @@ from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
+from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
 from episodes.dashboard.run_filter import PARAMETERS as FILTERS
 from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
@@ -133,6 +134,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "episodes": page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES).rows,
     }
     name_tasks(one.episode for one in context["episodes"])
+    context["mistaken"] = mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}
     return render(request, f"episodes/{PARTS[part]}.html", context)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.test import Client
 
 from episodes.models import Episode
 from tests.environments.protocol.serving import events, fresh_id, in_database, opened, result
@@ -223,13 +224,28 @@ async def test_a_run_is_named_by_its_header(client: httpx.AsyncClient) -> None:
         ({"orsweb_step": "9" * 5000}, f"orsweb_step is '{'9' * 40}'; {WHOLE}"),
         ({"orsweb_run": "x" * 201}, "The run's name has 201 characters; at most 200 are allowed"),
         ({"orsweb_model": "x" * 201}, "The model's name has 201 characters; at most 200 are allowed"),
+        ({"ORSWEB_RUN": "x"}, "The secret 'ORSWEB_RUN' has to be named 'orsweb_run' to describe the run"),
+        ({"orsweb-step": "1"}, "The secret 'orsweb-step' has to be named 'orsweb_step' to describe the run"),
     ],
-    ids=range(6),
+    ids=range(8),
 )
 async def test_a_bad_run_is_refused(client: httpx.AsyncClient, secrets: dict[str, str], detail: str) -> None:
     body = {"task_spec": {}, "secrets": secrets}
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
     assert (answer.status_code, answer.json()["detail"]) == (400, detail)
+
+
+async def test_a_label_that_looks_like_a_field_of_the_run_is_noted(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    secrets = {"orsweb_run": "grpo-8", "orsweb_run_step": "12", "orsweb_modle": "small", "orsweb_seed": "3"}
+    sessions = [await opened(client, secrets=secrets) for _ in range(3)]
+    episode = await in_database(lambda: Episode.objects.get(session_id=sessions[0]["X-Session-ID"]))
+    for field in ("orsweb_step", "orsweb_model"):
+        assert caplog.text.count(field) == 1
+    pages = [f"/episodes/{episode.pk}/", f"/runs/{episode.run_id}/"]
+    shown = [(await in_database(lambda url=url: Client().get(url))).content.decode() for url in pages]
+    assert all("Did you mean <code>orsweb_step</code>?" in page for page in shown)
 
 
 async def test_a_runs_header_that_is_no_utf8_is_refused(client: httpx.AsyncClient) -> None:
