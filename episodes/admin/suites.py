@@ -21,7 +21,7 @@ from episodes.models.privacy import visible_suites
 
 
 class SuiteAdmin(ReadOnlyAdmin):
-    list_display = ("link", "versions_count", "author", "when", "removal")
+    list_display = ("link", "versions_count", "author", "when")
     list_display_links = None
     ordering = ("name",)
     empty = "No suites yet. Curators publish them on the page Suites."
@@ -29,6 +29,9 @@ class SuiteAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Suite]:
         rows: QuerySet[Suite] = super().get_queryset(request).filter(visible_suites(hidden_from(request.user)))
         return rows.annotate(latest=Max("versions__number"))
+
+    def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:
+        return (*self.list_display, "removal") if self.has_delete_permission(request) else self.list_display
 
     def has_delete_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return bool(ModelAdmin.has_delete_permission(self, request, obj))

@@ -87,6 +87,8 @@ def compared(
 
     `hidden`: ids of environments that do not exist for the reader; runs that played there do not either.
     """
+    if names[0] == names[1]:
+        raise BadFilter("second", names[1], f"it is the {by} that it is compared with; choose another one")
     members = members_of(version)
     figures = _figures(members, by, names, cast(Score, version.score))
     seen = set(names)

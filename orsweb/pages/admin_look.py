@@ -57,6 +57,7 @@ UNFOLD = {
                     sidebar_page("Episodes", "timeline", "admin:episodes_episode_changelist"),
                     sidebar_page("Redactions", "ink_eraser", "admin:episodes_redaction_changelist"),
                     sidebar_page("Runs", "stacks", "admin:episodes_run_changelist"),
+                    sidebar_page("Suites", "trophy", "admin:episodes_suite_changelist"),
                     sidebar_page("Incidents", "warning", "admin:episodes_incident_changelist"),
                     sidebar_page("Retention", "auto_delete", "admin:episodes_retention_changelist"),
                     sidebar_page("Removals", "delete_history", "admin:episodes_removal_changelist"),

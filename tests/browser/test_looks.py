@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Literal
 
 import httpx
@@ -26,7 +27,8 @@ PAGES = (
     ),
     *("/episodes/?environment=guess&run=looked-at&ending=attempt&since=7d&error=no", "/episodes/999999/", "/?span=2h"),
     *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}", "/rollouts/", "/rollouts/wide-words/", "/operations/"),
-    "/environments/guess/doctor/",
+    *("/environments/guess/doctor/", "/suites/", "/suites/new/", "/suites/looked-at/?by=run"),
+    "/suites/looked-at/v1/compare/?first=m&second=model-of-looked-at",
 )
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((1280, "light", "all"), (1280, "dark", "colours")),
@@ -66,6 +68,7 @@ def places(live: LiveServer) -> dict[str, int]:
         agent.call("echo", "hi")
         kinds = ("system_message", "reasoning", "assistant_message")
         agent.say("wide-words", 0, *((kind, "", WIDE) for kind in kinds), ("tool_call", "echo", '{"text": "hi"}'))
+    _publish(live)
     wide, wider = (_say(live, text) for text in (WIDE, f"{WIDE}\n\nAnd words."))
     with httpx.Client(base_url=live.url, timeout=30) as reader:
         episode = reader.get(f"/api/episodes/{first}").json()
@@ -73,6 +76,17 @@ def places(live: LiveServer) -> dict[str, int]:
     run, other = runs["looked-at"], runs["looked-at-too"]
     numbers = {"first": first, "second": second, "run": run, "other": other, "wide": wide, "wider": wider}
     return {**numbers, "task": episode["task"]["id"]}
+
+
+def _publish(live: LiveServer) -> None:
+    """Publish a suite of a split of `guess`, as its form does."""
+    with httpx.Client(base_url=live.url, timeout=30, headers={"Origin": live.url}) as person:
+        form = person.get("/suites/new/").text
+        [split] = re.findall(r'<option value="(\d+)">guess / train', form)[:1]
+        values = {"name": "looked-at", "score": "success", "member-TOTAL_FORMS": "1", "member-INITIAL_FORMS": "0"}
+        values |= {"csrfmiddlewaretoken": re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', form)[0]}
+        answer = person.post("/suites/new/", data={**values, "member-0-split": split, "member-0-weight": "1"})
+        assert answer.status_code == 302, answer.text
 
 
 def _say(live: LiveServer, text: str) -> int:
