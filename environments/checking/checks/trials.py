@@ -112,8 +112,9 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
 
 
 def _declares(local: LocalEnvironment, method: str) -> bool:
-    """Return whether the class has the method itself, and not a tool of that name."""
-    return local.hosted.overrides(method) and method not in local.hosted.tools.by_name
+    """Return whether the class has the method itself, and not a tool or a value of that name."""
+    is_method = local.hosted.overrides(method) and callable(getattr(local.hosted.cls, method))
+    return is_method and method not in local.hosted.tools.by_name
 
 
 async def _names(local: LocalEnvironment, sample: Sample) -> list[str]:
