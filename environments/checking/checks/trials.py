@@ -68,12 +68,14 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
     if not _declares(state.local, check):
         advice = "declare one to check that a solved task returns the top of the range"
         return state.report.skip(SUBJECT, check, f"The class has no oracle(); {advice}.")
-    problems = []
+    problems, lengths = [], set[int]()
     for sample in state.samples:
         played = await _scripted(state.local, sample)
         problems += _oracle_problems(played, pay)
+        lengths.add(len(played.moves))
     places = ", ".join(sample.label for sample in state.samples)
-    fine = f"The oracle returns {pay.high:g}, the top of {pay.low:g} to {pay.high:g}, in {places}."
+    calls = f"{' to '.join(map(str, sorted({min(lengths), max(lengths)})))} call{'' if lengths == {1} else 's'}"
+    fine = f"The oracle returns {pay.high:g}, the top of {pay.low:g} to {pay.high:g}, with {calls} in {places}."
     state.report.judge(SUBJECT, check, problems, fine)
 
 

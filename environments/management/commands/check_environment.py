@@ -30,7 +30,7 @@ WIDTH = 120
 
 
 class Command(BaseCommand):
-    help = "Check an environment: schemas, tasks, prompts, rewards, teardown, sessions side by side, generated play."
+    help = "Check an environment: schemas, tasks, prompts, rewards, trials, teardown, sessions at once, generated play."
     requires_system_checks = []  # those checks are for developers (`manage.py check`) and take a second
 
     def add_arguments(self, parser: CommandParser) -> None:

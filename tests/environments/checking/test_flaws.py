@@ -131,7 +131,7 @@ def test_classes_of_the_sdks_declare_oracles_and_exploits_too(name: str) -> None
         report = check_class(f"tests.environments.checking.sdk_classes:{name}", CheckOptions(timeout_seconds=30))
     found = {finding.check: finding.sentence for finding in report.findings if finding.subject == "trials"}
     assert found == {
-        "oracle": "The oracle returns 1, the top of 0 to 1, in train[0], train[1].",
+        "oracle": "The oracle returns 1, the top of 0 to 1, with 1 call in train[0], train[1].",
         "doing nothing": "Doing nothing, without a call, returns at most 0.",
         "exploits": "None returns more than 0: both words.",
     }
