@@ -9,6 +9,8 @@ from rest_framework.response import Response
 
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import By, leaderboard
+from episodes.analytics.revisions import pooled_in
+from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, one_of
 from episodes.api.environments import environment_of, split_of
 from episodes.api.openapi import DEFINITION, documented, parameter
@@ -47,6 +49,7 @@ class LeaderboardView(ApiView):
             "tasks": found.tasks,
             "is_bounded": found.is_bounded,
             "note": found.note,
+            "pooled_revisions": pooled_in([scope_of(found.split or environment)]),
             "rows": found.rows,
         }
         return Response(LeaderboardSerializer(content).data)

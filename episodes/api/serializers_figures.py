@@ -11,7 +11,13 @@ from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import Definition
 from environments.scoring.returns import RETURNS
 from episodes.analytics.figures import ScopeFigures
-from episodes.api.serializers import CoverageSerializer, EnvironmentSerializer, RunDetailSerializer, RunSerializer
+from episodes.api.serializers import (
+    CoverageSerializer,
+    EnvironmentSerializer,
+    RevisionSerializer,
+    RunDetailSerializer,
+    RunSerializer,
+)
 
 
 class DefinitionSerializer(s.Serializer[Any]):
@@ -209,6 +215,10 @@ class LeaderboardSerializer(s.Serializer[Any]):
     )
     is_bounded = s.BooleanField(help_text="Whether only the newest episodes were read")
     note = s.CharField(help_text="Note to show with the leaderboard; may be empty")
+    pooled_revisions = RevisionSerializer(
+        many=True,
+        help_text="Revisions of the environment whose episodes are counted, latest first; empty for one alone",
+    )
     rows = LeaderboardRowSerializer(many=True, help_text="Rows, best mean first; all people share one row")
 
 

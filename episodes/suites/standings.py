@@ -9,7 +9,7 @@ count. For another definition the newest episodes of the environment are read.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, Self, cast
 
@@ -24,7 +24,7 @@ from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.attempts.summary import EndedReturn, returns_counted
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import SuitePart
-from episodes.models import Episode, Run, SuiteMember, SuiteTask, SuiteVersion
+from episodes.models import EnvironmentRevision, Episode, Run, SuiteMember, SuiteTask, SuiteVersion
 from episodes.models.privacy import visible_runs
 from episodes.suites.scores import SuiteScore, TaskSums, score_of
 from episodes.suites.versions import Score, definition_of_member, members_of
@@ -136,7 +136,9 @@ def is_in_force(member: SuiteMember) -> bool:
 
 
 def notes_of(members: Sequence[SuiteMember]) -> list[str]:
-    """Return a sentence for each member that is not counted from all of its attempts."""
+    """Return what readers have to know about the scores: which members are not counted from all of their attempts, and
+    which environments' episodes different code played.
+    """
     found = []
     for one in members:
         environment = one.environment
@@ -147,7 +149,20 @@ def notes_of(members: Sequence[SuiteMember]) -> list[str]:
             )
         elif environment.counted != environment.definition:
             found.append(f"The results of {environment.name} are being recounted.")
-    return found
+    return found + _poolings({one.environment_id for one in members})
+
+
+def _poolings(environments: Collection[int]) -> list[str]:
+    """Return a sentence for each environment of which different code played episodes. One query."""
+    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by("environment__name", "-pk")
+    labels = defaultdict[str, dict[str, str]](dict)
+    for row in rows.select_related("environment").only("code", "environment__name"):
+        labels[row.environment.name].setdefault(row.code, row.label)
+    return [
+        f"Scores in {name} pool episodes that different code of it played: revisions {', '.join(codes.values())}."
+        for name, codes in labels.items()
+        if len(codes) > 1
+    ]
 
 
 def newest_episodes(member: SuiteMember) -> QuerySet[Episode]:

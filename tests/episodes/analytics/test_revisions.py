@@ -17,6 +17,7 @@ from episodes.analytics.scopes import scope_of
 from episodes.models import EnvironmentRevision, Episode, Run
 from tests.episodes.api.asking import get, ids
 from tests.episodes.ended import end_episode
+from tests.episodes.suites.published import make_suite, member
 from tests.stored import NOW, make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -93,6 +94,14 @@ def test_a_leaderboard_says_that_it_pools_revisions(client: Client) -> None:
     assert "different code of the environment" in page
     assert "/runs/curves/?by=model&amp;environment=math&amp;revision=bbbbbbbb" in page
     assert client.get("/runs/curves/?by=model&environment=math&revision=bbbbbbbb").status_code == 200
+    answer = get("environments/math/leaderboard")
+    assert [one["code"] for one in answer["pooled_revisions"]] == ["b" * 32, "a" * 32]
+
+
+def test_a_suite_says_that_it_pools_revisions(client: Client) -> None:
+    make_suite(member(make_split(played("a", "b", model="m-1")[0].task)))
+    sentence = "Scores in math pool episodes that different code of it played: revisions bbbbbbbb, aaaaaaaa."
+    assert sentence in get("suites/core")["notes"] and sentence in client.get("/suites/core/").content.decode()
 
 
 def test_two_episodes_of_different_code_say_so(client: Client) -> None:

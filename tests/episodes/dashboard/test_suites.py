@@ -165,7 +165,7 @@ def test_operators_delete_a_suite_in_the_admin() -> None:
 def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:
     core()
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(9):
         client.get("/suites/core/")
     with django_assert_max_num_queries(6):
         client.get("/suites/")

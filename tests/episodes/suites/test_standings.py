@@ -135,5 +135,5 @@ def test_huge_returns_have_a_mean_and_no_interval() -> None:
 
 def test_queries_depend_on_members_alone(django_assert_num_queries: DjangoAssertNumQueries) -> None:
     version = core()
-    with django_assert_num_queries(2):
+    with django_assert_num_queries(3):
         standings(version)
