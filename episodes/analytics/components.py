@@ -55,11 +55,11 @@ class ComponentCurves:
 
 def component_curves(curve: Curve, names: Sequence[str] | None = None) -> ComponentCurves:
     """Return the components along the points of `curve`. `names`: those to return; None: the most frequent ones."""
-    episodes, floor = _episodes_of(curve)
+    episodes, floor = newest_episodes_of(curve)
     values: dict[str, list[list[float]]] = defaultdict(lambda: [[] for _ in curve.points])
     labels = dict(RewardComponent.objects.values_list("pk", "name"))
     wanted = {pk for pk, name in labels.items() if names is None or name in names}
-    place_of = _Places(curve)
+    place_of = PointPlaces(curve)
     for end, step, component, value in _rows(episodes, curve, wanted):
         if (place := place_of(end, step)) is not None:
             values[labels[component]][place].append(bounded(value))
@@ -76,7 +76,7 @@ def names_of(environments: Collection[int] | None = None) -> list[str]:
     return list(dict.fromkeys(rows.values_list("name", flat=True)))
 
 
-def _episodes_of(curve: Curve) -> tuple[AttemptQuerySet[Episode], int]:
+def newest_episodes_of(curve: Curve) -> tuple[AttemptQuerySet[Episode], int]:
     """Return the newest episodes of the scope, and the id above which they are; 0 if they are all."""
     scope = curve.scope
     within = scope.episodes if scope.has_blocks else scope.within
@@ -96,7 +96,7 @@ def _rows(episodes: AttemptQuerySet[Episode], curve: Curve, components: Collecti
     return rows_of(found.order_by("-pk").values_list(*columns)[:MAX_VALUES])
 
 
-class _Places:
+class PointPlaces:
     """Finds the point of a curve to which an ending belongs."""
 
     def __init__(self, curve: Curve) -> None:

@@ -18,6 +18,7 @@ from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.revisions import RevisionMark, marks_of
 from episodes.analytics.runs import environment_in_force
 from episodes.analytics.scopes import scope_of_filter
+from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.episodes import asked_of
@@ -26,7 +27,7 @@ from episodes.api.serializers_figures import CurveSerializer, definition_content
 from episodes.filtering.conditions import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
-OWN = ("x", "from", "to", "points", "threshold", "component")
+OWN = ("x", "from", "to", "points", "threshold", "component", "tokens")
 ALL = "*"
 """Instead of the name of a component: those that most attempts report."""
 
@@ -35,6 +36,8 @@ COMPONENT_TEXT = (
     "Name of a component that environments report with their rewards; repeat it for several. `*`: the eight that most "
     "attempts report. The newest 10,000 episodes are read"
 )
+
+TOKENS_TEXT = "`yes`: `tokens` has the tokens that clients reported. The newest 10,000 episodes are read; default `no`"
 
 
 class CurvesView(ApiView):
@@ -56,6 +59,7 @@ class CurvesView(ApiView):
             "threshold", "A return above it is a success; default: that of the environment, else 0.9", kind=float
         ),
         parameter("component", COMPONENT_TEXT),
+        parameter("tokens", TOKENS_TEXT, enum=("yes", "no")),
         *FILTERS,
     )
     def get(self, request: Request) -> Response:
@@ -70,7 +74,8 @@ class CurvesView(ApiView):
         scope = scope_of_filter(asked, named)
         found = curve(scope, definition, axis, points=points, shown=shown)
         components = self._components(found, request.GET.getlist("component"))
-        return Response(CurveSerializer(_content(found, definition, components)).data)
+        tokens = token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
+        return Response(CurveSerializer(_content(found, definition, components, tokens)).data)
 
     def _components(self, found: Curve, names: list[str]) -> ComponentCurves:
         """Return the curves of the components that the parameter names. Raises: OrsError for an unknown name."""
@@ -95,15 +100,19 @@ def _mark(mark: RevisionMark) -> dict[str, Any]:
     return {"x": mark.x, "is_dirty": revision.is_dirty, **facts}
 
 
-def _content(found: Curve, definition: Definition, components: ComponentCurves) -> dict[str, Any]:
+def _content(
+    found: Curve, definition: Definition, components: ComponentCurves, tokens: TokenCurve | None
+) -> dict[str, Any]:
+    notes = (found.note, components.note, tokens.note if tokens else "")
     return {
         "definition": definition_content(definition),
         "x": found.axis,
         "total": found.total,
         "excluded": found.excluded,
         "is_bounded": found.is_bounded,
-        "note": " ".join(note for note in (found.note, components.note) if note),
+        "note": " ".join(note for note in notes if note),
         "points": found.points,
         "revisions": [_mark(mark) for mark in marks_of(found)],
         "components": components.series,
+        "tokens": tokens,
     }

@@ -153,6 +153,20 @@ class ComponentSerializer(s.Serializer[Any]):
     points = ComponentPointSerializer(many=True, help_text="One for each of the curve's `points`")
 
 
+class TokenPointSerializer(s.Serializer[Any]):
+    attempts = s.IntegerField(help_text="Number of attempts that were read")
+    known = s.IntegerField(help_text="Number of those whose tokens a client reported")
+    input_tokens = s.FloatField(allow_null=True, help_text="Mean of the reported input tokens; null without any")
+    output_tokens = s.FloatField(
+        allow_null=True, help_text="Mean of the reported output tokens, which include those of reasoning"
+    )
+
+
+class TokensSerializer(s.Serializer[Any]):
+    total = TokenPointSerializer()
+    points = TokenPointSerializer(many=True, help_text="One for each of the curve's `points`")
+
+
 class MarkSerializer(s.Serializer[Any]):
     x = PlaceField(help_text="Where the point with the first episode of the revision starts")
     environment = s.CharField()
@@ -177,6 +191,7 @@ class CurveSerializer(s.Serializer[Any]):
     components = ComponentSerializer(
         many=True, help_text="Components of rewards that `component` picks, by the definition of the return"
     )
+    tokens = TokensSerializer(allow_null=True, help_text="Tokens that clients reported; null unless asked for")
 
 
 class PassSerializer(s.Serializer[Any]):

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint
-from episodes.dashboard.curve_query import Figure
-from episodes.dashboard.curve_series import BY_DEFINITION, UNITS, ComponentLine, Drawn
+from episodes.dashboard.curve_figures import BY_DEFINITION, UNITS, Figure
+from episodes.dashboard.curve_series import ComponentLine, Drawn
 from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.parameters import WholeRange
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line
@@ -32,6 +32,8 @@ _COLUMNS = (
     "group_deviation",
 )
 
+TOKEN_COLUMNS = ("tokens_known", "input_tokens", "output_tokens")
+
 
 def charts_of(found: Drawn) -> list[dict[str, Any]]:
     """Return the JSON object of each chart, which `static/orsweb/chart.js` draws."""
@@ -50,7 +52,7 @@ def _chart(found: Drawn, figure: Figure) -> dict[str, Any]:
         "isSmoothed": asked.smoothing.is_on,
         "marks": [{"x": mark.x, "text": mark.revision.label} for mark in found.marks],
         "caption": _caption(found, figure),
-        "series": _component_series(found) if figure == "components" else _series(found, figure),
+        "series": _LINES.get(figure, _series)(found, figure),
     }
 
 
@@ -73,7 +75,7 @@ def _series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
     ]
 
 
-def _component_series(found: Drawn) -> list[dict[str, Any]]:
+def _component_series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
     return [
         {
             "name": line.label,
@@ -89,8 +91,11 @@ def _component_series(found: Drawn) -> list[dict[str, Any]]:
 def _caption(found: Drawn, figure: Figure) -> list[str]:
     """Return the lines under an image of the chart: what it shows, the definition, and the coverage of each curve."""
     shown = ", ".join(one.label for one in found.series)
-    covered = [(one.label, one.coverage) for one in found.series if one.coverage]
-    lines = [coverage.text if len(covered) == 1 else f"{label}: {coverage.text}" for label, coverage in covered]
+    rests = (
+        (one.label, one.tokens.total if figure == "tokens" and one.tokens else one.coverage) for one in found.series
+    )
+    covered = [(label, coverage.text) for label, coverage in rests if coverage]
+    lines = [text if len(covered) == 1 else f"{label}: {text}" for label, text in covered]
     smooth = [f"Smoothed: {found.asked.smoothing}"] if found.asked.smoothing.is_on else []
     each = [f"{one.label}: {definition}" for one, definition in zip(found.series, found.definitions, strict=False)]
     returns = str(found.definition) if found.definition else ", ".join(each)
@@ -110,6 +115,25 @@ def _component_points(line: ComponentLine, smoothing: Smoothing) -> list[dict[st
         }
         for point, part, value in each
     ]
+
+
+def _token_series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
+    """Return the lines of `_series` with the tokens as their points."""
+    lines = _series(found, "return")
+    for line, one in zip(lines, found.series, strict=True):
+        tokens = one.tokens.points if one.tokens else []
+        values = found.asked.smoothing.of([part.output_tokens for part in tokens])
+        for point, part, value in zip(line["points"], tokens, values, strict=True):
+            point |= {"y": value, "low": None, "high": None, "n": part.known, "coverage": part.text}
+            if found.asked.smoothing.is_on:
+                point["raw"] = part.output_tokens
+    return lines
+
+
+_LINES: dict[Figure, Callable[[Drawn, Figure], list[dict[str, Any]]]] = {
+    "components": _component_series,
+    "tokens": _token_series,
+}
 
 
 def _points(found: Curve, figure: Figure, smoothing: Smoothing) -> list[dict[str, Any]]:
@@ -137,10 +161,12 @@ def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
 def csv_of(found: Drawn) -> Iterator[str]:
     """Yield the lines of a CSV file: one for each point, without smoothing. Times are seconds since the epoch."""
     names = list(dict.fromkeys(line.component.name for line in found.components))
-    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS, *(f"component:{name}" for name in names)])
+    tokens = TOKEN_COLUMNS if "tokens" in found.asked.figures else ()
+    yield csv_line(["series", *_COLUMNS, *COVERAGE_COLUMNS, *tokens, *(f"component:{name}" for name in names)])
     for one in found.series:
         parts = {part.name: part.points for part in one.components.series} if one.components else {}
         for place, point in enumerate(one.curve.points):
             means = (parts[name][place].mean if name in parts else None for name in names)
             figures = (getattr(point, name) for name in _COLUMNS)
-            yield csv_line([one.label, *figures, *coverage_values(point.coverage), *means])
+            told = one.tokens.points[place][1:] if one.tokens else ()
+            yield csv_line([one.label, *figures, *coverage_values(point.coverage), *told, *means])

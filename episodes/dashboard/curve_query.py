@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
 from environments.models import Environment
@@ -12,14 +12,13 @@ from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
 from episodes.analytics.zoom import Range
+from episodes.dashboard.curve_figures import FIGURES, Figure
 from episodes.dashboard.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, given, real
 
-Figure = Literal["return", "success", "length", "errors", "refused", "components", "deviation", "flat"]
 AXES: tuple[Axis, ...] = get_args(Axis)
-FIGURES: tuple[Figure, ...] = get_args(Figure)
 FORMATS = ("json", "csv")
 PARAMETERS = ("x", "y", "by", "runs", *SMOOTHING_PARAMETERS, "log", "band", "from", "to", "threshold", "format")
 WHOLE = Range()

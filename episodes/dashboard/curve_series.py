@@ -15,10 +15,12 @@ from episodes.analytics.curve import Curve, curve, curves
 from episodes.analytics.revisions import RevisionMark, marks_of
 from episodes.analytics.runs import environment_in_force, environments_of
 from episodes.analytics.scopes import Overlaid, OverlaidPart, Scope, of_runs, overlaid, scope_of_filter
+from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.group_states import GroupCount, counts_together
-from episodes.dashboard.curve_query import CurveAsked, Figure
+from episodes.dashboard.curve_figures import NO_COMPONENTS, NO_GROUPS, NO_TOKENS, OF_GROUPS, OWN_COLUMNS, Figure
+from episodes.dashboard.curve_query import CurveAsked
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import WholeRange
@@ -29,29 +31,6 @@ HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)
 DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
 """Dashes of lines that have the same hue, in order."""
 MAX_BANDS = 3
-UNITS = {
-    "return": "return",
-    "success": "success rate",
-    "length": "steps of an episode",
-    "errors": "tool errors of an episode",
-    "refused": "refused calls of an episode",
-    "components": "components of the reward",
-    "deviation": "standard deviation within groups",
-    "flat": "share of flat groups",
-}
-BY_DEFINITION = ("return", "components", "deviation")
-OF_GROUPS = ("deviation", "flat")
-"""Figures that depend on the definition of the return."""
-OWN_COLUMNS = ("errors", "refused", *OF_GROUPS)
-NO_COMPONENTS = (
-    'These episodes report no components. An environment does with metadata["reward_components"] = {name: number} in '
-    "the output of a tool."
-)
-NO_GROUPS = (
-    "Groups are counted along the training steps of a run: choose a run and the axis Training step. A group is "
-    "all rollouts at one task in one step, and flat if their returns are equal. Filters that can leave out some of "
-    "these rollouts, such as a model, have no groups."
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +46,8 @@ class ChartSeries:
     """Parts of the convention that the address of a list of its episodes needs."""
     components: ComponentCurves | None = None
     """The components of the rewards, if they are what is drawn."""
+    tokens: TokenCurve | None = None
+    """The tokens that clients reported, if they are what is drawn."""
     is_zoomed: bool = False
     """Whether a part of the axis is shown."""
     repeats: int = 0
@@ -150,9 +131,11 @@ class Drawn:
     def notes(self) -> list[str]:
         """Notes to show next to the chart, without duplicates."""
         given = [self.named.unknown, *_left_out(self), *(one.curve.note for one in self.series)]
-        given += [one.components.note for one in self.series if one.components]
+        given += [part.note for one in self.series for part in (one.components, one.tokens) if part]
         if "components" in self.asked.figures and not (self.is_empty or self.components):
             given.append(NO_COMPONENTS)
+        if "tokens" in self.asked.figures and not (self.is_empty or "tokens" in self.figures):
+            given.append(NO_TOKENS)
         if not self.is_empty and any(name in OF_GROUPS and name not in self.figures for name in self.asked.figures):
             given.append(NO_GROUPS)
         if self.asked.is_log:
@@ -184,10 +167,11 @@ class Drawn:
     def figures(self) -> list[Figure]:
         """The figures that have values to draw, a chart each.
 
-        Where there are episodes, only components and figures of groups can be missing.
+        Where there are episodes, only components, tokens and figures of groups can be missing.
         """
         has_groups = any(one.groups.groups for one in self.series)
-        has_values = {**dict.fromkeys(OF_GROUPS, has_groups), "components": bool(self.components)}
+        has_tokens = any(one.tokens.total.output_tokens is not None for one in self.series if one.tokens)
+        has_values = {**dict.fromkeys(OF_GROUPS, has_groups), "components": bool(self.components), "tokens": has_tokens}
         return [figure for figure in self.asked.figures if has_values.get(figure, not self.is_empty)]
 
     @property
@@ -225,6 +209,7 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
             *(part.label, hue, part.filter, one, environment, in_address[one.definition.convention]),
             repeats=hues[:place].count(hue),
             components=component_curves(one) if "components" in asked.figures else None,
+            tokens=token_curve(one) if "tokens" in asked.figures else None,
             is_zoomed=asked.shown != Range(),
         )
         for place, (part, hue, one, environment) in enumerate(

@@ -17,24 +17,15 @@ from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.dashboard.curve_chart import charts_of, csv_of
-from episodes.dashboard.curve_query import AXES, FIGURES, CurveAsked, Figure
-from episodes.dashboard.curve_series import OF_GROUPS, UNITS, Drawn, drawn
+from episodes.dashboard.curve_figures import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
+from episodes.dashboard.curve_query import AXES, CurveAsked
+from episodes.dashboard.curve_series import Drawn, drawn
 from episodes.dashboard.view_parameters import asked_context, definition_context
 from episodes.filtering.names import models, runs
 from episodes.filtering.parameters import BadFilter
 from episodes.transfer.csv_lines import coverage_header, definition_header
 
 _AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
-_TITLES: dict[Figure, str] = {
-    "return": "Return",
-    "success": "Success",
-    "length": "Length",
-    "errors": "Tool errors",
-    "refused": "Refused calls",
-    "components": "Components",
-    "deviation": "Group deviation",
-    "flat": "Flat groups",
-}
 _BY = (("", "All"), ("run", "By run"), ("model", "By model"))
 
 
@@ -92,7 +83,7 @@ class FigureChoice(NamedTuple):
 
 def _choices(asked: CurveAsked) -> list[FigureChoice]:
     return [
-        FigureChoice(name, _TITLES[name], UNITS[name], name in asked.figures, name in OF_GROUPS, _toggled(asked, name))
+        FigureChoice(name, TITLES[name], UNITS[name], name in asked.figures, name in OF_GROUPS, _toggled(asked, name))
         for name in FIGURES
     ]
 

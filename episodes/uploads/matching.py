@@ -38,7 +38,7 @@ MAX_NEAR = 500
 MAX_COMPARED_LIVE = 8
 """Rollouts under way without a session id that are compared with an episode, because each takes several queries."""
 CALL_KINDS = ("tool_call", "tool_result")
-_CERTAIN = ("session", "call", "calls")
+CERTAIN = ("session", "call", "calls")
 
 NOTHING_JOINED: Mapping[int, str] = MappingProxyType({})
 Certainty = Literal["session", "call", "calls", "guess"]
@@ -212,7 +212,7 @@ def _free(rollout: Rollout, candidates: Sequence[int], unstored: Mapping[int, st
     """Return the candidates that no other rollout names for certain, and the ids of those that another one has."""
     others = Rollout.objects.filter(episode__in=candidates).exclude(pk=rollout.pk).order_by()
     joined = [*others.values_list("episode_id", "joined_by"), *unstored.items()]
-    certain = {episode for episode, by in joined if by in _CERTAIN}
+    certain = {episode for episode, by in joined if by in CERTAIN}
     return [one for one in candidates if one not in certain], {episode for episode, _ in joined if episode}
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from environments.models import Task
 from environments.scoring.convention import Convention
-from episodes.models import EpisodeComponent, RewardComponent
+from episodes.models import Episode, EpisodeComponent, RewardComponent
 from tests.episodes.api.asking import get
 from tests.episodes.ended import end_episode
+from tests.episodes.reported import reported
 from tests.stored import make_environment, make_episode, make_run, make_task
 
 DEFAULT = {"no_call": "zero", "expired": "keep", "interrupted": "out", "env_error": "out"}
@@ -31,6 +32,18 @@ def test_a_curve_tells_return_success_and_length() -> None:
     assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (10, 0.5, 0.5, 3.0)
     assert (total["tool_errors"], total["refused_calls"]) == (3.0, 2.0)
     assert sum(point["n"] for point in content["points"]) == 10
+
+
+def test_tokens_are_given_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    played(3)
+    assert get("curves?environment=math")["tokens"] is None
+    for episode in Episode.objects.all():
+        reported(f"r-{episode.pk}", (), episode=episode, joined_by="calls", output_tokens=episode.end_number * 10)
+    found = get("curves?environment=math&tokens=yes")["tokens"]
+    assert found["total"] == {"attempts": 3, "known": 3, "input_tokens": None, "output_tokens": 20}
+    assert [point["output_tokens"] for point in found["points"]] == [10, 20, 30]
+    monkeypatch.setattr("episodes.analytics.components.MAX_EPISODES", 2)
+    assert get("curves?environment=math&tokens=yes")["tokens"]["total"]["attempts"] == 2
 
 
 def test_the_definition_can_be_switched() -> None:

@@ -16,8 +16,9 @@ from pytest_django import DjangoAssertNumQueries
 
 from environments.scoring.convention import Convention
 from episodes.dashboard.smoothing import averaged, smoothed
-from episodes.models import EpisodeComponent, RewardComponent, Run
+from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout, Run
 from tests.episodes.ended import count_statistics, end_episode
+from tests.episodes.reported import reported
 from tests.stored import NOW, make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
@@ -147,6 +148,31 @@ def test_a_mean_return_rests_on_the_attempts_that_have_one(client: Client) -> No
     assert (sum(point["n"] for point in points), sum(point["attempts"] for point in points)) == (1, 2)
 
 
+def test_tokens_are_those_that_clients_reported_for_certain(client: Client) -> None:
+    for place, joined in enumerate(("session", "calls", "guess", "")):
+        episode = end_episode(1.0)
+        if joined:
+            reported(f"r-{place}", (), episode=episode, joined_by=joined, input_tokens=100, output_tokens=10 + place)
+    reported("newer", (), episode=episode_of("r-1"), joined_by="call", output_tokens=31)
+    query = f"{CURVES}?environment=math&y=return,tokens"
+    found = client.get(f"{query}&format=json").json()["charts"][1]
+    assert found["unit"] == "output tokens of an episode"
+    assert [point["y"] for point in found["series"][0]["points"]] == [10, 31, None, None]
+    assert found["caption"][-1] == "tokens known for 2 of 4 rollouts"
+    assert "known for 2 of 4" in client.get(query).content.decode()
+    rows = list(csv.DictReader(io.StringIO(client.get(f"{query}&format=csv").content.decode())))
+    assert [(row["tokens_known"], row["input_tokens"]) for row in rows] == [
+        ("1", "100.0"),
+        ("1", ""),
+        ("0", ""),
+        ("0", ""),
+    ]
+
+
+def episode_of(rollout: str) -> Episode | None:
+    return Rollout.objects.get(event_id=rollout).episode
+
+
 def test_a_file_has_a_row_for_each_point(client: Client) -> None:
     end_episode(0.5, run=make_run("=HYPERLINK()"))
     answer = client.get(f"{CURVES}?by=run&format=csv")
@@ -273,7 +299,12 @@ def test_flat_groups_of_a_run_are_drawn_as_the_api_counts_them(client: Client) -
 
 @pytest.mark.parametrize(
     ("query", "notice"),
-    [("y=flat", "Groups are counted"), ("y=deviation", "Groups are counted"), ("y=components", "no components")],
+    [
+        ("y=flat", "Groups are counted"),
+        ("y=deviation", "Groups are counted"),
+        ("y=tokens", "No client has reported"),
+        ("y=components", "no components"),
+    ],
 )
 def test_a_figure_without_values_has_a_notice_and_no_chart(client: Client, query: str, notice: str) -> None:
     end_episode(1.0)
