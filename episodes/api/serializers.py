@@ -282,7 +282,10 @@ class EpisodeSerializer(s.Serializer[Any]):
 
 
 class SnippetSerializer(s.Serializer[Any]):
-    step = s.IntegerField(allow_null=True, help_text="Index of the step; null if it is of the prompt")
+    step = s.IntegerField(allow_null=True, help_text="Index of the step; null if it is of the prompt or of a message")
+    message = s.IntegerField(
+        source="message.index", default=None, allow_null=True, help_text="Index of an uploaded message; else null"
+    )
     text = s.CharField()
     matches = s.ListField(
         child=s.ListField(child=s.IntegerField(), min_length=2, max_length=2),
@@ -294,7 +297,7 @@ class ListedEpisodeSerializer(EpisodeSerializer):
     snippet = SnippetSerializer(
         allow_null=True,
         help_text="Where the transcript has what `text` searches for; null without `text`, or where it was not found "
-        "in the transcript's steps and prompt that were read",
+        "in what was read of the transcript",
     )
 
 

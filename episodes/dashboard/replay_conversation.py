@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import redirect, render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -43,6 +44,16 @@ def rollout_line(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the line about the rollout, for a page that follows an episode."""
     episode = find(pk)
     return render(request, "episodes/replay_rollout.html", {"episode": episode, "timeline": timeline_of(episode)})
+
+
+@require_safe
+@never_cache
+def message(request: HttpRequest, pk: int, message: int) -> HttpResponse:
+    """Redirect to the place of an uploaded message in the replay: it is before a step, or after the last one."""
+    timeline = _timeline(find(pk))
+    step = next((step for step, gap in timeline.gaps.items() if message in gap), TAIL)
+    step = max(timeline.steps.values(), default=0) if step == TAIL else step
+    return redirect(f"{reverse('episode', args=[pk])}?step={step}#message-{message}")
 
 
 @require_safe

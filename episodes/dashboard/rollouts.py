@@ -22,6 +22,7 @@ from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_p
 from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
+from episodes.search.snippets import snippets_of_rollouts
 from episodes.transcript.first_load import window_html
 from episodes.transcript.timeline import Timeline, items_of_messages, placed
 from episodes.uploads.figures import with_current_figures
@@ -47,9 +48,10 @@ def rollouts(request: HttpRequest) -> HttpResponse:
     blind = list(blind_to(request.user))
     found = asked.rollouts().exclude(episode__in=blind) if blind else asked.rollouts()
     page = rollouts_page(found, after, PAGE_ROLLOUTS)
+    snippets = snippets_of_rollouts(page.rollouts, asked.text)
     context = {
         "asked": asked,
-        "rollouts": with_current_figures(page.rollouts),
+        "rollouts": [(one, snippets.get(one.pk)) for one in with_current_figures(page.rollouts)],
         "search_note": _search_note(asked) if asked.text else "",
         "is_first": after is None,
         "first": asked.to_query(),

@@ -229,7 +229,7 @@ def texts_of_step(step: StepFacts, read: Callable[[str | None, str], str]) -> It
 # --- uploaded messages -----------------------------------------------------------------------------------------------
 
 CALLS = ("tool_call", "tool_result")
-_MESSAGE_FACTS = ("rollout_id", "name", "content", "content_blob_id", "summary", "summary_blob_id")
+MESSAGE_FACTS = ("rollout_id", "name", "content", "content_blob_id", "summary", "summary_blob_id")
 
 
 def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) -> None:
@@ -238,7 +238,7 @@ def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) ->
     rows = RolloutMessage.objects.filter(rollout__in=documents).order_by("rollout_id", "index", "id")
     if not has_calls:
         rows = rows.exclude(kind__in=CALLS)
-    for rollout, name, content, content_blob, summary, summary_blob in rows.values_list(*_MESSAGE_FACTS).iterator(500):
+    for rollout, name, content, content_blob, summary, summary_blob in rows.values_list(*MESSAGE_FACTS).iterator(500):
         document = documents[rollout]
         document.add(name)
         document.add(blobs.read(document, summary_blob, summary))

@@ -2,15 +2,15 @@
 
 They are made from the transcripts when a page is shown, because the index has no text. What is read for a page is
 bounded: the database looks for the terms in MAX_STEPS, and further steps are read only of episodes in which it finds
-nothing, such as where a term is in a large output. An episode whose match is not found so has no snippet, as one whose
-match is in uploaded messages.
+nothing, such as where a term is in a large output. Then follow prompts and uploaded messages. An episode whose match is
+not found so has no snippet.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from operator import and_, or_
 
@@ -19,10 +19,19 @@ from django.db.models import BooleanField, Func, Min, Q, QuerySet, Value
 from django.db.models.functions import Lower
 
 from environments.display.parts import read_json
-from episodes.models import Episode, Step
+from episodes.models import Episode, Rollout, RolloutMessage, Step
 from episodes.rendering.ansi import plain
 from episodes.rendering.visible import visible
-from episodes.search.documents import STEP_FACTS, BlobTexts, SearchDocument, pieces_of, texts_in, texts_of_step
+from episodes.search.documents import (
+    CALLS,
+    MESSAGE_FACTS,
+    STEP_FACTS,
+    BlobTexts,
+    SearchDocument,
+    pieces_of,
+    texts_in,
+    texts_of_step,
+)
 from episodes.search.words import MAX_CHARACTERS, Term, placed_words_of, terms_of, words_of
 
 MAX_STEPS = 10_000
@@ -49,10 +58,12 @@ class SnippetPiece:
 @dataclass(frozen=True, slots=True)
 class Snippet:
     step: int | None
-    """Index of the step; None for the prompt."""
+    """Index of the step; None for the prompt and for messages."""
     pieces: Sequence[SnippetPiece]
     terms: int
     """Number of different terms in it."""
+    message: RolloutMessage | None = None
+    """The uploaded message, without its content; None for steps and prompts."""
 
     @property
     def text(self) -> str:
@@ -70,14 +81,23 @@ class Snippet:
 
 
 def snippets_of(episodes: Sequence[Episode], text: str) -> dict[int, Snippet]:
-    """Return snippets by the id of the episode. Four queries at most, and one for each blob that is read."""
+    """Return snippets by the id of the episode. Six queries at most, and one for each blob that is read."""
     if not (terms := terms_of(text)):
         return {}
     found = _in_steps(_steps_with(terms, _first(episodes, MAX_STEPS)), terms)
     rest = [one for one in episodes if one.pk not in found]
     if further := _first(rest, MAX_STEPS_READ):
         found |= _in_steps(Step.objects.filter(episode__in=further), terms)
-    return _in_prompts([one for one in rest if one.pk not in found], terms) | found
+    found |= _in_prompts([one for one in rest if one.pk not in found], terms)
+    if left := [one.pk for one in rest if one.pk not in found]:
+        found |= _in_messages(Rollout.objects.filter(episode__in=left), "episode_id", terms, has_calls=False)
+    return found
+
+
+def snippets_of_rollouts(rollouts: Sequence[Rollout], text: str) -> dict[int, Snippet]:
+    """Return snippets of uploaded messages by the id of the rollout. Two queries, and one for each blob."""
+    rows, terms = Rollout.objects.filter(pk__in=[one.pk for one in rollouts]), terms_of(text)
+    return _in_messages(rows, "pk", terms, has_calls=True) if terms and rollouts else {}
 
 
 def _first(episodes: Iterable[Episode], most: int) -> list[int]:
@@ -154,6 +174,41 @@ def _in_prompts(episodes: Sequence[Episode], terms: Sequence[Term]) -> dict[int,
         if left < 0:
             break
     return {one.pk: found[one.prompt_id] for one in episodes if one.prompt_id in found}
+
+
+def _in_messages(rows: QuerySet[Rollout], key: str, terms: Sequence[Term], *, has_calls: bool) -> dict[int, Snippet]:
+    """Return the best snippet of the messages of `rows`, by their column `key`. `has_calls`: also of calls and results.
+
+    Reads up to MAX_CHARACTERS_READ of the messages of rollouts that have up to MAX_STEPS messages together.
+    """
+    subjects, room = dict[int, int](), MAX_STEPS
+    for pk, subject, count in rows.order_by("-pk").values_list("pk", key, "messages_count"):
+        if count <= room:
+            subjects[pk] = subject
+            room -= count
+    messages = RolloutMessage.objects.filter(_may_contain(terms), rollout__in=subjects)
+    messages = messages if has_calls else messages.exclude(kind__in=CALLS)
+    found, blobs, left = dict[int, Snippet](), BlobTexts(), MAX_CHARACTERS_READ
+    for one in messages.order_by("rollout_id", "index", "pk").only("index", *MESSAGE_FACTS).iterator(100):
+        subject, document = subjects[one.rollout_id], SearchDocument(0)
+        content = blobs.read(document, one.content_blob_id, one.content)
+        for text in (one.name, blobs.read(document, one.summary_blob_id, one.summary), content):
+            left -= len(text)
+            snippet = snippet_in(text, terms)
+            if snippet and (not (known := found.get(subject)) or snippet.terms > known.terms):
+                found[subject] = replace(snippet, message=one)
+        if left < 0:
+            break
+    return found
+
+
+def _may_contain(terms: Sequence[Term]) -> Q:
+    """Return the condition that a message may contain a term: the longest word of one, or a large text."""
+    longest = [max((word for word in term.words if word.isascii()), key=len, default="") for term in terms]
+    words = list(filter(None, longest))[:MAX_TERMS_LOOKED_FOR]
+    columns = ("name", "content", "summary")
+    holds = reduce(or_, (Q(**{f"{column}__icontains": word}) for word in words for column in columns), Q())
+    return holds | Q(content_blob__isnull=False) | Q(summary_blob__isnull=False) if words else Q()
 
 
 # --- one text --------------------------------------------------------------------------------------------------------

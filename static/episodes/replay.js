@@ -249,6 +249,12 @@ function asked() {
   return found ? Number(found[1]) : facts.asked === "" ? null : Number(facts.asked);
 }
 
+// A link to a message names the step after it.
+function showMessage() {
+  const message = location.hash.startsWith("#message-") && document.getElementById(location.hash.slice(1));
+  if (message) windows.show(message);
+}
+
 document.addEventListener("click", (event) => {
   const link = event.target.closest('a[href^="#step-"]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
@@ -281,6 +287,6 @@ if (matchMedia("(max-width: 1150px)").matches) {
 page.classList.add("has-windows");
 restoreFolds();
 if (steps.status === "running" && asked() === null) setFollowing(true);
-if (asked() !== null) go(asked());
+if (asked() !== null) go(asked()).then(showMessage);
 else if (steps.total) moved();
 steps.read();

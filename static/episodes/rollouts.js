@@ -11,5 +11,5 @@ window.addEventListener("pageshow", () => {
 
 document.querySelector(".table.rollouts tbody")?.addEventListener("click", (event) => {
   const row = event.target.closest("tr");
-  if (row && !event.target.closest("a") && !getSelection().toString()) location.assign(row.dataset.href);
+  if (row?.dataset.href && !event.target.closest("a") && !getSelection().toString()) location.assign(row.dataset.href);
 });

@@ -53,6 +53,13 @@ export class Windows extends EventTarget {
     this.#align();
   }
 
+  // Scroll an element of the transcript to the top.
+  show(element) {
+    this.#goal = null;
+    window.scrollBy({ top: element.getBoundingClientRect().top - this.top - 4, behavior: "instant" });
+    this.#hold(element);
+  }
+
   // Scroll to the top of the page, to the prompt before the first step.
   async home() {
     await this.go(0);

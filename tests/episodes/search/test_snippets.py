@@ -7,10 +7,13 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode
+from episodes.rollups.follower import catch_up
 from episodes.search import index, snippets
 from episodes.search.snippets import snippet_in, snippets_of
 from episodes.search.words import terms_of
 from tests.episodes.api.asking import get
+from tests.episodes.reported import played as played_echo
+from tests.episodes.reported import reported
 from tests.episodes.search.test_index import HOSTILE
 from tests.stored import make_blob, make_episode, make_step
 
@@ -114,5 +117,29 @@ def test_the_list_links_to_the_step_and_executes_nothing(client: Client) -> None
 def test_the_api_has_the_snippet() -> None:
     played("nothing", "a fox")
     [row] = get("episodes?text=fox")["results"]
-    assert row["snippet"] == {"step": 1, "text": "a fox", "matches": [[2, 5]]}
+    assert row["snippet"] == {"step": 1, "message": None, "text": "a fox", "matches": [[2, 5]]}
     assert get("episodes")["results"][0]["snippet"] is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_uploaded_message_has_a_snippet_that_leads_into_the_timeline(client: Client) -> None:
+    episode = played_echo()
+    rollout = reported(event='{"metadata": {"session_id": "s-1"}}')
+    catch_up()
+    message = rollout.messages.get(kind="reasoning")
+    page = client.get("/episodes/?text=four").content.decode()
+    assert f'href="/episodes/{episode.pk}/messages/{message.pk}/">message 2</a>' in page
+    assert "It must be <mark>four</mark>." in page
+    place = client.get(f"/episodes/{episode.pk}/messages/{message.pk}/")
+    assert place["Location"] == f"/episodes/{episode.pk}/?step=0#message-{message.pk}"
+    [row] = get("episodes?text=four")["results"]
+    assert row["snippet"]["message"] == 2 and row["snippet"]["step"] is None
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_rollout_without_an_episode_has_a_snippet(client: Client) -> None:
+    rollout = reported()
+    catch_up()
+    message = rollout.messages.get(kind="assistant_message")
+    page = client.get("/rollouts/?text=check").content.decode()
+    assert f'href="/rollouts/r-1/?from=3#message-{message.pk}">message 3</a>' in page and "<mark>check</mark>" in page
