@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from urllib.parse import urlencode
 
 VIEW_MS, SEARCH_MS = 100.0, 1000.0
 """Targets for the 95th percentile."""
@@ -27,8 +28,25 @@ def subjects(episodes: int, runs: int) -> Iterator[Subject]:
     yield from _curves(runs)
     yield Subject("doctor", lambda n: f"/environments/bench{n % 6}/doctor/", SEARCH_MS)
     yield Subject("doctor of a run", lambda n: f"/environments/bench{n % 6}/doctor/?run=grpo-{n % runs}", SEARCH_MS)
-    words = ["zephyr", "lantern granite", "oasis", "kestrel orchid", "nosuchword"]
-    yield Subject("search", lambda n: f"/episodes/?text={words[n % len(words)].replace(' ', '+')}", SEARCH_MS)
+    yield from _searches()
+
+
+def _searches() -> Iterator[Subject]:
+    """Yield searches for words that a third of the episodes or more contain, and for one that none contains."""
+    searches = {
+        "one word": ("zephyr", "oasis", "larch"),
+        "two words": ("lantern granite", "kestrel orchid", "meadow copper"),
+        "three words": ("willow yarrow zephyr", "amber basin cable", "river iris jade"),
+        "a phrase": ('"beside the"', '"there is amber"', '"look at river"'),
+        "a prefix": ("gran*", "lant*", "saff*"),
+        "no match": ("nosuchword", "neither", "norother"),
+    }
+    for name, texts in searches.items():
+        yield Subject(
+            f"search for {name}",
+            lambda n, texts=texts: f"/episodes/?{urlencode({'text': texts[n % len(texts)]})}",  # type: ignore[misc]
+            SEARCH_MS,
+        )
 
 
 def _pages(episodes: int, runs: int) -> Iterator[Subject]:

@@ -58,7 +58,8 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "of_revision": f"&revision={quote(name)}" if name else "",
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
-        "rows": [(one, names[one.task], line_of(tasks.get(one.task))) for one in pairing.tasks],
+        "rows": [(one, names[one.task], line_of(tasks.get(one.task)), tasks.get(one.task)) for one in pairing.tasks],
+        "has_several_environments": len({task.environment_id for task in tasks.values()}) > 1,
         **definition_context(definition, environment, is_in_address=False),
         "curve_query": asked.to_query(),
     }

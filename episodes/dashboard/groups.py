@@ -44,11 +44,13 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     line = lines_of([run], asked)[0]
     lines = groups_of(run, step, line.definition)
     with_spread = [one for one in lines if one.spread.scored > 1]
+    rows = _rows(lines[:SHOWN_GROUPS], run, step)
     context = {
         "run": run,
         "step": step,
         "environment": line.environment,
-        "groups": _rows(lines[:SHOWN_GROUPS], run, step),
+        "groups": rows,
+        "has_several_environments": len({row["task"].environment_id for row in rows}) > 1,
         "total": len(lines),
         "flat": sum(one.spread.is_flat for one in with_spread),
         "with_spread": len(with_spread),

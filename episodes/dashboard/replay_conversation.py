@@ -48,12 +48,14 @@ def rollout_line(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
-def message(request: HttpRequest, pk: int, message: int) -> HttpResponse:
-    """Redirect to the place of an uploaded message in the replay: it is before a step, or after the last one."""
+def message(request: HttpRequest, pk: int, number: int) -> HttpResponse:
+    """Redirect to the place of the uploaded message with this id: before a step, or after the last one."""
     timeline = _timeline(find(pk))
-    step = next((step for step, gap in timeline.gaps.items() if message in gap), TAIL)
+    if number not in timeline.order:
+        raise Http404(f"Episode {pk} has no message {number}. The replay shows those it has.")
+    step = next((step for step, gap in timeline.gaps.items() if number in gap), TAIL)
     step = max(timeline.steps.values(), default=0) if step == TAIL else step
-    return redirect(f"{reverse('episode', args=[pk])}?step={step}#message-{message}")
+    return redirect(f"{reverse('episode', args=[pk])}?step={step}#message-{number}")
 
 
 @require_safe

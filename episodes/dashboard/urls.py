@@ -44,7 +44,7 @@ OF_EPISODE: list[tuple[str, Any, str]] = [
     ("conversation/", replay_conversation.conversation, "episode_conversation"),
     ("rollout/", replay_conversation.rollout_line, "episode_rollout"),
     ("messages/", replay_conversation.messages, "episode_messages"),
-    ("messages/<id:message>/", replay_conversation.message, "episode_message"),
+    ("messages/<id:number>/", replay_conversation.message, "episode_message"),
     ("messages.json", replay_conversation.message_count, "episode_message_count"),
     ("<str:name>.json", replay_raw.text, "episode_text"),
 ]

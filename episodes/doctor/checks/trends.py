@@ -31,6 +31,10 @@ def _rise(scope: DoctorScope, thirds: Sequence[CurvePoint]) -> float | None:
     return rise if rise >= scope.thresholds.rise * width and rise > STANDARD_ERRORS * noise else None
 
 
+def _no_rise(first: CurvePoint, last: CurvePoint) -> str:
+    return "rises too little to count" if (last.mean or 0.0) > (first.mean or 0.0) else "does not rise"
+
+
 def _means(first: CurvePoint, last: CurvePoint) -> str:
     return f"from {first.mean:.3g} in the first third of the episodes to {last.mean:.3g} in the last"
 
@@ -41,7 +45,7 @@ def reward_without_success(scope: DoctorScope) -> DoctorVerdict:
         return verdict
     first, last = scope.thirds[0], scope.thirds[-1]
     if _rise(scope, scope.thirds) is None:
-        return fine(f"The mean return does not rise: it goes {_means(first, last)}.")
+        return fine(f"The mean return {_no_rise(first, last)}: it goes {_means(first, last)}.")
     before, after = first.success or 0.0, last.success or 0.0
     rates = f"success goes from {before:.0%} to {after:.0%}"
     if after - before >= scope.thresholds.success_rise or before > 1 - scope.thresholds.success_rise:
@@ -61,7 +65,7 @@ def length_with_reward(scope: DoctorScope) -> DoctorVerdict:
     before, after = first.length_mean or 0.0, last.length_mean or 0.0
     lengths = f"attempts have {before:.1f} steps in the first third of the episodes and {after:.1f} in the last"
     if _rise(scope, scope.thirds) is None:
-        return fine(f"The mean return does not rise; {lengths}.")
+        return fine(f"The mean return {_no_rise(first, last)}; {lengths}.")
     if after < scope.thresholds.growth * before or after <= before:
         return fine(f"The mean return rises, and {lengths}.")
     return problem(

@@ -98,3 +98,11 @@ def test_the_latest_groups_of_all_runs_are_in_the_menu(client: Client) -> None:
     assert f"/tasks/{second.pk}/group/?run={found[0].run.pk}&amp;step=7" in page
     assert f">task {second.pk}</a> second" in page
     assert client.get("/runs/groups/?return=median").status_code == 400
+
+
+def test_groups_of_several_environments_name_theirs(client: Client) -> None:
+    run = make_run()
+    for name in ("math", "guess"):
+        make_episode(task=make_task(environment=make_environment(name)), run=run)
+    page = client.get(f"/runs/{run.pk}/groups/").content.decode()
+    assert "<td>math</td>" in page and "<td>guess</td>" in page
