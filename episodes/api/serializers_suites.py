@@ -63,6 +63,7 @@ class SuiteRowSerializer(s.Serializer[Any]):
     high = s.FloatField(source="score.interval.high", default=None, allow_null=True)
     tasks = s.IntegerField(help_text="Tasks with an attempt")
     attempts = s.IntegerField()
+    rollouts = CoverageSerializer(source="coverage")
     members = MemberScoreSerializer(many=True, help_text="In the order of the suite's members")
 
 

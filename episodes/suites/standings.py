@@ -9,14 +9,21 @@ count. For another definition the newest episodes of the environment are read.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Self, cast
 
 from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
 from django.db.models.functions import Abs, NullIf
 
-from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage, coverage_of, kinds_counted
+from environments.scoring.convention import (
+    CONVENTION_PARTS,
+    Convention,
+    Coverage,
+    coverage_of,
+    coverages_together,
+    kinds_counted,
+)
 from environments.scoring.definition import Definition, definition_of
 from environments.scoring.task_buckets import Interval
 from episodes.analytics.leaderboard import MAX_SQUARED, endings_by_task
@@ -64,6 +71,12 @@ class SuiteRow:
     """In the order of the version."""
     missing: Sequence[tuple[str, int]]
     """Label of each member with tasks that lack an attempt, and the number of these; empty for complete players."""
+    query: str
+    """Query string of the Episodes page that lists all of its episodes."""
+
+    @property
+    def coverage(self) -> Coverage:
+        return coverages_together([one.coverage for one in self.members])
 
     @property
     def tasks(self) -> int:
@@ -100,7 +113,7 @@ class SuiteStandings:
 
 
 def standings(version: SuiteVersion, by: Players = "model", hidden: frozenset[int] = frozenset()) -> SuiteStandings:
-    """Return the leaderboard of a version. Two queries, and two for each member whose definition is not in force.
+    """Return the leaderboard of a version. Three queries, and two for each member whose definition is not in force.
 
     `hidden`: ids of environments that do not exist for the reader; runs that played there have no row.
     """
@@ -114,9 +127,11 @@ def standings(version: SuiteVersion, by: Players = "model", hidden: frozenset[in
     if hidden and by == "run":
         seen = Run.objects.filter(visible_runs(hidden), name__in=keys).values_list("name", flat=True)
         keys = sorted(seen)
-    rows = [_row(version, members, by, key, [sums[one.pk].get(key, TaskSums()) for one in members]) for key in keys]
-    ranked = _ranked([row for row in rows if row.attempts])
-    return SuiteStandings(version, members, by, ranked[:MAX_ROWS], len(ranked), notes_of(members))
+    played = {key: [sums[one.pk].get(key, TaskSums()) for one in members] for key in keys}
+    played = {key: found for key, found in played.items() if any(one.attempts for one in found)}
+    order = _ranks(played, members, score)
+    rows = [_row(version, members, by, (key, rank), played[key]) for key, rank in order[:MAX_ROWS]]
+    return SuiteStandings(version, members, by, rows, len(order), notes_of(members))
 
 
 def citation_of(found: SuiteStandings, row: SuiteRow, address: str) -> str:
@@ -242,8 +257,14 @@ def _read(member: SuiteMember, by: Players, score: Score) -> dict[str, TaskSums]
 
 
 def _row(
-    version: SuiteVersion, members: Sequence[SuiteMember], by: Players, key: str, sums: Sequence[TaskSums]
+    version: SuiteVersion,
+    members: Sequence[SuiteMember],
+    by: Players,
+    place: tuple[str, int | None],
+    sums: Sequence[TaskSums],
 ) -> SuiteRow:
+    """Return the row of a player. `place`: its name and rank."""
+    key, rank = place
     score = cast(Score, version.score)
     found = [
         MemberScore(
@@ -259,30 +280,40 @@ def _row(
     ]
     return SuiteRow(
         key=key,
-        rank=None,
+        rank=rank,
         score=score_of(sums, [member.weight for member in members], score),
         members=found,
         missing=[(member.label, one.missing) for member, one in zip(members, found, strict=True) if one.missing],
+        query=EpisodeFilter(**_named(version, by, key)).to_query(),
     )
+
+
+def _named(version: SuiteVersion, by: Players, key: str, member: int | None = None) -> dict[str, Any]:
+    """Return the fields of the filter that finds the episodes of a player at a suite's tasks, or at a member's."""
+    return {by: key, "suite": SuitePart(version.suite.name, version.number, member)}
 
 
 def query_of(version: SuiteVersion, member: SuiteMember, by: Players, key: str) -> str:
     """Return the query string that lists the attempts of a model or run at the tasks of a member."""
-    part = SuitePart(version.suite.name, version.number, member.number)
-    names: dict[str, Any] = {by: key, "environment": member.environment.name, "suite": part, "ending": "attempt"}
+    names = _named(version, by, key, member.number) | {"environment": member.environment.name, "ending": "attempt"}
     definition, own = definition_of_member(member), definition_of(member.environment)
     differing = definition.convention.parameters(own.convention)
     return_ = definition.return_ if definition.return_ != own.return_ else ""
     return EpisodeFilter(**names).to_query(**differing, **{"return": return_})
 
 
-def _ranked(rows: Sequence[SuiteRow]) -> list[SuiteRow]:
-    """Return the rows in order, the complete ones with their ranks."""
-
-    def value(row: SuiteRow) -> float:
-        return row.score.value if row.score else 0.0
-
-    complete = sorted((row for row in rows if not row.missing), key=lambda row: (-value(row), row.key))
-    others = sorted((row for row in rows if row.missing), key=lambda row: (-row.tasks, row.key))
-    values = [value(row) for row in complete]
-    return [replace(row, rank=values.index(value(row)) + 1) for row in complete] + others
+def _ranks(
+    played: Mapping[str, Sequence[TaskSums]], members: Sequence[SuiteMember], score: Score
+) -> list[tuple[str, int | None]]:
+    """Return the players in order with their ranks: the complete ones, best first, then the others without a rank."""
+    weights, whole = [member.weight for member in members], sum(member.tasks_count for member in members)
+    tasks = {key: sum(one.tasks for one in sums) for key, sums in played.items()}
+    scores = {
+        key: found.value
+        for key, sums in played.items()
+        if tasks[key] == whole and (found := score_of(sums, weights, score)) is not None
+    }
+    best = sorted(scores.values(), reverse=True)
+    complete = sorted(scores, key=lambda key: (-scores[key], key))
+    others = sorted(played.keys() - scores.keys(), key=lambda key: (-tasks[key], key))
+    return [(key, best.index(scores[key]) + 1) for key in complete] + [(key, None) for key in others]
