@@ -13,7 +13,8 @@ from episodes.api.base import ApiView, one_of, whole
 from episodes.api.openapi import documented, parameter
 from episodes.api.serializers_suites import SuiteSerializer, SuiteStandingsSerializer, standings_content
 from episodes.models import SuiteVersion
-from episodes.suites.standings import Players, standings
+from episodes.suites.results import Players
+from episodes.suites.standings import standings
 from episodes.suites.versions import version_named, visible_rows
 
 BY: tuple[Players, ...] = get_args(Players)

@@ -23,8 +23,9 @@ from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, chosen, given, words
 from episodes.models import Run, SuiteVersion
 from episodes.suites.comparison import compared
+from episodes.suites.results import Players
 from episodes.suites.scores import shares_of
-from episodes.suites.standings import Players, SuiteRow, SuiteStandings, citation_of, standings
+from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, standings
 from episodes.suites.versions import definition_of_member, version_named, visible_rows
 from episodes.transfer.csv_lines import csv_line
 

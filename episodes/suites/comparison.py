@@ -17,8 +17,8 @@ from episodes.analytics.run_comparison import difference_of
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Run, SuiteMember, SuiteTask, SuiteVersion
 from episodes.models.privacy import visible_runs
+from episodes.suites.results import Players, TaskCounts, is_in_force, newest_episodes, notes_of
 from episodes.suites.scores import shares_of
-from episodes.suites.standings import Players, TaskCounts, is_in_force, newest_episodes, notes_of
 from episodes.suites.versions import Score, definition_of_member, members_of
 
 FiguresOfPlayer = Mapping[int, Mapping[int, float]]

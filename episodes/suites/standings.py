@@ -1,44 +1,26 @@
 """The leaderboard of a version of a suite: the score of each model or run, and its place among those that are complete.
 
 A player is ranked once it has an attempt that counts at every task of every member: nobody gains by leaving out tasks.
-
-Members whose definition is the one in force in their environment are read from TaskStatistics, so that all attempts
-count. For another definition the newest episodes of the environment are read.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple, Self, cast
+from typing import Any, cast
 
-from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
-from django.db.models.functions import Abs, NullIf
-
-from environments.scoring.convention import (
-    CONVENTION_PARTS,
-    Convention,
-    Coverage,
-    coverage_of,
-    coverages_together,
-    kinds_counted,
-)
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.convention import Convention, Coverage, coverage_of, coverages_together
+from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import Interval
-from episodes.analytics.leaderboard import MAX_SQUARED, endings_by_task
-from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
-from episodes.attempts.summary import EndedReturn, returns_counted
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import SuitePart
-from episodes.models import EnvironmentRevision, Episode, Run, SuiteMember, SuiteTask, SuiteVersion
+from episodes.models import Run, SuiteMember, SuiteVersion
 from episodes.models.privacy import visible_runs
+from episodes.suites.results import Players, counted, is_in_force, notes_of, read
 from episodes.suites.scores import SuiteScore, TaskSums, score_of
 from episodes.suites.versions import Score, definition_of_member, members_of
 
-Players = Literal["model", "run"]
 MAX_ROWS = 200
-_STATISTICS = "task__statistics__"
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,10 +101,10 @@ def standings(version: SuiteVersion, by: Players = "model", hidden: frozenset[in
     """
     members, score = members_of(version), cast(Score, version.score)
     own = [member for member in members if is_in_force(member)]
-    sums = _counted(own, by, score)
+    sums = counted(own, by, score)
     for member in members:
         if member not in own:
-            sums[member.pk] = _read(member, by, score)
+            sums[member.pk] = read(member, by, score)
     keys = sorted({key for found in sums.values() for key in found})
     if hidden and by == "run":
         seen = Run.objects.filter(visible_runs(hidden), name__in=keys).values_list("name", flat=True)
@@ -143,117 +125,6 @@ def citation_of(found: SuiteStandings, row: SuiteRow, address: str) -> str:
     ends = score.interval and f" (95% interval {score.interval.low:.3f} to {score.interval.high:.3f})"
     counts = f"{found.tasks:,} task{'' if found.tasks == 1 else 's'}, {row.attempts:,} attempts"
     return f"{version}, sha256:{version.hash}: {row.key}, {figure} {score.value:.3f}{ends or ''}, {counts}. {address}"
-
-
-def is_in_force(member: SuiteMember) -> bool:
-    """Return whether the member's definition is the one by which the environment counts all of its attempts."""
-    return definition_of(member.environment) == definition_of_member(member)
-
-
-def notes_of(members: Sequence[SuiteMember]) -> list[str]:
-    """Return what readers have to know about the scores: which members are not counted from all of their attempts, and
-    which environments' episodes different code played.
-    """
-    found = []
-    for one in members:
-        environment = one.environment
-        if not is_in_force(one):
-            found.append(
-                f"{one.label} counts by another definition than {environment.name} does now: only its newest "
-                f"{MAX_ENDINGS:,} episodes are read."
-            )
-        elif environment.counted != environment.definition:
-            found.append(f"The results of {environment.name} are being recounted.")
-    return found + _poolings({one.environment_id for one in members})
-
-
-def _poolings(environments: Collection[int]) -> list[str]:
-    """Return a sentence for each environment of which different code played episodes. One query."""
-    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by("environment__name", "-pk")
-    labels = defaultdict[str, dict[str, str]](dict)
-    for row in rows.select_related("environment").only("code", "environment__name"):
-        labels[row.environment.name].setdefault(row.code, row.label)
-    return [
-        f"Scores in {name} pool episodes that different code of it played: revisions {', '.join(codes.values())}."
-        for name, codes in labels.items()
-        if len(codes) > 1
-    ]
-
-
-def newest_episodes(member: SuiteMember) -> QuerySet[Episode]:
-    """Return the episodes of the member's tasks among the newest MAX_ENDINGS of its environment. One query."""
-    environment = Episode.objects.filter(environment=member.environment)
-    floor = floor_of(filtered(environment, "", environment))
-    return environment.filter(pk__gt=floor, task__in=SuiteTask.objects.filter(member=member).values("task"))
-
-
-class TaskCounts(NamedTuple):
-    """The attempts of one player at one task."""
-
-    attempts: int
-    successes: int
-    scored: int
-    """Attempts that have a return."""
-    total: float
-    """Sum of their returns."""
-
-    @classmethod
-    def of(cls, endings: Iterable[EndedReturn], definition: Definition) -> Self:
-        returns = returns_counted(endings, definition.convention)
-        values = [value for value in returns if value is not None]
-        return cls(len(returns), sum(value > definition.threshold for value in values), len(values), sum(values))
-
-    def figure(self, score: Score) -> float | None:
-        """Return the success rate or the mean return; None if there is none."""
-        if score == "success":
-            return self.successes / self.attempts if self.attempts else None
-        return self.total / self.scored if self.scored else None
-
-
-def _counted(members: Sequence[SuiteMember], by: Players, score: Score) -> dict[int, dict[str, TaskSums]]:
-    """Return the sums by member and name over all attempts. One query."""
-    found: dict[int, dict[str, TaskSums]] = {member.pk: {} for member in members}
-    conventions = {member.pk: Convention.from_code(member.convention) for member in members}
-    listed = SuiteTask.objects.filter(member__in=members, **{f"{_STATISTICS}by": by}).order_by()
-    rows = listed.values_list("member", f"{_STATISTICS}key").annotate(**_sums(score))
-    for member, key, tasks, total, squares, largest, attempts, *kinds in rows:
-        parts = dict(zip(CONVENTION_PARTS, kinds, strict=True))
-        counted = kinds_counted(attempts, parts, conventions[member])
-        found[member][key] = TaskSums(tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, counted)
-    return found
-
-
-def _sums(score: Score) -> dict[str, Any]:
-    """Return the columns of TaskSums."""
-    has_figure = Q(**{f"{_STATISTICS}{'attempts' if score == 'success' else 'scored'}__gt": 0})
-    figure: Any = F(f"{_STATISTICS}rate")
-    if score == "return":
-        scored = F(f"{_STATISTICS}scored") * Value(1.0, FloatField())
-        figure = F(f"{_STATISTICS}return_total") / NullIf(scored, Value(0.0))
-    is_small = Q(**{f"{_STATISTICS}return_total__range": (-MAX_SQUARED, MAX_SQUARED)})
-    small = Case(When(is_small, then=figure), default=Value(0.0))
-    return {
-        "tasks_": Count("pk", filter=has_figure),
-        "total_": Sum(figure, filter=has_figure),
-        "squares_": Sum(small * small, filter=has_figure),
-        "largest_": Max(Abs(figure), filter=has_figure),
-        "attempts_": Sum(f"{_STATISTICS}attempts"),
-        **{f"{name}_": Sum(f"{_STATISTICS}{name}") for name in CONVENTION_PARTS},
-    }
-
-
-def _read(member: SuiteMember, by: Players, score: Score) -> dict[str, TaskSums]:
-    """Return the sums by name over the newest episodes. Two queries."""
-    definition = definition_of_member(member)
-    found: dict[str, TaskSums] = defaultdict(TaskSums)
-    for (key, _), endings in endings_by_task(newest_episodes(member), by, definition).items():
-        sums = found[key]
-        for kind, _ in endings:
-            sums.kinds[kind] = sums.kinds.get(kind, 0) + 1
-        counts = TaskCounts.of(endings, definition)
-        if (figure := counts.figure(score)) is not None:
-            sums.add(figure, counts.attempts)
-    return found
 
 
 def _row(

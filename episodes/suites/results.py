@@ -1,0 +1,137 @@
+"""What models or runs reached at the tasks of a suite's members, as sums, and by what it is counted.
+
+Members whose definition is the one in force in their environment are read from TaskStatistics, so that all attempts
+count. For another definition the newest episodes of the environment are read.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Literal, NamedTuple, Self
+
+from django.db.models import Case, Count, F, FloatField, Max, Q, QuerySet, Sum, Value, When
+from django.db.models.functions import Abs, NullIf
+
+from environments.scoring.convention import CONVENTION_PARTS, Convention, kinds_counted
+from environments.scoring.definition import Definition, definition_of
+from episodes.analytics.leaderboard import MAX_SQUARED, endings_by_task
+from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
+from episodes.attempts.summary import EndedReturn, returns_counted
+from episodes.models import EnvironmentRevision, Episode, SuiteMember, SuiteTask
+from episodes.suites.scores import TaskSums
+from episodes.suites.versions import Score, definition_of_member
+
+Players = Literal["model", "run"]
+_STATISTICS = "task__statistics__"
+
+
+def is_in_force(member: SuiteMember) -> bool:
+    """Return whether the member's definition is the one by which the environment counts all of its attempts."""
+    return definition_of(member.environment) == definition_of_member(member)
+
+
+def notes_of(members: Sequence[SuiteMember]) -> list[str]:
+    """Return what readers have to know about the scores: which members are not counted from all of their attempts, and
+    which environments' episodes different code played.
+    """
+    found = []
+    for one in members:
+        environment = one.environment
+        if not is_in_force(one):
+            found.append(
+                f"{one.label} counts by another definition than {environment.name} does now: only its newest "
+                f"{MAX_ENDINGS:,} episodes are read."
+            )
+        elif environment.counted != environment.definition:
+            found.append(f"The results of {environment.name} are being recounted.")
+    return found + _poolings({one.environment_id for one in members})
+
+
+def _poolings(environments: Collection[int]) -> list[str]:
+    """Return a sentence for each environment of which different code played episodes. One query."""
+    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by("environment__name", "-pk")
+    labels = defaultdict[str, dict[str, str]](dict)
+    for row in rows.select_related("environment").only("code", "environment__name"):
+        labels[row.environment.name].setdefault(row.code, row.label)
+    return [
+        f"Scores in {name} pool episodes that different code of it played: revisions {', '.join(codes.values())}."
+        for name, codes in labels.items()
+        if len(codes) > 1
+    ]
+
+
+def newest_episodes(member: SuiteMember) -> QuerySet[Episode]:
+    """Return the episodes of the member's tasks among the newest MAX_ENDINGS of its environment. One query."""
+    environment = Episode.objects.filter(environment=member.environment)
+    floor = floor_of(filtered(environment, "", environment))
+    return environment.filter(pk__gt=floor, task__in=SuiteTask.objects.filter(member=member).values("task"))
+
+
+class TaskCounts(NamedTuple):
+    """The attempts of one player at one task."""
+
+    attempts: int
+    successes: int
+    scored: int
+    """Attempts that have a return."""
+    total: float
+    """Sum of their returns."""
+
+    @classmethod
+    def of(cls, endings: Iterable[EndedReturn], definition: Definition) -> Self:
+        returns = returns_counted(endings, definition.convention)
+        values = [value for value in returns if value is not None]
+        return cls(len(returns), sum(value > definition.threshold for value in values), len(values), sum(values))
+
+    def figure(self, score: Score) -> float | None:
+        """Return the success rate or the mean return; None if there is none."""
+        if score == "success":
+            return self.successes / self.attempts if self.attempts else None
+        return self.total / self.scored if self.scored else None
+
+
+def counted(members: Sequence[SuiteMember], by: Players, score: Score) -> dict[int, dict[str, TaskSums]]:
+    """Return the sums by member and name over all attempts. One query."""
+    found: dict[int, dict[str, TaskSums]] = {member.pk: {} for member in members}
+    conventions = {member.pk: Convention.from_code(member.convention) for member in members}
+    listed = SuiteTask.objects.filter(member__in=members, **{f"{_STATISTICS}by": by}).order_by()
+    rows = listed.values_list("member", f"{_STATISTICS}key").annotate(**_sums(score))
+    for member, key, tasks, total, squares, largest, attempts, *kinds in rows:
+        parts = dict(zip(CONVENTION_PARTS, kinds, strict=True))
+        counted = kinds_counted(attempts, parts, conventions[member])
+        found[member][key] = TaskSums(tasks, total or 0.0, squares or 0.0, largest or 0.0, attempts, counted)
+    return found
+
+
+def _sums(score: Score) -> dict[str, Any]:
+    """Return the columns of TaskSums."""
+    has_figure = Q(**{f"{_STATISTICS}{'attempts' if score == 'success' else 'scored'}__gt": 0})
+    figure: Any = F(f"{_STATISTICS}rate")
+    if score == "return":
+        scored = F(f"{_STATISTICS}scored") * Value(1.0, FloatField())
+        figure = F(f"{_STATISTICS}return_total") / NullIf(scored, Value(0.0))
+    is_small = Q(**{f"{_STATISTICS}return_total__range": (-MAX_SQUARED, MAX_SQUARED)})
+    small = Case(When(is_small, then=figure), default=Value(0.0))
+    return {
+        "tasks_": Count("pk", filter=has_figure),
+        "total_": Sum(figure, filter=has_figure),
+        "squares_": Sum(small * small, filter=has_figure),
+        "largest_": Max(Abs(figure), filter=has_figure),
+        "attempts_": Sum(f"{_STATISTICS}attempts"),
+        **{f"{name}_": Sum(f"{_STATISTICS}{name}") for name in CONVENTION_PARTS},
+    }
+
+
+def read(member: SuiteMember, by: Players, score: Score) -> dict[str, TaskSums]:
+    """Return the sums by name over the newest episodes. Two queries."""
+    definition = definition_of_member(member)
+    found: dict[str, TaskSums] = defaultdict(TaskSums)
+    for (key, _), endings in endings_by_task(newest_episodes(member), by, definition).items():
+        sums = found[key]
+        for kind, _ in endings:
+            sums.kinds[kind] = sums.kinds.get(kind, 0) + 1
+        counts = TaskCounts.of(endings, definition)
+        if (figure := counts.figure(score)) is not None:
+            sums.add(figure, counts.attempts)
+    return found
