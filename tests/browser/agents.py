@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -53,6 +52,6 @@ def playing(live: LiveServer, goal: str = "talk", run: str | None = None) -> Ite
 
 
 def latest(live: LiveServer) -> str:
-    """Return the address of the newest episode's replay, by the list of episodes."""
-    numbers = re.findall(r'href="/episodes/(\d+)/', httpx.get(f"{live.url}/episodes/", timeout=30).text)
-    return f"/episodes/{max(map(int, numbers))}/"
+    """Return the address of the newest episode's replay."""
+    [newest, *_] = httpx.get(f"{live.url}/api/episodes", timeout=30).json()["results"]
+    return f"/episodes/{newest['id']}/"

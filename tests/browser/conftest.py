@@ -1,7 +1,7 @@
 """Fixtures of the browser tests: Debian's chromium, one real server for all tests, and a page that reports errors.
 
 Tests stay sync: playwright's sync API and pytest-asyncio do not mix in an async test. Each test makes the rows it is
-about through the pages themselves, under names of its own.
+about under names of its own. A page costs 0.2 s of CPU time, so a test opens only those that it is about.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import shutil
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Browser, ConsoleMessage, Page, expect, sync_playwright
+from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, ViewportSize, expect, sync_playwright
 
 from tests.browser.waiting import WAIT_MS
 from tests.server import LiveServer
@@ -18,7 +18,10 @@ from tests.server import LiveServer
 NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
 """Commands of browsers, the preferred first: the headless shell takes less than half of the CPU time that others do."""
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
-QUIET = ("--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+LAZY = "--js-flags=--max-lazy,--no-opt,--no-maglev"
+"""Scripts run too shortly for what V8 does to make long ones fast."""
+QUIET = (LAZY, "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+SIZE: ViewportSize = {"width": 1280, "height": 860}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -48,18 +51,78 @@ def live() -> Iterator[LiveServer]:
         yield running
 
 
+class Tab:
+    """A tab of the browser that the tests of a file use in turn: a fresh one costs as much as two pages."""
+
+    def __init__(self, browser: Browser, url: str) -> None:
+        self._browser, self._url = browser, url
+        self._page: Page | None = None
+
+    def open(self) -> Page:
+        """Return its page, 1280 wide, whose addresses are relative to the server."""
+        if self._page is None:
+            context = self._browser.new_context(base_url=self._url, viewport=SIZE)
+            context.set_default_timeout(WAIT_MS)
+            self._page = context.new_page()
+        return self._page
+
+    def tidy(self) -> None:
+        """Undo what tests do to a page and its browser: routes, other tabs, looks, storage, cookies, permissions."""
+        page = self.open()
+        for other in page.context.pages:
+            if other != page:
+                other.close()
+        page.unroute_all()
+        page.goto("/health")
+        page.evaluate("localStorage.clear(); sessionStorage.clear();")
+        page.context.clear_cookies()
+        page.context.clear_permissions()
+        page.emulate_media(media="null", color_scheme="null", reduced_motion="null")
+        page.set_viewport_size(SIZE)
+        page.mouse.move(0, 0)
+
+    def close(self) -> None:
+        if self._page is not None:
+            self._page.context.close()
+            self._page = None
+
+
+@pytest.fixture(scope="module")
+def tab(browser: Browser, live: LiveServer) -> Iterator[Tab]:
+    """Yield the tab of a file."""
+    shared = Tab(browser, live.url)
+    yield shared
+    shared.close()
+
+
 @pytest.fixture
-def page(browser: Browser, live: LiveServer) -> Iterator[Page]:
-    """A page 1280 wide whose addresses are relative to the server; its test fails when a script does."""
+def page(tab: Tab, live: LiveServer, request: pytest.FixtureRequest) -> Iterator[Page]:
+    """Yield a page without history that a test can see; the test fails when a script does, or leaves the server.
+
+    A test with the mark `own_tab` changes the tab for good: by scripts at the start of pages, or sockets and clocks
+    that are not real.
+    """
     expect.set_options(timeout=WAIT_MS)
-    context = browser.new_context(base_url=live.url, viewport={"width": 1280, "height": 860})
-    context.set_default_timeout(WAIT_MS)
-    shown = context.new_page()
-    failures: list[str] = []
-    shown.on("pageerror", lambda error: failures.append(str(error)))
-    shown.on("request", lambda request: failures.extend(_foreign(request.url, live.url)))
+    is_own = request.node.get_closest_marker("own_tab") is not None
+    if is_own:
+        tab.close()
+    shown, failures = tab.open(), list[str]()
+
+    def on_error(error: Error) -> None:
+        failures.append(str(error))
+
+    def on_request(asked: Request) -> None:
+        failures.extend(_foreign(asked.url, live.url))
+
+    shown.on("pageerror", on_error)
+    shown.on("request", on_request)
     yield shown
-    context.close()
+    shown.remove_listener("pageerror", on_error)
+    shown.remove_listener("request", on_request)
+    if is_own:
+        tab.close()
+    else:
+        tab.tidy()
     assert not failures
 
 
@@ -74,6 +137,7 @@ def complaints(page: Page) -> Iterator[list[str]]:
 
     page.on("console", hear)
     yield found
+    page.remove_listener("console", hear)
     assert not found
 
 

@@ -9,6 +9,14 @@ from playwright.sync_api import Page, expect
 
 PAGES = pytest.mark.parametrize("address", ["/episodes/", "/runs/curves/"])
 
+CHANGED_AND_KEPT = """() => {
+  const form = document.querySelector("main form[aria-label=Filters]");
+  form.elements.environment.value = "guess";
+  form.elements.run.disabled = true; // as on its way to the next page
+  window.dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }));
+}"""
+"""Changes a form and shows the page again, as a browser does that kept it whole."""
+
 
 def choose(page: Page, environment: str) -> None:
     page.locator("main select[name=environment]").select_option(environment)
@@ -16,8 +24,12 @@ def choose(page: Page, environment: str) -> None:
 
 
 @PAGES
-def test_a_choice_that_was_taken_back_does_not_return_with_the_next(page: Page, address: str) -> None:
+def test_fields_say_what_the_address_says_after_going_back(page: Page, address: str) -> None:
+    """A choice that was taken back does not return with the next. A page that the browser kept whole is as it was."""
     page.goto(f"{address}?environment=echo")
+    page.evaluate(CHANGED_AND_KEPT)
+    expect(page.locator("main select[name=environment]")).to_have_value("echo")
+    expect(page.locator("main [name=run]")).to_be_enabled()
     choose(page, "guess")
     page.go_back()
     expect(page).to_have_url(re.compile(r"\?environment=echo$"))
@@ -25,18 +37,3 @@ def test_a_choice_that_was_taken_back_does_not_return_with_the_next(page: Page, 
     page.locator("main [name=run]").fill("any-run")
     page.keyboard.press("Enter")
     expect(page).to_have_url(re.compile(r"\?environment=echo&run=any-run$"))
-
-
-@PAGES
-def test_a_page_that_the_browser_kept_whole_is_as_it_was_made(page: Page, address: str) -> None:
-    page.goto(f"{address}?environment=echo")
-    page.evaluate(
-        """() => {
-          const form = document.querySelector("main form[aria-label=Filters]");
-          form.elements.environment.value = "guess";
-          form.elements.run.disabled = true; // as on its way to the next page
-          window.dispatchEvent(new PageTransitionEvent("pageshow", { persisted: true }));
-        }"""
-    )
-    expect(page.locator("main select[name=environment]")).to_have_value("echo")
-    expect(page.locator("main [name=run]")).to_be_enabled()

@@ -9,8 +9,9 @@ import httpx
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.browser.agents import latest
 from tests.browser.axe import load_axe, serious
-from tests.browser.test_replay import latest
+from tests.browser.test_play import sit_down
 from tests.server import LiveServer
 
 pytestmark = pytest.mark.usefixtures("complaints")
@@ -61,6 +62,11 @@ def look(page: Page, text: str) -> None:
 def test_a_recorded_episode_is_played_on_from_a_step(page: Page, live: LiveServer) -> None:
     parent = recorded(live, LOOKS)
     ask(page, parent, 1)
+    load_axe(page)
+    assert serious(page) == []
+    page.set_viewport_size({"width": 400, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.set_viewport_size({"width": 1280, "height": 860})
     page.keyboard.press("Enter")
     page.wait_for_url(re.compile(r"/play/\d+/$"))
     expect(page.locator(".step")).to_have_count(2)
@@ -89,7 +95,9 @@ def test_a_different_step_is_reported_before_continuing(page: Page, live: LiveSe
     expect(page.locator("main")).to_contain_text("2 results differ from the recording, the first at step 1.")
 
 
-def test_a_note_is_at_its_step_and_can_be_deleted(page: Page, live: LiveServer) -> None:
+def test_a_note_is_at_its_step_can_be_deleted_and_is_added_by_control_and_enter_too(
+    page: Page, live: LiveServer
+) -> None:
     page.goto(f"/episodes/{recorded(live, LOOKS)}/#step-1")
     expect(page.locator(".step.current")).to_have_id("step-1")
     page.keyboard.press("m")
@@ -104,21 +112,14 @@ def test_a_note_is_at_its_step_and_can_be_deleted(page: Page, live: LiveServer) 
     expect(page.locator("#step-1 .step-notes")).to_contain_text("Why right?")
     page.get_by_role("button", name="Delete this note").click()
     expect(page.locator(".step-notes")).to_have_count(0)
-
-
-def test_control_and_enter_add_a_note(page: Page, live: LiveServer) -> None:
-    page.goto(f"/episodes/{recorded(live, LOOKS)}/#step-1")
-    expect(page.locator(".step.current")).to_have_id("step-1")
     page.keyboard.press("m")
-    page.keyboard.type("Why right?")
+    page.keyboard.type("And why left?")
     page.keyboard.press("Control+Enter")
-    expect(page.locator("#step-1 .step-notes")).to_contain_text("Why right?")
+    expect(page.locator(".step-notes")).to_contain_text("And why left?")
 
 
 def test_a_flag_from_the_player_reaches_the_curator(page: Page) -> None:
-    page.goto("/play/?environment=drifting&split=test&pick=number&number=0")
-    page.keyboard.press("Enter")
-    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    sit_down(page, "drifting", split="test")
     page.locator("summary", has_text="flag this task as broken").click()
     page.get_by_label("What is wrong with it?").fill("Nothing is to be seen.")
     page.keyboard.press("Control+Enter")
@@ -129,11 +130,3 @@ def test_a_flag_from_the_player_reaches_the_curator(page: Page) -> None:
     expect(page.locator(".flags")).to_contain_text("Nothing is to be seen.")
     page.get_by_role("button", name="Resolve the flag").click()
     expect(page.locator("body")).to_contain_text("Resolved 1 flag.")
-
-
-def test_the_page_of_choices_locks_no_one_out(page: Page, live: LiveServer) -> None:
-    ask(page, recorded(live, LOOKS), 0)
-    load_axe(page)
-    assert serious(page) == []
-    page.set_viewport_size({"width": 400, "height": 860})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400

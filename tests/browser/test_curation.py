@@ -141,20 +141,18 @@ def test_it_refuses_a_file_that_is_too_large_before_it_is_sent(page: Page, tmp_p
     expect(page.get_by_role("alert")).to_contain_text("large.jsonl has 600.0 MB; the limit is 512.0")
 
 
-def test_it_searches_and_moves_by_keys(page: Page, tmp_path: Path) -> None:
-    import_file(page, write_tasks(tmp_path, "plums", 3), "plums")
-    search(page, "are 2 plums")
+def test_it_searches_and_moves_by_keys(page: Page) -> None:
+    search(page, "What is train 30?")
     expect(page.locator("[data-row]")).to_have_count(1)
     page.keyboard.press("j")
     page.keyboard.press("x")
     expect(page.locator("[data-count]")).to_have_text("1 selected")
     page.keyboard.press("Enter")
-    expect(page.get_by_text("How many plums are 2 plums?").first).to_be_visible()
+    expect(page.get_by_text("What is train 30?").first).to_be_visible()
 
 
-def test_the_browser_goes_back_to_what_an_action_would_touch(page: Page, tmp_path: Path) -> None:
-    import_file(page, write_tasks(tmp_path, "pears", 2), "pears")
-    search(page, "are 1 pears")
+def test_the_browser_goes_back_to_what_an_action_would_touch(page: Page) -> None:
+    page.goto(f"{TASKS}?search=What is train 31?")
     page.locator("[data-row] input").check()
     page.get_by_role("button", name="Quarantine").click()
     expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")

@@ -180,6 +180,7 @@ def end_a_round(page: Page, live: LiveServer, step: int) -> None:
     page.clock.fast_forward(10_000)
 
 
+@pytest.mark.own_tab
 def test_chart_and_tables_follow_a_run_live(page: Page, live: LiveServer) -> None:
     play_rounds(live, "drawn-live", 2)
     page.clock.install()
@@ -192,6 +193,7 @@ def test_chart_and_tables_follow_a_run_live(page: Page, live: LiveServer) -> Non
     expect(page.get_by_role("button", name="drawn-live")).to_be_focused()
 
 
+@pytest.mark.own_tab
 def test_the_list_of_runs_follows_live_and_keeps_what_is_selected(page: Page, live: LiveServer) -> None:
     play_rounds(live, "drawn-live", 1, step=102)
     page.clock.install()

@@ -6,11 +6,13 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.accounts import PASSWORD, with_account
 from tests.browser.waiting import wait_until
 from tests.server import LiveServer
+
+pytestmark = pytest.mark.own_tab
 
 NAME = "ada"
 SOCKETS = """
@@ -32,11 +34,15 @@ def player(page: Page) -> Page:
     page.emulate_media(reduced_motion="reduce", color_scheme="light")
     page.add_init_script(SOCKETS)
     page.goto("/play/?environment=echo&split=train")
+    log_in(page)
+    begin(page)
+    return page
+
+
+def log_in(page: Page) -> None:
     page.get_by_label("Username").fill(NAME)
     page.get_by_label("Password").fill(PASSWORD)
     page.get_by_role("button", name="Log in").click()
-    begin(page)
-    return page
 
 
 def begin(page: Page) -> None:
@@ -49,52 +55,54 @@ def break_off(page: Page) -> None:
     page.evaluate("sockets.at(-1).close()")
 
 
-def test_a_login_that_expired_is_reported_and_leads_to_another(player: Page) -> None:
+def test_a_socket_that_only_broke_comes_back_but_a_login_that_expired_is_reported_and_leads_to_another(
+    player: Page,
+) -> None:
     address = player.url
+    break_off(player)
+    wait_until(player, "sockets.length > 1 && sockets.at(-1).readyState === WebSocket.OPEN")
+    expect(player.locator("[data-live-state=live]")).to_be_visible()
+    expect(player.locator("[data-notice]")).to_have_count(0)
     player.context.clear_cookies()
     break_off(player)
     notice = player.locator("[data-notice=shut-out]")
     expect(notice).to_contain_text("Your login has expired.")
     expect(player.locator("[data-live-state]")).to_be_hidden()
-    assert player.evaluate("sockets.length") == 2
+    assert player.evaluate("sockets.length") == 3
     notice.get_by_role("link", name="Log in again").click()
-    player.get_by_label("Username").fill(NAME)
-    player.get_by_label("Password").fill(PASSWORD)
-    player.get_by_role("button", name="Log in").click()
+    log_in(player)
     player.wait_for_url(address)
     expect(player.locator("[data-live-state=live]")).to_be_visible()
 
 
-def test_a_socket_that_only_broke_comes_back(player: Page) -> None:
-    break_off(player)
-    expect(player.locator("[data-live-state=live]")).to_be_visible()
-    wait_until(player, "sockets.length > 1 && sockets.at(-1).readyState === WebSocket.OPEN")
-    expect(player.locator("[data-notice]")).to_have_count(0)
-
-
-@pytest.mark.parametrize("is_open", [True, False])
-def test_an_invite_that_is_over_is_reported(player: Page, live: LiveServer, is_open: bool) -> None:
+def test_an_invite_that_is_over_is_reported(page: Page, browser: Browser, live: LiveServer) -> None:
     """Both a guest who continues to play and one whose connection breaks see the message."""
-    player.goto("/play/invites/")
-    player.get_by_label("Name").fill(f"pilot {is_open}")
-    player.keyboard.press("Enter")
-    link = player.locator(".made pre").inner_text()
-    guest = player.context.browser.new_context(base_url=live.url).new_page()  # type: ignore[union-attr]
+    page.goto("/play/invites/")
+    log_in(page)
+    page.get_by_label("Name").fill("pilot")
+    page.keyboard.press("Enter")
+    link = page.locator(".made pre").inner_text()
+    guests = [browser.new_context(base_url=live.url).new_page() for _ in range(2)]
+    for guest in guests:
+        accept(guest, link)
+    row = page.get_by_role("row").filter(has_text="pilot")
+    row.get_by_role("button", name="Revoke").click()
+    expect(row.locator("[data-state=revoked]")).to_be_visible()
+    guests[0].keyboard.type("hello")
+    guests[0].keyboard.press("Enter")
+    break_off(guests[1])
+    for guest in guests:
+        expect(guest.locator("[data-notice=shut-out]")).to_contain_text("Your invite has ended.")
+        expect(guest.locator("[data-notice]")).to_have_count(1)
+        expect(guest.locator("[data-live-state]")).to_be_hidden()
+        guest.context.close()
+
+
+def accept(guest: Page, link: str) -> None:
+    """Come in by the link of an invite and play."""
     guest.add_init_script(SOCKETS)
     guest.goto(link)
     guest.keyboard.type("Zoë")
     guest.keyboard.press("Enter")
     guest.wait_for_url("**/play/?environment=echo")
     begin(guest)
-    row = player.get_by_role("row").filter(has_text=f"pilot {is_open}")
-    row.get_by_role("button", name="Revoke").click()
-    expect(row.locator("[data-state=revoked]")).to_be_visible()
-    if is_open:
-        guest.keyboard.type("hello")
-        guest.keyboard.press("Enter")
-    else:
-        break_off(guest)
-    expect(guest.locator("[data-notice=shut-out]")).to_contain_text("Your invite has ended.")
-    expect(guest.locator("[data-notice]")).to_have_count(1)
-    expect(guest.locator("[data-live-state]")).to_be_hidden()
-    guest.context.close()

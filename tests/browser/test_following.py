@@ -16,32 +16,24 @@ pytestmark = pytest.mark.usefixtures("complaints")
 
 
 def test_it_follows_an_episode_that_runs_to_its_end(page: Page, live: LiveServer) -> None:
+    returned = page.locator("[data-returned]")
     with playing(live) as agent:
         agent.call("echo", "before")
         page.goto(latest(live))
         expect(page.locator("[data-live-state=live]")).to_be_visible()
+        expect(returned).to_contain_text("+0.10 so far")
         agent.call("echo", "while it is open")
         expect(page.locator("#step-1")).to_contain_text("while it is open")
         expect(page.locator(".step.current")).to_have_id("step-1")
+        expect(returned).to_contain_text("+0.20 so far")
         page.keyboard.press("k")
         expect(page.locator("[data-follow]")).to_have_attribute("aria-pressed", "false")
         agent.call("finish", "done")
         expect(page.locator("#step-2")).to_contain_text("done")
         expect(page.locator(".step.current")).to_have_id("step-0")
     expect(page.locator("#headline .ending")).to_contain_text("finished")
-    expect(page.locator("[data-follow]")).to_have_count(0)
-
-
-def test_the_return_grows_with_the_steps(page: Page, live: LiveServer) -> None:
-    with playing(live) as agent:
-        page.goto(latest(live))
-        returned = page.locator("[data-returned]")
-        expect(returned).to_contain_text("0.00 so far")
-        for text, told in (("one", "+0.10 so far"), ("two", "+0.20 so far")):
-            agent.call("echo", text)
-            expect(returned).to_contain_text(told)
-    expect(returned).to_contain_text("+0.20")
     expect(returned).not_to_contain_text("so far")
+    expect(page.locator("[data-follow]")).to_have_count(0)
 
 
 def test_messages_that_a_client_uploads_appear_in_their_places(page: Page, live: LiveServer) -> None:
@@ -118,15 +110,22 @@ def test_what_happens_while_the_page_asks_is_asked_for_again(page: Page, live: L
         expect(page.locator("[data-returned]")).to_contain_text("+0.20 so far")
 
 
-def test_what_the_agent_asks_for_appears(page: Page, live: LiveServer) -> None:
-    with playing(live) as agent:
+def test_what_the_agent_asks_for_appears_and_what_was_live_is_at_rest_when_it_is_over(
+    page: Page, live: LiveServer
+) -> None:
+    with playing(live, goal="be watched") as agent:
         page.goto(latest(live))
         expect(page.locator("#prompt")).to_have_text("The agent hasn't requested the prompt yet.")
         expect(page.locator("[data-live-state=live]")).to_be_visible()
+        expect(page.locator("#peers")).to_contain_text("No attempts have ended yet")
         agent.ask()
         expect(page.locator("#prompt h2")).to_have_text("Prompt")
+        agent.call("finish", "done")
     expect(page.locator("#facts")).to_contain_text("Ended")
     expect(page.locator("#facts[data-refetch]")).to_have_count(0)
+    expect(page.locator("#peers")).to_contain_text("1 attempt")
+    expect(page.locator("#peers")).to_contain_text("this one ranks #1")
+    expect(page.locator("[data-live-state]")).to_have_count(0)
 
 
 def test_parts_that_are_due_at_the_same_time_are_all_fetched(page: Page, live: LiveServer) -> None:
@@ -157,14 +156,3 @@ def test_a_part_that_the_server_failed_to_answer_is_fetched_again(
     expect(page.locator("#peers")).to_contain_text("this one ranks #1")
     assert not answers
     complaints.clear()  # the failures
-
-
-def test_what_was_live_is_at_rest_when_it_is_over(page: Page, live: LiveServer) -> None:
-    with playing(live, goal="be watched") as agent:
-        page.goto(latest(live))
-        expect(page.locator("[data-live-state=live]")).to_be_visible()
-        expect(page.locator("#peers")).to_contain_text("No attempts have ended yet")
-        agent.call("finish", "done")
-    expect(page.locator("#peers")).to_contain_text("1 attempt")
-    expect(page.locator("#peers")).to_contain_text("this one ranks #1")
-    expect(page.locator("[data-live-state]")).to_have_count(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.axe import load_axe, serious
+from tests.browser.test_play import sit_down
 from tests.server import LiveServer
 
 HUGE = 123456789012345678901234567890
@@ -37,9 +37,7 @@ def live() -> Iterator[LiveServer]:
 def form(page: Page) -> Locator:
     """The form of `order`, in a play that has just started."""
     page.emulate_media(reduced_motion="reduce", color_scheme="light")
-    page.goto("/play/?environment=forms&split=train")
-    page.get_by_role("button", name="Play", exact=True).click()
-    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    sit_down(page, "forms")
     found = page.locator("[data-tool-form] > div").first
     expect(found.locator("[data-slot='']")).to_be_visible()
     return found
@@ -186,7 +184,7 @@ def test_a_tool_without_parameters_is_a_button(page: Page, form: Locator, compla
     expect(page.locator("#step-0")).to_contain_text("nothing")
 
 
-def test_axe_finds_nothing_serious_in_any_state(page: Page, form: Locator) -> None:
+def test_axe_finds_nothing_serious_in_any_state_and_nothing_is_wider_than_a_phone(page: Page, form: Locator) -> None:
     write_json(form, json.dumps({**ORDER, "amount": "many"}))
     form.get_by_role("button", name="Form").click()
     page.get_by_role("button", name="Call order").click()
@@ -195,12 +193,6 @@ def test_axe_finds_nothing_serious_in_any_state(page: Page, form: Locator) -> No
     assert serious(page) == []
     page.emulate_media(color_scheme="dark")
     assert serious(page, "colours") == []
-
-
-def test_nothing_is_wider_than_a_phone(page: Page, form: Locator) -> None:
-    write_json(form, json.dumps(ORDER))
-    form.get_by_role("button", name="Form").click()
-    expect(field(form, "/pamount")).to_have_value(str(HUGE))
     page.set_viewport_size({"width": 400, "height": 860})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
     assert form.evaluate("it => it.scrollWidth <= it.clientWidth")

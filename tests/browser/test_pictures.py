@@ -23,6 +23,12 @@ def live() -> Iterator[LiveServer]:
         yield running
 
 
+@pytest.fixture(scope="module")
+def drawn(live: LiveServer) -> tuple[int, int]:
+    """Return the numbers of two episodes with a step for each of the images."""
+    return draw_all(live), draw_all(live)
+
+
 def draw_all(live: LiveServer) -> int:
     """Return the number of an episode with a step for each of the images."""
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "drawn"}, timeout=30) as http:
@@ -42,13 +48,15 @@ def are_told(page: Page) -> None:
     assert page.evaluate("window.hacked") is None
 
 
-def test_the_replay_says_which_images_cannot_be_displayed(page: Page, live: LiveServer, complaints: list[str]) -> None:
-    page.goto(f"/episodes/{draw_all(live)}/")
+def test_the_replay_says_which_images_cannot_be_displayed(
+    page: Page, drawn: tuple[int, int], complaints: list[str]
+) -> None:
+    page.goto(f"/episodes/{drawn[0]}/")
     are_told(page)
 
 
-def test_so_does_the_page_of_one_step(page: Page, live: LiveServer, complaints: list[str]) -> None:
-    episode = draw_all(live)
+def test_so_does_the_page_of_one_step(page: Page, drawn: tuple[int, int], complaints: list[str]) -> None:
+    episode = drawn[0]
     page.goto(f"/episodes/{episode}/steps/2/")
     expect(page.get_by_text(DAMAGED)).to_be_visible()
     page.goto(f"/episodes/{episode}/steps/3/")
@@ -62,8 +70,8 @@ def test_so_does_the_player(page: Page, complaints: list[str]) -> None:
     are_told(page)
 
 
-def test_so_does_a_comparison(page: Page, live: LiveServer, complaints: list[str]) -> None:
-    page.goto(f"/compare/?episodes={draw_all(live)},{draw_all(live)}")
+def test_so_does_a_comparison(page: Page, drawn: tuple[int, int], complaints: list[str]) -> None:
+    page.goto(f"/compare/?episodes={drawn[0]},{drawn[1]}")
     page.evaluate("document.querySelectorAll('.compare-side').forEach((side) => (side.open = true))")
     expect(page.get_by_text(DAMAGED)).to_have_count(4)
     expect(page.get_by_text(DOCUMENT)).to_have_count(2)

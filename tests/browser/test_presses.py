@@ -45,17 +45,18 @@ def test_a_double_click_calls_once_though_the_answer_comes_between_the_presses(p
     assert recorded(page, episode) == ["hello", "the last"]
 
 
-@pytest.mark.parametrize("place", ["[data-composer] textarea", "[data-call]"])
-def test_a_held_enter_calls_once(page: Page, place: str) -> None:
+def test_a_held_enter_calls_once(page: Page) -> None:
     episode = sit_down(page, "echo")
-    page.keyboard.type("hello")
-    page.locator(place).focus()
-    page.keyboard.down("Enter")
-    expect(page.locator(".step")).to_have_count(1)
-    for _ in range(3):
-        page.keyboard.down("Enter")  # as the system repeats it
-    page.keyboard.up("Enter")
-    assert recorded(page, episode) == ["hello", "the last"]
+    for number, place in enumerate(("[data-composer] textarea", "[data-call]"), 1):
+        choose(page, "echo")
+        page.keyboard.type("hello")
+        page.locator(place).focus()
+        page.keyboard.down("Enter")
+        expect(page.locator(".step")).to_have_count(number)
+        for _ in range(3):
+            page.keyboard.down("Enter")  # as the system repeats it
+        page.keyboard.up("Enter")
+    assert recorded(page, episode) == ["hello", "hello", "the last"]
 
 
 def test_a_field_error_frees_the_button(page: Page) -> None:
@@ -106,6 +107,7 @@ class Wire:
         self._tab.close(code=1011)
 
 
+@pytest.mark.own_tab
 def test_enter_pressed_twice_calls_once(page: Page) -> None:
     """However long the server takes to answer."""
     wire = Wire(page)
@@ -120,6 +122,7 @@ def test_enter_pressed_twice_calls_once(page: Page) -> None:
     assert recorded(page, episode) == ["hello", "the last"]
 
 
+@pytest.mark.own_tab
 def test_presses_without_a_connection_are_one_call_and_say_when_it_is_sent(page: Page) -> None:
     wire = Wire(page)
     episode = sit_down(page, "echo")
@@ -135,6 +138,7 @@ def test_presses_without_a_connection_are_one_call_and_say_when_it_is_sent(page:
     assert recorded(page, episode) == ["hello", "the last"]
 
 
+@pytest.mark.own_tab
 def test_a_connection_that_breaks_with_a_press_says_when_it_is_sent(page: Page) -> None:
     wire = Wire(page)
     episode = sit_down(page, "echo")

@@ -6,10 +6,10 @@ import re
 from collections.abc import Callable
 
 import pytest
-from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Browser, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.agents import latest, playing
+from tests.browser.axe import load_axe, serious
 from tests.server import LiveServer
 
 pytestmark = pytest.mark.usefixtures("complaints")
@@ -147,27 +147,19 @@ def test_it_is_dark_where_the_system_is(page: Page, played: str) -> None:
     assert brightness(page.locator("body")) < 60 < 180 < brightness(page.locator(".tool-name").first, "color")
 
 
-def test_nothing_is_cut_off_on_a_phone(page: Page, played: str) -> None:
-    page.set_viewport_size({"width": 400, "height": 800})
-    page.goto(played)
-    expect(page.locator(".rail-row").first).to_be_visible()
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
 def brightness(element: Locator, name: str = "background-color") -> float:
     """Return the mean of red, green and blue as they are drawn, 0 to 255."""
     colour = element.evaluate("(element, name) => getComputedStyle(element).getPropertyValue(name)", name)
     return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3]) / 3
 
 
-def test_it_can_be_read_by_those_who_do_not_see_it(browser: Browser, live: LiveServer, played: str) -> None:
-    context = browser.new_context(base_url=live.url, bypass_csp=True)  # axe is put into the page as a script
-    page = context.new_page()
+def test_it_can_be_read_by_those_who_do_not_see_it_and_nothing_is_cut_off_on_a_phone(page: Page, played: str) -> None:
     page.goto(played)
     expect(page.locator(".rail-row").first).to_be_visible()
-    found = Axe().run(page).response["violations"]
-    context.close()
-    assert not [one["id"] for one in found if one["impact"] in ("serious", "critical")]
+    load_axe(page)
+    assert serious(page) == []
+    page.set_viewport_size({"width": 400, "height": 800})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 # --- two episodes side by side ---------------------------------------------------------------------------------------
@@ -227,14 +219,11 @@ def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(page: Page, 
     expect(page.locator("#about")).to_be_in_viewport()
 
 
-@pytest.mark.parametrize("width", [1280, 400])
-def test_the_menu_of_a_block_covers_none_of_its_text(page: Page, live: LiveServer, width: int) -> None:
+def test_the_menu_of_a_block_covers_none_of_its_text(page: Page, live: LiveServer) -> None:
     with playing(live) as agent:
         agent.call("echo", "a word " * 200)
-    page.set_viewport_size({"width": width, "height": 860})
     page.goto(latest(live))
     block = page.locator(".said-block:has(.read-as)").last
-    block.hover()
     covered = """(block) => {
       const text = document.createRange();
       text.selectNodeContents(block.querySelector(".said-text"));
@@ -242,4 +231,7 @@ def test_the_menu_of_a_block_covers_none_of_its_text(page: Page, live: LiveServe
       const meets = (line) => line.right > menu.left && line.bottom > menu.top && line.top < menu.bottom;
       return [...text.getClientRects()].some(meets);
     }"""
-    assert not block.evaluate(covered)
+    for width in (1280, 400):
+        page.set_viewport_size({"width": width, "height": 860})
+        block.hover()
+        assert not block.evaluate(covered), width
