@@ -45,8 +45,8 @@ class MemberScoreSerializer(s.Serializer[Any]):
     missing = s.IntegerField(help_text="Tasks without one")
     attempts = s.IntegerField()
     score = s.FloatField(allow_null=True, help_text="Mean over the tasks; null without any")
-    low = s.FloatField(source="interval.low", default=None, allow_null=True, help_text="Lower end of the 95 % interval")
-    high = s.FloatField(source="interval.high", default=None, allow_null=True)
+    low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said")
+    high = s.FloatField(allow_null=True)
     rollouts = CoverageSerializer(source="coverage")
     episodes = s.CharField(source="query", help_text="Query string of `/api/episodes` that lists the attempts")
 
@@ -54,13 +54,9 @@ class MemberScoreSerializer(s.Serializer[Any]):
 class SuiteRowSerializer(s.Serializer[Any]):
     key = s.CharField(help_text="Name of the model or run")
     rank = s.IntegerField(allow_null=True, help_text="Null unless every task was attempted")
-    score = s.FloatField(
-        source="score.value", default=None, allow_null=True, help_text="Null without an attempt at some member"
-    )
-    low = s.FloatField(
-        source="score.interval.low", default=None, allow_null=True, help_text="Lower end of the 95 % interval"
-    )
-    high = s.FloatField(source="score.interval.high", default=None, allow_null=True)
+    score = s.FloatField(source="value", allow_null=True, help_text="Null without an attempt at some member")
+    low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % interval; null if it cannot be said")
+    high = s.FloatField(allow_null=True)
     tasks = s.IntegerField(help_text="Tasks with an attempt")
     attempts = s.IntegerField()
     rollouts = CoverageSerializer(source="coverage")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any, cast, get_args
 
 from django.core.exceptions import BadRequest
@@ -16,7 +16,6 @@ from django.views.decorators.http import require_safe
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import hidden_from
 from environments.models import Task
-from environments.scoring.task_buckets import Interval
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import line_of
 from episodes.dashboard.view_parameters import takes
@@ -146,19 +145,13 @@ def _whisker(row: SuiteRow) -> dict[str, float] | None:
 
 
 def _csv(found: SuiteStandings) -> Iterator[str]:
-    parts = ("score", "low", "high", "tasks", "attempts")
+    version, parts = found.version, ("score", "low", "high", "tasks", "attempts")
     labels = [f"{member.number} {member.label}" for member in found.members]
     heads = ["suite", "version", "sha256", found.by, "rank", *parts, "suite_tasks"]
     yield csv_line([*heads, *(f"{label} {part}" for label in labels for part in parts)])
-    version = found.version
     for row in found.rows:
-        score = row.score
-        whole = [score.value if score else None, *_ends(score.interval if score else None), row.tasks, row.attempts]
-        line = [version.suite.name, version.number, version.hash, row.key, row.rank, *whole, found.tasks]
+        line = [version.suite.name, version.number, version.hash, row.key, row.rank]
+        line += [row.value, row.low, row.high, row.tasks, row.attempts, found.tasks]
         for one in row.members:
-            line += [one.score, *_ends(one.interval), one.tasks, one.attempts]
+            line += [one.score, one.low, one.high, one.tasks, one.attempts]
         yield csv_line(line)
-
-
-def _ends(interval: Interval | None) -> Sequence[float | None]:
-    return (None, None) if interval is None else interval

@@ -40,6 +40,14 @@ class MemberScore:
     query: str
     """Query string of the Episodes page that lists the attempts behind the figures."""
 
+    @property
+    def low(self) -> float | None:
+        return self.interval.low if self.interval else None
+
+    @property
+    def high(self) -> float | None:
+        return self.interval.high if self.interval else None
+
 
 @dataclass(frozen=True, slots=True)
 class SuiteRow:
@@ -55,6 +63,18 @@ class SuiteRow:
     """Label of each member with tasks that lack an attempt, and the number of these; empty for complete players."""
     query: str
     """Query string of the Episodes page that lists all of its episodes."""
+
+    @property
+    def value(self) -> float | None:
+        return self.score.value if self.score else None
+
+    @property
+    def low(self) -> float | None:
+        return self.score.interval.low if self.score and self.score.interval else None
+
+    @property
+    def high(self) -> float | None:
+        return self.score.interval.high if self.score and self.score.interval else None
 
     @property
     def coverage(self) -> Coverage:
