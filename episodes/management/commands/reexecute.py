@@ -95,9 +95,9 @@ class Command(BaseCommand):
         asides = sum(not again.differs and bool(again.steps) for again in found)
         steps = sum(again.played for again in found)
         noted = f" In {asides:,} more, only metadata differs." if asides else ""
-        self.stdout.write(
-            f"{len(found):,} episode{'s' * (len(found) != 1)} with {steps:,} calls played; {others:,} differ.{noted}"
-        )
+        calls = f"{steps:,} call{'s' * (steps != 1)}"
+        episodes = f"{len(found):,} episode{'s' * (len(found) != 1)}"
+        self.stdout.write(f"{episodes} with {calls} played; {others:,} differ.{noted}")
         if all(again.fault and not again.played for again in found):
             raise CommandError("No episode could be played.", returncode=NOT_PLAYED)
         if others:

@@ -48,7 +48,7 @@ def echoed(text: str = "hi", reward: float | None = 0.1, **values: Any) -> Step:
 
 def test_an_episode_that_plays_as_recorded_does_not_differ() -> None:
     echoed()
-    assert "1 episode with 1 calls played; 0 differ." in reexecuted("--run", "grpo-3")
+    assert "1 episode with 1 call played; 0 differ." in reexecuted("--run", "grpo-3")
 
 
 def test_what_differs_is_listed_with_its_step() -> None:
@@ -63,7 +63,7 @@ def test_a_refused_call_is_played_too_and_one_that_was_cut_short_is_not() -> Non
     facts = {"output": "", "reward": None}
     make_step(step.episode, tool="echo", status="failed", reason="deleted", error="Session deleted", **facts)
     printed = reexecuted("--run", "grpo-3")
-    assert "1 calls played" in printed
+    assert "1 call played" in printed
 
 
 def test_a_call_that_was_refused_then_and_runs_now_differs() -> None:
