@@ -14,16 +14,17 @@ JOBS ?= 3
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py conformance/test_hanging_database.py \
-  conformance/test_kill.py conformance/test_restart.py environments/curation environments/database \
-  environments/protocol/test_calls.py environments/protocol/test_sessions.py environments/tasks \
-  environments/transfer/test_exporting.py environments/transfer/test_importing.py environments/transfer/test_killed.py \
-  environments/transfer/test_waiting.py \
-  episodes/analytics episodes/api/test_answers.py episodes/attempts episodes/filtering episodes/recording episodes/rollups \
-  episodes/doctor episodes/runs episodes/search episodes/test_admin.py episodes/transfer/atif/test_round_trip.py episodes/transfer/test_export_source.py \
-  episodes/transfer/test_round_trip.py episodes/transfer/test_streaming.py episodes/transfer/test_uploads.py \
-  hostile/test_faults.py \
-  orsweb/pages/test_pages.py \
-  orsweb/server/test_database_lock.py environments/test_admin.py test_migrations.py)
+  conformance/test_kill.py conformance/test_restart.py environments/database \
+  $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \
+  environments/protocol/test_calls.py environments/protocol/test_sessions.py \
+  $(addprefix environments/tasks/test_, catalog.py indexes.py split_change.py split_indexes.py sync.py) \
+  $(addprefix environments/transfer/test_, importing.py killed.py waiting.py) \
+  $(addprefix episodes/analytics/test_, components.py conventions.py curve.py growing_curve.py error_bounds.py histogram.py overview.py) \
+  episodes/api/test_answers.py $(addprefix episodes/attempts/test_, components.py no_call.py rule.py) \
+  $(addprefix episodes/filtering/test_, filters.py page.py private.py) episodes/recording episodes/rollups \
+  episodes/runs $(addprefix episodes/search/test_, index.py snippets.py) \
+  $(addprefix episodes/transfer/test_, export_source.py round_trip.py streaming.py uploads.py) \
+  hostile/test_faults.py orsweb/pages/test_pages.py orsweb/server/test_database_lock.py test_migrations.py)
 comma := ,
 space := $() $()
 
@@ -141,7 +142,7 @@ HOSTILE := tests/hostile --ignore tests/hostile/test_soak.py tests/conformance/t
 
 hostile: venv
 	HOSTILE=long HYPOTHESIS_EXAMPLES=500 $(BIN)/python -m pytest $(HOSTILE)
-	HOSTILE=long ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest tests/hostile/test_faults.py tests/conformance/test_kill.py
+	HOSTILE=long ORSWEB_TEST_DATABASE=postgresql $(BIN)/python -m pytest tests/hostile/test_faults.py tests/hostile/test_clock.py tests/conformance/test_kill.py
 
 # 200 agents for 20 minutes, and then environments of 300 MB.
 soak: venv

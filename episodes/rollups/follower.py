@@ -70,7 +70,8 @@ def _catch_up(following: Following, progress: Callable[[str, int], None] | None)
             batches += has_more
             if has_more and progress:
                 progress(following.part.name, following.place)
-        give_way()
+        if has_more:
+            give_way()
     return batches
 
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from django.db import Error, transaction
 
 from episodes.attempts.endings import Ending
+from episodes.models import TranscriptText
 from episodes.search import index
 from episodes.search.documents import SearchDocument, documents_of
 
@@ -32,9 +33,12 @@ class TextPart:
         transaction.on_commit(self._begun.clear)
 
     def forget(self) -> None:
-        """Delete what was begun: its episodes may have been removed."""
+        """Delete what was begun, as its episodes may have been removed. What another process has indexed stays."""
         with contextlib.suppress(Error):  # then the next to index these episodes replaces it
-            index.remove(self._begun)
+            indexed = set(
+                TranscriptText.objects.filter(episode_id__in=self._begun, part=0).values_list("episode_id", flat=True)
+            )
+            index.remove([episode for episode in self._begun if episode not in indexed])
         self._begun = []
 
     def remove(self, endings: Sequence[Ending]) -> None:

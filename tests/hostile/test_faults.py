@@ -1,6 +1,6 @@
-"""Whatever is acknowledged is recorded: while the database is away, its disk is full, or the clock jumps.
+"""Whatever is acknowledged is recorded: while the database is away or its disk is full.
 
-tests/conformance/test_kill.py does the same with kills.
+tests/conformance/test_kill.py does the same with kills, test_clock.py with jumps of the clock.
 """
 
 from __future__ import annotations
@@ -9,9 +9,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
-import pytest
 from pytest_django import DjangoDbBlocker
 
 from tests.conformance.agent import eventually
@@ -27,8 +25,6 @@ STEPS_BETWEEN = size(60, 600)
 AWAY_SECONDS, FULL_SECONDS = size(1, 20), size(1, 20)
 FULL_TIMES = size(1, 5)
 DISK_MEGABYTES = 60
-JUMPS = ("+2d", "-2d", "+1h", "-1h", "+400d", "+0", "-1y", "+0")[: size(2, 8)]
-CLOCKS = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 
 
 @contextlib.contextmanager
@@ -117,31 +113,3 @@ def test_nothing_is_lost_while_the_disk_is_full(
             steps = check_record(record, counted)
     kind = "PostgreSQL" if server.database_url else "SQLite"
     tried(f"{kind}'s disk full {FULL_TIMES} times for {FULL_SECONDS} s, {steps} answered steps, all recorded")
-
-
-@pytest.mark.skipif(CLOCKS is None, reason="needs libfaketime")
-def test_nothing_is_lost_when_the_clock_jumps(
-    django_db_blocker: DjangoDbBlocker, tmp_path: Path, tried: Callable[[str], None]
-) -> None:
-    clock = tmp_path / "clock"
-    clock.write_text("+0")
-    faked = {
-        "PYTHONPATH": str(Path(__file__).with_name("faked_clock")),
-        "LD_PRELOAD": str(CLOCKS),
-        "FAKETIME_TIMESTAMP_FILE": str(clock),
-        "FAKETIME_NO_CACHE": "1",
-        "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # which no change of the time of day moves
-    }
-    with LiveServer("tests.hostile.envs:Sturdy", env=faked) as server:
-        with playing(server) as counted:
-            for jump in JUMPS:
-                some_steps(counted)
-                clock.write_text(jump)
-            some_steps(counted)
-        with recorded(server, django_db_blocker) as record:
-            steps = check_record(record, counted)
-            causes = set(record.episodes.values_list("cause", flat=True))
-            days = {created.date() for created in record.episodes.values_list("created", flat=True)}
-    assert causes == {"abandoned"}  # no session expired
-    assert len(days) > 2  # or the clock did not jump
-    tried(f"jumps of the clock by {', '.join(JUMPS)}, {steps} answered steps on {len(days)} days, all recorded")

@@ -15,7 +15,7 @@ from environments.protocol.sse import MAX_PIECE_CHARACTERS, event, events, piece
 from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
 
-EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "20"))
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))
 EDGES = [" ", "\\", '"', "\n", "\ud800", "\u2028", "\u0020", "data: ", "\n\nevent: end\ndata: "]
 """Characters and texts at which a cut, a strip or an escape could go wrong."""
 TEXTS = [

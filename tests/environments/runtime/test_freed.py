@@ -132,7 +132,6 @@ def hosted(request: pytest.FixtureRequest) -> type:
 
 @pytest.fixture(autouse=True)
 def without_collector() -> Iterator[None]:
-    gc.collect()
     ALIVE.clear()
     REACHED.clear()
     GATE.clear()

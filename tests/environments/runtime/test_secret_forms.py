@@ -19,7 +19,7 @@ from environments import wire
 from environments.runtime.secret_forms import MAX_WINDOWS, WINDOW_CHARACTERS, windows_of
 from environments.runtime.secrets_mask import STARS, Mask
 
-EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "15"))
+EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))
 """Texts for each test; more find rarer mistakes and take longer."""
 FEW = settings(max_examples=EXAMPLES, deadline=None, database=None)
 

@@ -223,14 +223,21 @@ def test_refused_rows_are_skipped_on_request(shelf: Shelf) -> None:
     assert served() == [APPLE, PEAR]
 
 
+@pytest.fixture
+def small_batches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Read a hundred rows in three batches."""
+    monkeypatch.setattr(importing, "BATCH_TASKS", 45)
+
+
 class Stop(Exception):
     """Raised by a progress callback to end an import."""
 
 
+@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("ends_at", [1, 2, 3])
 def test_an_import_that_is_stopped_leaves_nothing_visible_and_can_be_repeated(shelf: Shelf, ends_at: int) -> None:
     shelf.apply(shelf.lines(APPLE))
-    path = shelf.lines(*[{"n": n} for n in range(2000)])
+    path = shelf.lines(*[{"n": n} for n in range(100)])
     seen = []
 
     def stop(done: int, total: int) -> None:
@@ -241,10 +248,11 @@ def test_an_import_that_is_stopped_leaves_nothing_visible_and_can_be_repeated(sh
     with pytest.raises(Stop):
         shelf.apply(path, progress=stop)
     assert (served(), Split.objects.get().changing, SplitEntry.objects.count()) == ([APPLE], "", 1)
-    assert counts(shelf.apply(path)) == (2000, 0, 0, 0)
-    assert len(served()) == 2001
+    assert counts(shelf.apply(path)) == (100, 0, 0, 0)
+    assert len(served()) == 101
 
 
+@pytest.mark.usefixtures("small_batches")
 @pytest.mark.parametrize("error", [Stop, KeyboardInterrupt])
 def test_an_import_that_is_stopped_takes_back_the_tasks_it_added(shelf: Shelf, error: type[BaseException]) -> None:
     shelf.apply(shelf.lines(APPLE))
@@ -261,7 +269,7 @@ def test_an_import_that_is_stopped_takes_back_the_tasks_it_added(shelf: Shelf, e
 
     edit = {**PEAR, "_hash": digest(APPLE)}
     with pytest.raises(error):
-        shelf.apply(shelf.lines(edit, *[{"n": n, "_tags": ["new"]} for n in range(2000)]), progress=stop)
+        shelf.apply(shelf.lines(edit, *[{"n": n, "_tags": ["new"]} for n in range(100)]), progress=stop)
     assert {task.pk for task in Task.objects.all()} - there == {task({"n": 0}).pk}
     assert (there <= set(Task.objects.values_list("pk", flat=True)), served()) == (True, [APPLE])
 
@@ -338,8 +346,9 @@ def test_a_split_that_is_being_changed_refuses_the_import(shelf: Shelf) -> None:
     assert served() == [APPLE]
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_progress_counts_the_files_bytes(shelf: Shelf) -> None:
-    path, told = shelf.lines(*[{"n": n} for n in range(2000)]), list[tuple[int, int]]()
+    path, told = shelf.lines(*[{"n": n} for n in range(100)]), list[tuple[int, int]]()
     shelf.apply(path, progress=lambda done, total: told.append((done, total)))
     size_bytes = path.stat().st_size
     assert [total for _, total in told] == [size_bytes] * 3

@@ -66,33 +66,32 @@ def test_a_curve_follows_every_convention() -> None:
             check(drawn(scope, blocks, definition, "episode"), returns)
 
 
-@pytest.mark.parametrize("convention", SOME, ids=str)
-def test_a_filter_for_attempts_finds_what_the_figures_count(convention: Convention) -> None:
+def test_a_filter_for_attempts_finds_what_the_figures_count() -> None:
     play(120)
     scope = scope_of(Environment.objects.get(name="echo"))
-    total = curve(scope, Definition(convention=convention)).total
-    given = {name: getattr(convention, name) for name in CONVENTION_PARTS}
-    assert total and page_of(EpisodeFilter(environment="echo", ending="attempt", **given)).matches in (None, total.n)
-    rows = page_of(EpisodeFilter(environment="echo", ending="attempt", **given), size=500).rows
-    assert len(rows) == total.n
+    for convention in SOME:
+        total = curve(scope, Definition(convention=convention)).total
+        given = {name: getattr(convention, name) for name in CONVENTION_PARTS}
+        asked = EpisodeFilter(environment="echo", ending="attempt", **given)
+        assert total and page_of(asked).matches in (None, total.n)
+        assert len(page_of(asked, size=500).rows) == total.n
 
 
-@pytest.mark.parametrize("convention", SOME, ids=str)
-def test_activity_follows_the_conventions_of_its_environments(convention: Convention) -> None:
+def test_activity_follows_the_conventions_of_its_environments() -> None:
     play(200)
-    Environment.objects.filter(name="echo").update(convention=convention.code)
     catch_up()
-    point = together(activity("all", definitions=definitions_in_force()))
-    returns = expected(convention, "return_sum", environment__name="echo")
-    returns += expected(Convention(), "return_sum", environment__name="math")
-    assert (point.n, point.scored) == (len(returns), len(returns))
-    assert point.successes == sum(value > THRESHOLD for value in returns)
-    assert point.mean == pytest.approx(sum(returns) / len(returns))
+    for convention in SOME:
+        Environment.objects.filter(name="echo").update(convention=convention.code)
+        point = together(activity("all", definitions=definitions_in_force()))
+        returns = expected(convention, "return_sum", environment__name="echo")
+        returns += expected(Convention(), "return_sum", environment__name="math")
+        assert (point.n, point.scored) == (len(returns), len(returns))
+        assert point.successes == sum(value > THRESHOLD for value in returns)
+        assert point.mean == pytest.approx(sum(returns) / len(returns))
 
 
-@pytest.mark.parametrize("convention", SOME, ids=str)
 @pytest.mark.parametrize("is_followed", [True, False])
-def test_a_comparison_of_runs_follows_the_convention(convention: Convention, is_followed: bool) -> None:
+def test_a_comparison_of_runs_follows_the_convention(is_followed: bool) -> None:
     task = make_task()
     for name in ("first", "second"):
         for cause, value in CAUSES.items():
@@ -100,11 +99,12 @@ def test_a_comparison_of_runs_follows_the_convention(convention: Convention, is_
     if is_followed:
         catch_up()
     runs = list(Run.objects.order_by("pk"))
-    found = paired(runs, Definition(convention=convention), 9)
-    returns = expected(convention, "return_sum", run=runs[0])
-    assert found.versus[0].mean == pytest.approx(sum(returns) / len(returns))
-    assert found.coverage[0].rollouts == len(CAUSES)
-    assert found.coverage[0].counted == len(returns)
+    for convention in SOME:
+        found = paired(runs, Definition(convention=convention), 9)
+        returns = expected(convention, "return_sum", run=runs[0])
+        assert found.versus[0].mean == pytest.approx(sum(returns) / len(returns))
+        assert found.coverage[0].rollouts == len(CAUSES)
+        assert found.coverage[0].counted == len(returns)
 
 
 CAUSES = {"finished": 1.0, "expired": 0.5, "no_call": 0.0, "interrupted": 0.25, "env_error": 0.25, "setup_failed": 0.0}

@@ -22,6 +22,7 @@ from environments.keys.keyring import ring
 from environments.keys.making import make_key
 from environments.models import Environment
 from episodes.api.urls import urlpatterns
+from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import FORMATS
 from tests.environments.protocol.conftest import db
 from tests.environments.protocol.serving import in_database, serving
@@ -91,6 +92,7 @@ async def readers(client: httpx.AsyncClient) -> dict[str, Reader]:
 
 def make_readers() -> dict[str, Reader]:
     ids = make_private_rows()
+    catch_up()  # or the first answers to searches say how much of the record the server's follower has indexed so far
     environments: dict[str, list[str]] = {"narrow": [PUBLIC], "insider": [CANARY, PUBLIC]}
     readers = {}
     for label in ids:

@@ -26,22 +26,21 @@ def listed(client: Client, query: str = "") -> list[str]:
     return re.findall(r'data-href="/rollouts/([^"]*)/"', answer.content.decode())
 
 
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("", ["alone", "guess", "own"]),
-        ("environment=echo", ["guess", "own"]),
-        ("environment=acme/chess", ["alone"]),
-        ("run=grpo-3", ["own"]),
-        ("model=m-2", ["alone"]),
-        ("joined=no", ["alone"]),
-        ("joined=yes", ["own"]),
-        ("joined=guess", ["guess"]),
-        ("text=four&joined=no", ["alone"]),
-        ("run=nope", []),
-    ],
-)
-def test_it_filters(client: Client, query: str, expected: list[str]) -> None:
+FOUND = [
+    ("", ["alone", "guess", "own"]),
+    ("environment=echo", ["guess", "own"]),
+    ("environment=acme/chess", ["alone"]),
+    ("run=grpo-3", ["own"]),
+    ("model=m-2", ["alone"]),
+    ("joined=no", ["alone"]),
+    ("joined=yes", ["own"]),
+    ("joined=guess", ["guess"]),
+    ("text=four&joined=no", ["alone"]),
+    ("run=nope", []),
+]
+
+
+def test_it_filters(client: Client) -> None:
     played(1)
     played(2, inputs=('{"text":"a"}', '{"text":"b"}'))
     played(3, inputs=('{"text":"a"}', '{"text":"b"}'))
@@ -49,7 +48,7 @@ def test_it_filters(client: Client, query: str, expected: list[str]) -> None:
     reported("guess", messages=[("tool_call", '{"text":"a"}', {"name": "echo"})])
     reported("alone", environment="acme/chess", environment_name="chess", model="m-2")
     catch_up()
-    assert listed(client, query) == expected
+    assert [(query, listed(client, query)) for query, _ in FOUND] == FOUND
 
 
 @pytest.mark.parametrize("query", ["joined=maybe", "after=x", "nope=1", "episode=first"])

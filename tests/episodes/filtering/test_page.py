@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import product
 
 import pytest
 from django.db import connection
@@ -144,19 +143,20 @@ def in_order(query: dict[str, str], sort: str) -> list[int]:
     return [row[3] for row in sorted(rows, key=place)]
 
 
-@pytest.mark.parametrize("most", [0, 4, 10_000])
+@pytest.mark.parametrize("most", [0, 5, 10_000])
 def test_every_way_of_reading_gives_the_same_pages(most: int, monkeypatch: pytest.MonkeyPatch) -> None:
     varied_episodes()
     for limit in ("MAX_SORTED", "MAX_SORTED_BY_DATABASE", "MAX_SCANNED"):
         monkeypatch.setattr(keys, limit, most)
     monkeypatch.setattr(keys, "MAX_SCANNED_BY_FIGURE", dict.fromkeys(keys.MAX_SCANNED_BY_FIGURE, most))
-    for query, sort in product(QUERIES, ("-time", "time", "-return", "steps")):
+    sorts = (("-time", "-return"), ("time", "steps"))
+    for query, sort in ((query, sort) for place, query in enumerate(QUERIES, most) for sort in sorts[place % 2]):
         query = {**query, "return": "last"}
         expected = in_order(query, sort)
-        pages = forth(asked(**query), sort)
+        pages = forth(asked(**query), sort, size=4)
         assert expected
         assert [pk for page in pages for pk in ids(page)] == expected, (query, sort)
-        returned = back(asked(**query), sort, pages[-1])
+        returned = back(asked(**query), sort, pages[-1], size=4)
         assert [pk for page in returned[::-1] for pk in ids(page)] == expected, (query, sort)
 
 

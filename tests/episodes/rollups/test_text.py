@@ -7,7 +7,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from episodes.attempts.endings import endings_of
 from episodes.models import Episode, Progress, TranscriptText
-from episodes.rollups.part_runner import EMPTYING, Following
+from episodes.rollups.part_runner import EMPTYING, Following, Overtaken
 from episodes.rollups.text import TextPart
 from episodes.search.index import matching
 from tests.stored import make_episode, make_step
@@ -39,6 +39,16 @@ def test_a_restart_neither_repeats_nor_forgets() -> None:
     ended(2, "fox")
     follow()
     assert TranscriptText.objects.count() == 2
+
+
+def test_what_another_process_has_indexed_meanwhile_stays() -> None:
+    fox = ended(1, "fox")
+    slow, quick = Following(TextPart()), Following(TextPart())
+    assert slow.place == quick.place == 0
+    quick.advance()
+    with pytest.raises(Overtaken):
+        slow.advance()
+    assert list(matching("fox")) == [fox]
 
 
 def test_it_can_start_over() -> None:

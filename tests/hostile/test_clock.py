@@ -1,0 +1,56 @@
+"""Whatever is acknowledged is recorded when the clock jumps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from email.utils import parsedate_to_datetime
+from pathlib import Path
+
+import httpx
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from tests.conformance.agent import eventually
+from tests.conformance.record import recorded
+from tests.hostile.sizes import size
+from tests.hostile.test_faults import check_record, playing, some_steps
+from tests.server import LiveServer
+
+JUMPS = ("+2d", "-2d", "+1h", "-1h", "+400d", "+0", "-1y", "+0")[: size(2, 8)]
+CLOCKS = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
+
+
+def time_of(server: LiveServer) -> datetime:
+    """Return the time of day on the server's clock."""
+    return parsedate_to_datetime(httpx.get(f"{server.url}/health").headers["Date"])
+
+
+@pytest.mark.skipif(CLOCKS is None, reason="needs libfaketime")
+def test_nothing_is_lost_when_the_clock_jumps(
+    django_db_blocker: DjangoDbBlocker, tmp_path: Path, tried: Callable[[str], None]
+) -> None:
+    clock = tmp_path / "clock"
+    clock.write_text("+0")
+    faked = {
+        "PYTHONPATH": str(Path(__file__).with_name("faked_clock")),
+        "LD_PRELOAD": str(CLOCKS),
+        "FAKETIME_TIMESTAMP_FILE": str(clock),
+        "FAKETIME_CACHE_DURATION": "1",  # seconds; to read the file each time takes most of the test's CPU time
+        "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # which no change of the time of day moves
+    }
+    with LiveServer("tests.hostile.envs:Sturdy", env=faked) as server:
+        with playing(server) as counted:
+            for jump in JUMPS:
+                some_steps(counted)
+                before = time_of(server)
+                clock.write_text(jump)
+                eventually(lambda before=before: abs(time_of(server) - before) > timedelta(minutes=30))  # type: ignore[misc]  # bound now, called now
+            some_steps(counted)
+        with recorded(server, django_db_blocker) as record:
+            steps = check_record(record, counted)
+            causes = set(record.episodes.values_list("cause", flat=True))
+            days = {created.date() for created in record.episodes.values_list("created", flat=True)}
+    assert causes == {"abandoned"}  # no session expired
+    assert len(days) > 2  # or the clock did not jump
+    tried(f"jumps of the clock by {', '.join(JUMPS)}, {steps} answered steps on {len(days)} days, all recorded")
