@@ -22,7 +22,7 @@ DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/te
   $(addprefix episodes/analytics/test_, components.py conventions.py curve.py growing_curve.py error_bounds.py histogram.py overview.py) \
   episodes/api/test_answers.py $(addprefix episodes/attempts/test_, components.py no_call.py rule.py) \
   $(addprefix episodes/filtering/test_, filters.py page.py private.py) episodes/recording episodes/rollups \
-  episodes/runs $(addprefix episodes/search/test_, index.py snippets.py) \
+  episodes/runs $(addprefix episodes/search/test_, index.py snippets.py) episodes/suites/test_standings.py \
   $(addprefix episodes/transfer/test_, export_source.py round_trip.py streaming.py uploads.py) \
   hostile/test_faults.py orsweb/pages/test_pages.py orsweb/server/test_database_lock.py test_migrations.py)
 comma := ,
