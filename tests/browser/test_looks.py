@@ -29,6 +29,14 @@ PAGES = (
     *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}", "/rollouts/", "/rollouts/wide-words/", "/operations/"),
     *("/environments/guess/doctor/", "/suites/", "/suites/new/", "/suites/looked-at/?by=run"),
     "/suites/looked-at/v1/compare/?first=m&second=model-of-looked-at",
+    *(
+        "/environments/guess/doctor/?run=looked-at",
+        "/episodes/?text=higher",
+        "/play/",
+        "/play/people/",
+        "/play/invites/",
+    ),
+    *("/play/continue/{first}/?step=0", "/rollouts/?text=column"),
 )
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((1280, "light", "all"), (1280, "dark", "colours")),
@@ -40,6 +48,21 @@ TOO_WIDE = """[
   ...[...document.querySelectorAll(".rail a span")].map((it) => [it, it.parentElement]),
 ].filter(([it, within]) => it.checkVisibility() && it.scrollWidth > within.clientWidth).map(([it]) => it.outerHTML)"""
 """Parts of the frame that do not fit."""
+COVERED = """() => {
+  const found = [];
+  for (const it of document.querySelectorAll(":is(.bar, main) :is(a, button, input, select, textarea, summary)")) {
+    const isShown = it.checkVisibility({ checkOpacity: true, checkVisibilityCSS: true });
+    if (!isShown || it.closest(".visually-hidden")) continue;
+    it.scrollIntoView({ block: "center", inline: "center", behavior: "instant" });
+    const box = [...it.getClientRects()].find((one) => one.width && one.height);
+    const at = box && document.elementFromPoint(box.x + box.width / 2, box.y + box.height / 2);
+    if (!at || it.contains(at) || at.contains(it) || it.closest("label")?.contains(at)) continue;
+    found.push([it.outerHTML.slice(0, 120), at.outerHTML.slice(0, 120)]);
+  }
+  return found;
+}"""
+"""Links and controls that something else covers once they are scrolled to, each with what covers it."""
+ADMIN = tuple(f"/admin/{path}" for path in ("", "environments/task/", "episodes/episode/", "auth/user/"))
 CUT_OFF = """([sentence, name]) => {
   const found = [...document.querySelectorAll("td .coverage")];
   found.forEach((it) => { it.textContent = sentence; });
@@ -108,6 +131,18 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_phone(
         assert serious(page, rules) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= LOOKS[-1][0]
     assert page.evaluate(TOO_WIDE) == []
+
+
+def test_nothing_covers_anything_at_320_px(page: Page, places: dict[str, int]) -> None:
+    page.set_viewport_size({"width": 320, "height": 860})
+    page.emulate_media(reduced_motion="reduce")
+    problems = {}
+    for path in (*PAGES, *ADMIN):
+        page.goto(path.format(**places))
+        width = page.evaluate("document.documentElement.scrollWidth")
+        found = page.evaluate(TOO_WIDE) + page.evaluate(COVERED) + ([width] if width > 320 else [])
+        problems |= {path: found} if found else {}
+    assert not problems, "\n".join(map(str, problems.items()))
 
 
 @pytest.mark.usefixtures("places")
