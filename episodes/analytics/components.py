@@ -100,8 +100,11 @@ class PointPlaces:
     """Finds the point of a curve to which an ending belongs."""
 
     def __init__(self, curve: Curve) -> None:
-        self._is_by_step, self._points = curve.axis == "step", curve.points
-        self._starts = [self._start(point) for point in curve.points]
+        self._is_by_step = curve.axis == "step"
+        self._ranges = sorted(
+            (low, high, place) for place, point in enumerate(curve.points) for low, high in self._ranges_of(point)
+        )
+        self._starts = [low for low, _, _ in self._ranges]
 
     def __call__(self, end: int, step: int | None) -> int | None:
         """Return the place of the point; None if the curve leaves the ending out."""
@@ -109,11 +112,11 @@ class PointPlaces:
         place = -1 if value is None else bisect_right(self._starts, value) - 1
         if place < 0:
             return None
-        point = self._points[place]
-        return place if value is not None and value <= (point.x_to if self._is_by_step else point.last_end) else None
+        _, high, point = self._ranges[place]
+        return point if value is not None and value <= high else None
 
-    def _start(self, point: CurvePoint) -> float:
-        return point.x if self._is_by_step else point.first_end
+    def _ranges_of(self, point: CurvePoint) -> Sequence[tuple[float, float]]:
+        return [(point.x, point.x_to)] if self._is_by_step else point.ends
 
 
 def _series(name: str, values: Sequence[Sequence[float]]) -> ComponentSeries:

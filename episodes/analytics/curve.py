@@ -7,7 +7,8 @@ blocks are merged, so that a curve over a million episodes costs as much as one 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
@@ -21,6 +22,7 @@ from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.group_states import GroupCounter, counts_together
 from episodes.attempts.summary import Summary, together
+from episodes.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 
 MAX_POINTS = 500
 MAX_SCOPES = 40
@@ -39,9 +41,11 @@ class CurvePoint(ScopeFigures):
     x_to: float
     """End of the point: the place after its last episode; when that ended; or its highest training step."""
     first_end: int
-    """`end_number` of its first episode. With `last_end` and the scope a filter finds its episodes and, by time or
-    step, sometimes a few of its neighbours."""
+    """`end_number` of its first episode."""
     last_end: int
+    ends: WholeRanges
+    """Ranges of `end_number` within which the scope has exactly the episodes of the point, by step together with the
+    point's training steps. By time there may be several, because episodes that were imported end late in this order."""
     causes: dict[str, int]
     """Endings by kind (see `episodes.attempts.rule.KIND`)."""
     groups: int | None = None
@@ -70,6 +74,8 @@ class Curve:
     """Endings by kind that no other figure counts, most first: probes, continuations and rollouts that are left out."""
     stepless: int
     """Number of endings that a curve by training step leaves out, because they have no training step."""
+    ends: WholeRanges
+    """`CurvePoint.ends` of all points together; empty without a point."""
     is_bounded: bool
     """Whether older episodes are missing; `note` says why."""
     note: str
@@ -128,13 +134,15 @@ class _Group(NamedTuple):
     low: float
     high: float
     summary: Summary
+    ends: WholeRanges
 
 
 def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found: SummaryCover) -> Curve:
     units = _units(found, axis, view.shown)
+    ranges = EndRanges(found)
     # single endings that no span holds yet may lie within a span
     groups = sorted(
-        [_group(part, axis, definition.return_) for part in _parts(units, axis, view.points)],
+        [_group(part, axis, definition.return_, ranges) for part in _parts(units, axis, view.points)],
         key=lambda group: group.low,
     )
     total = together([group.summary for group in groups]) if groups else None
@@ -146,6 +154,7 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found:
         points=_with_groups(scope, definition, groups, points) if axis == "step" and scope.has_groups else points,
         total=figures_of(total, definition) if total else None,
         excluded=excluded_of(total, definition) if total else {},
+        ends=_whole(groups, axis, _parts(units, axis, 1), ranges),
         is_bounded=found.is_bounded,
         stepless=found.stepless if view.shown == Range() else 0,
         note=_note(scope, found, axis, sentence_of(error_bound_of(found, definition), definition)),
@@ -214,12 +223,55 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
     found: dict[int, Part] = {}
     for block in units.blocks:
         found.setdefault(min(points - 1, int(((block[0] + block[1]) / 2 - begin) / width)), ([], []))[0].append(block)
+    middle_of = _middles(units.blocks) if axis == "step" else float
     for row in units.rows:
-        found.setdefault(min(points - 1, int((row[0] - begin) / width)), ([], []))[1].append(row)
+        found.setdefault(min(points - 1, int((middle_of(row[0]) - begin) / width)), ([], []))[1].append(row)
     return [found[place] for place in sorted(found)]
 
 
-def _group(part: Part, axis: Axis, return_: Return) -> _Group:
+def _middles(spans: Sequence[tuple[float, float, Summary]]) -> Callable[[float], float]:
+    """Return a function from a training step to the middle of the span that has it, so that both share a point."""
+    lows = [low for low, _, _ in spans]
+
+    def middle(step: float) -> float:
+        place = bisect_right(lows, step) - 1
+        return (spans[place][0] + spans[place][1]) / 2 if place >= 0 and step <= spans[place][1] else step
+
+    return middle
+
+
+def _whole(groups: Sequence[_Group], axis: Axis, parts: Sequence[Part], ranges: EndRanges) -> WholeRanges:
+    if axis == "time" or not groups:
+        return ranges.of(parts[0]) if parts else WholeRanges()
+    low, high = min(one.summary.first_end for one in groups), max(one.summary.last_end for one in groups)
+    return WholeRanges([WholeRange(low, high)])
+
+
+class EndRanges:
+    """Finds the ranges of `end_number` of units, between which their scope has none but theirs."""
+
+    def __init__(self, found: SummaryCover) -> None:
+        firsts = [one.summary.first_end for one in found.blocks] + [row[0] for row in found.rows]
+        self._order = {first: place for place, first in enumerate(sorted(firsts))}
+
+    def of(self, part: Part) -> WholeRanges:
+        """Return the ranges, ascending; of more than MAX_RANGES the nearest neighbours are joined."""
+        blocks, rows = part
+        pairs = [(one.first_end, one.last_end) for _, _, one in blocks] + [(row[0], row[0]) for _, row in rows]
+        found, last = list[WholeRange](), -2
+        for low, high in sorted(pairs):
+            if self._order[low] == last + 1:
+                found[-1] = found[-1]._replace(high=high)
+            else:
+                found.append(WholeRange(low, high))
+            last = self._order[low]
+        gaps = sorted(range(1, len(found)), key=lambda place: found[place].low - found[place - 1].high)
+        for place in sorted(gaps[: max(0, len(found) - MAX_RANGES)], reverse=True):
+            found[place - 1 : place + 1] = [WholeRange(found[place - 1].low, found[place].high)]
+        return WholeRanges(found)
+
+
+def _group(part: Part, axis: Axis, return_: Return, ranges: EndRanges) -> _Group:
     blocks, rows = part
     summaries = [summary for _, _, summary in blocks]
     if rows:
@@ -227,7 +279,10 @@ def _group(part: Part, axis: Axis, return_: Return) -> _Group:
     width = 1 if axis == "episode" else 0  # of a single ending
     low = min([low for low, _, _ in blocks] + [place for place, _ in rows])
     high = max([high for _, high, _ in blocks] + [place + width for place, _ in rows])
-    return _Group(low, high, together(summaries))
+    summary = together(summaries)
+    # by step those between belong to other training steps
+    ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(summary.first_end, summary.last_end)])
+    return _Group(low, high, summary, ends)
 
 
 def _point(group: _Group, definition: Definition) -> CurvePoint:
@@ -238,6 +293,7 @@ def _point(group: _Group, definition: Definition) -> CurvePoint:
         x_to=group.high,
         first_end=summary.first_end,
         last_end=summary.last_end,
+        ends=group.ends,
         causes=dict(summary.causes),
     )
 

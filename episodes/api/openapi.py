@@ -101,6 +101,7 @@ _TEXTS = {
     "text": 'Words, "words in a row" and prefix* in the transcript; finds the newest 50,000 episodes',
     "ends_from": "Minimum `end_number`",
     "ends_to": "Maximum `end_number`",
+    "ends": "Ranges of `end_number`, both ends included, such as `3..5,9`",
     "after": "Cursor of a page; take it from `next` or `previous`",
     "limit": f"Maximum number of results, up to {MAX_PAGE}; default {PAGE}",
     "sort": "`time`, `return`, `steps` or `duration`, with `-` the largest first; default `-time`",

@@ -118,9 +118,10 @@ class PlaceField(s.FloatField):
 class PointSerializer(FiguresSerializer):
     x = PlaceField(help_text="Start of the point: number of an episode, seconds since the epoch, or training step")
     x_to = PlaceField(help_text="End of the point, like x")
-    first_end = s.IntegerField(help_text="Value of `ends_from` that finds its episodes")
-    last_end = s.IntegerField(
-        help_text="Value of `ends_to` that finds its episodes; over training steps, `step=<x>..<x_to>` is needed too"
+    first_end = s.IntegerField(help_text="`end_number` of its first episode")
+    last_end = s.IntegerField(help_text="`end_number` of its last episode")
+    ends = s.CharField(
+        help_text="Value of `ends` that finds exactly its episodes; by training step with `step=<x>..<x_to>`"
     )
     causes = s.DictField(
         child=s.IntegerField(),

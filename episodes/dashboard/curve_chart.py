@@ -27,7 +27,7 @@ _RESTS_ON = {"return": "scored", "deviation": "groups", "flat": "groups"}
 """Attribute of a point that counts what its value rests on, where that is not the number of attempts."""
 _COLUMNS = (
     *("x", "x_to", "n", "scored", "mean", "error", "p10", "p90", "successes", "success", "success_low"),
-    *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end"),
+    *("success_high", "length_mean", "length_p10", "length_p90", "episodes", "first_end", "last_end", "ends"),
     *("groups", "flat_groups", "flat_share", "tool_errors", "refused_calls"),
     "group_deviation",
 )
@@ -155,6 +155,8 @@ def _points(found: Curve, figure: Figure, smoothing: Smoothing) -> list[dict[str
 def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
     """Return the parameters that narrow the filter of a curve to the episodes of one point."""
     ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
+    if len(point.ends) > 1:
+        ends = {"ends": str(point.ends)}
     return ends | {"step": str(WholeRange(int(point.x), int(point.x_to)))} if axis == "step" else ends
 
 

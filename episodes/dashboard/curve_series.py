@@ -74,8 +74,9 @@ class ChartSeries:
         if self.curve.axis == "step":
             found = replace(found, step=WholeRange(int(points[0].x), int(max(point.x_to for point in points))))
         if self.is_zoomed:
-            ends = min(point.first_end for point in points), max(point.last_end for point in points)
-            found = replace(found, ends_from=ends[0], ends_to=ends[1])
+            first, *others = self.curve.ends
+            ends = {"ends": self.curve.ends} if others else {"ends_from": first.low, "ends_to": first.high}
+            found = replace(found, **ends)
         return found
 
     @property

@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import or_
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -234,7 +236,11 @@ def _figures(asked: EpisodeFilter, named: NamedRows) -> Q:
     """Return the conditions on figures. They find only ended episodes: a running episode has no figures yet."""
     found = _returns(asked, named)
     found &= _between("steps_count", asked.steps_from, asked.steps_to)
-    return found & _between("end_number", asked.ends_from, asked.ends_to)
+    found &= _between("end_number", asked.ends_from, asked.ends_to)
+    if asked.ends:
+        within = Q(end_number__range=(min(part.low for part in asked.ends), max(part.high for part in asked.ends)))
+        found &= ENDED & within & reduce(or_, (Q(end_number__range=part) for part in asked.ends))
+    return found
 
 
 def _returns(asked: EpisodeFilter, named: NamedRows) -> Q:

@@ -20,6 +20,7 @@ from episodes.filtering.parameters import (
     BadFilter,
     SuitePart,
     WholeRange,
+    WholeRanges,
     chosen,
     count_in,
     flag,
@@ -27,6 +28,7 @@ from episodes.filtering.parameters import (
     person,
     real,
     stretch,
+    stretches,
     suite_part,
     unknown_name,
     words,
@@ -68,6 +70,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "text": words,
     "ends_from": count_in,
     "ends_to": count_in,
+    "ends": stretches,
 }
 PARAMETERS = tuple(_PARSERS)
 """Names of the parameters, in the order in which `to_query` writes them."""
@@ -133,6 +136,8 @@ class EpisodeFilter:
     ends_from: int | None = None
     """Smallest Episode.end_number to find."""
     ends_to: int | None = None
+    ends: WholeRanges | None = None
+    """Ranges of Episode.end_number to find."""
     key: str | None = None
     """Label of the API key that episodes were played with. Not a parameter: the API sets it for the key that asks."""
     hidden: frozenset[int] = frozenset()
@@ -241,6 +246,8 @@ def _spoken(name: str, text: str, asked: EpisodeFilter) -> tuple[str, str]:
     if end in _SIGNS:
         label = f"return ({asked.definition})" if stem == "return" and asked.definition else stem
         return ("ending order" if stem == "ends" else label), f"{_SIGNS[end]} {text}"
+    if name == "ends" and asked.ends:
+        return "ending order", text if len(asked.ends) < 4 else f"{asked.ends[0]} and {len(asked.ends) - 1} more ranges"
     if name == "since" and text[-1] in "mhdw" and text[:-1].isdecimal():
         return "within", text
     if name in CONVENTION_PARTS:

@@ -149,6 +149,26 @@ def stretch(name: str, text: str) -> WholeRange:
     return found
 
 
+class WholeRanges(tuple[WholeRange, ...]):
+    """Several ranges of whole numbers; written `3..5,9`."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ",".join(map(str, self))
+
+
+MAX_RANGES = 100
+
+
+def stretches(name: str, text: str) -> WholeRanges:
+    """Return the ranges in a parameter, up to MAX_RANGES of them."""
+    parts = text.split(",")
+    if len(parts) > MAX_RANGES:
+        raise BadFilter(name, text, f"it has {len(parts)} ranges; up to {MAX_RANGES} are allowed")
+    return WholeRanges(stretch(name, part.strip()) for part in parts)
+
+
 def real(name: str, text: str) -> float:
     try:
         value = float(text)

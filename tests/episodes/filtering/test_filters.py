@@ -23,6 +23,7 @@ EVERYTHING = {
     "interrupted": "zero", "env_error": "zero", "return_from": "-0.5", "return_to": "1", "steps_from": "1",
     "steps_to": "9", "error": "no", "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3",
     "ends_to": "4",
+    "ends": "1..2,4",
 }  # fmt: skip
 
 
@@ -65,6 +66,8 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("step", "1..", "whole number, such as 12, or two, such as 7..9"),
         ("step", "9..7", "9 is above 7"),
         ("ends_to", str(2**63), "whole number"),
+        ("ends", "3..1", "swap the two"),
+        ("ends", ",".join(map(str, range(101))), "up to 100"),
         ("ending", "won", "running, finished"),
         ("player", "robot", "agent, human, script"),
         ("who", "ada", "start with @"),
@@ -132,6 +135,7 @@ def test_until_is_a_day_a_moment_or_a_span(text: str, moment: datetime) -> None:
         ("return=last&return_from=0.5", {"return_last": 1.0}),
         ("steps_from=3&steps_to=5", {"steps_count": 4}),
         ("ends_from=10&ends_to=12", {"end_number": 11}),
+        ("ends=2..3,11", {"end_number": 11}),
         ("error=yes", {"failed_count": 1}),
         ("error=yes", {"refused_count": 1}),
         ("since=2w", {"created": timezone.now()}),
