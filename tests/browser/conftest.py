@@ -59,9 +59,9 @@ class Tab:
         self._page: Page | None = None
 
     def open(self) -> Page:
-        """Return its page, 1280 wide, whose addresses are relative to the server."""
+        """Return its page, 1280 wide, light and without motion; addresses are relative to the server."""
         if self._page is None:
-            context = self._browser.new_context(base_url=self._url, viewport=SIZE)
+            context = self._browser.new_context(base_url=self._url, viewport=SIZE, reduced_motion="reduce")
             context.set_default_timeout(WAIT_MS)
             self._page = context.new_page()
         return self._page
@@ -77,7 +77,7 @@ class Tab:
         page.evaluate("localStorage.clear(); sessionStorage.clear();")
         page.context.clear_cookies()
         page.context.clear_permissions()
-        page.emulate_media(media="null", color_scheme="null", reduced_motion="null")
+        page.emulate_media(color_scheme="light", reduced_motion="reduce")
         page.set_viewport_size(SIZE)
         page.mouse.move(0, 0)
 

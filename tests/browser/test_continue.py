@@ -27,11 +27,6 @@ def live() -> Iterator[LiveServer]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def still(page: Page) -> None:
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
-
-
 def recorded(live: LiveServer, calls: list[tuple[str, dict[str, str]]]) -> int:
     """Return the number of an agent's episode of these calls."""
     with httpx.Client(base_url=live.url, headers={"X-Session-ID": "continued"}, timeout=30) as http:

@@ -36,14 +36,6 @@ def import_file(page: Page, file: Path, split: str) -> None:
     expect(page.get_by_role("status")).to_contain_text(f"was imported into math/{split}")
 
 
-def search(page: Page, words: str) -> None:
-    page.goto(TASKS)
-    page.keyboard.press("/")
-    page.keyboard.type(words)
-    page.keyboard.press("Enter")
-    page.wait_for_url("**search=**")
-
-
 def choose(page: Page, chip: str, choice: str) -> None:
     page.locator(".chip > summary", has_text=chip).click()
     page.locator(".chip[open] a", has_text=choice).click()
@@ -52,7 +44,7 @@ def choose(page: Page, chip: str, choice: str) -> None:
 
 def quarantine(page: Page, words: str, reason: str) -> None:
     """Quarantine the one task that has the words in it."""
-    search(page, words)
+    page.goto(f"{TASKS}?search={words}")
     page.locator("[data-row] input").check()
     page.get_by_role("button", name="Quarantine").click()
     page.get_by_label("Reason").fill(reason)
@@ -64,7 +56,7 @@ def quarantine(page: Page, words: str, reason: str) -> None:
 
 def save_as_split(page: Page, words: str, name: str) -> None:
     """Save the served tasks of `math` that have the words in them as a split; there are three."""
-    search(page, words)
+    page.goto(f"{TASKS}?search={words}")
     choose(page, "environment", "math")
     choose(page, "state", "served")
     page.get_by_label("all matching tasks").check()
@@ -142,7 +134,11 @@ def test_it_refuses_a_file_that_is_too_large_before_it_is_sent(page: Page, tmp_p
 
 
 def test_it_searches_and_moves_by_keys(page: Page) -> None:
-    search(page, "What is train 30?")
+    page.goto(TASKS)
+    page.keyboard.press("/")
+    page.keyboard.type("What is train 30?")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**search=**")
     expect(page.locator("[data-row]")).to_have_count(1)
     page.keyboard.press("j")
     page.keyboard.press("x")
@@ -170,7 +166,7 @@ def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
         route.fulfill(body=re.sub("<nav[^>]* data-pages[^>]*>", rf"\g<0>{more}", body), content_type="text/html")
 
     page.route(lambda url: "search=" in url and "after=" not in url, out_of_time)
-    search(page, "nothing has these words")
+    page.goto(f"{TASKS}?search=nothing has these words")
     expect(page.get_by_text("No tasks match these filters.")).to_be_visible()
     expect(page.get_by_role("link", name="Search all tasks")).to_be_visible()
     expect(page.get_by_role("link", name="Search more")).to_have_count(0)

@@ -24,8 +24,7 @@ def runs(live: LiveServer) -> dict[str, list[int]]:
 
 @pytest.fixture
 def curve(page: Page, runs: dict[str, list[int]]) -> Page:
-    """The page with the first run's curve, a point an episode; nothing in it moves by itself."""
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
+    """The page with the first run's curve, a point an episode."""
     page.goto(f"/runs/curves/?run={FIRST}")
     assert len(points(page)) == len(runs[FIRST])
     return page
@@ -138,7 +137,7 @@ def test_neighbouring_points_have_no_ending_in_common(page: Page, live: LiveServ
 
 def test_it_is_drawn_again_in_dark_mode(curve: Page) -> None:
     light = chart(curve, "line.borderColor")
-    curve.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    curve.emulate_media(color_scheme="dark")
     wait_until(
         curve,
         "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).borderColor !== given",

@@ -31,7 +31,6 @@ def live() -> Iterator[LiveServer]:
 @pytest.fixture
 def player(page: Page) -> Page:
     """Log in and play `echo`."""
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
     page.add_init_script(SOCKETS)
     page.goto("/play/?environment=echo&split=train")
     log_in(page)

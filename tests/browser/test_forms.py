@@ -36,7 +36,6 @@ def live() -> Iterator[LiveServer]:
 @pytest.fixture
 def form(page: Page) -> Locator:
     """The form of `order`, in a play that has just started."""
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
     sit_down(page, "forms")
     found = page.locator("[data-tool-form] > div").first
     expect(found.locator("[data-slot='']")).to_be_visible()

@@ -11,11 +11,6 @@ from tests.browser.axe import load_axe, serious
 from tests.server import LiveServer
 
 
-@pytest.fixture(autouse=True)
-def still(page: Page) -> None:
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
-
-
 def make_link(page: Page, name: str) -> str:
     """Create an invite for all of `echo`; the page still shows its link."""
     page.goto("/play/invites/")

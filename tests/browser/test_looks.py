@@ -126,7 +126,7 @@ def test_axe_finds_nothing_serious_and_nothing_is_wider_than_a_phone(
     page.goto(path.format(**places))
     load_axe(page)
     for width, scheme, rules in LOOKS:
-        page.emulate_media(color_scheme=scheme, reduced_motion="reduce")
+        page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 860})
         assert serious(page, rules) == []
     assert page.evaluate("document.documentElement.scrollWidth") <= LOOKS[-1][0]

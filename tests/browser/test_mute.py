@@ -38,7 +38,6 @@ def sockets(page: Page) -> list[WebSocket]:
 @pytest.fixture
 def player(page: Page, sockets: list[WebSocket]) -> Page:
     """Play `echo` with one step done, with a clock that can be put forward."""
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
     page.clock.install()
     sit_down(page, "echo")
     send(page, "first")

@@ -9,8 +9,7 @@ from tests.server import LiveServer
 
 
 def test_it_follows_sessions(page: Page, live: LiveServer, complaints: list[str]) -> None:
-    page.goto("/")
-    page.get_by_role("link", name="Operations").click()
+    page.goto("/operations/")
     row = page.locator("[data-environment=echo]")
     before = int(row.locator("[data-live-sessions]").inner_text())
     with playing(live, "operations"):

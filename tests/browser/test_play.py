@@ -29,11 +29,6 @@ def live() -> Iterator[LiveServer]:
         yield running
 
 
-@pytest.fixture(autouse=True)
-def still(page: Page) -> None:
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
-
-
 TOKEN = "t" * 32
 """A value against forged requests, which only has to be the same in form and cookie."""
 
@@ -349,9 +344,9 @@ def test_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(page: Page
 def assert_sound(page: Page) -> None:
     """Check the page in light and dark mode, and that it is not wider than a phone."""
     load_axe(page)
-    page.emulate_media(color_scheme="light", reduced_motion="reduce")
+    page.emulate_media(color_scheme="light")
     assert serious(page) == []
-    page.emulate_media(color_scheme="dark", reduced_motion="reduce")
+    page.emulate_media(color_scheme="dark")
     assert serious(page, "colours") == []
     page.set_viewport_size({"width": 400, "height": 860})
     assert page.evaluate("document.documentElement.scrollWidth") <= 400

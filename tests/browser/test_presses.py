@@ -12,11 +12,6 @@ from tests.browser.test_play import choose, send, sit_down
 WAITS = "It will be sent when the connection is back."
 
 
-@pytest.fixture(autouse=True)
-def still(page: Page) -> None:
-    page.emulate_media(reduced_motion="reduce", color_scheme="light")
-
-
 def recorded(page: Page, episode: int) -> list[str]:
     """Return the inputs of the calls of `echo`, after one more call, by which time earlier ones are recorded."""
     choose(page, "echo")

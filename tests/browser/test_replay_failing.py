@@ -15,9 +15,9 @@ STEPS = re.compile(r"/steps/\?")
 
 @pytest.fixture(scope="module")
 def played(live: LiveServer) -> str:
-    """Return the address of an episode of 90 steps, of which step 1 named no tool and step 2 gave a wrong input."""
+    """Return the address of an episode of 50 steps, of which step 1 named no tool and step 2 gave a wrong input."""
     with playing(live) as agent:
-        for n in range(90):
+        for n in range(50):
             agent.call("nothing" if n == 1 else "echo", n if n == 2 else f"said {n}")
     return latest(live)
 
@@ -45,4 +45,4 @@ def test_steps_that_cannot_be_loaded_say_so_and_can_be_asked_for_again(page: Pag
     expect(notice).to_contain_text("could not be loaded")
     page.unroute(STEPS)
     notice.get_by_role("button", name="Try again").click()
-    expect(page.locator("#step-89")).to_be_visible()
+    expect(page.locator("#step-49")).to_be_visible()
