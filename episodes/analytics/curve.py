@@ -76,6 +76,8 @@ class Curve:
     """Number of endings that a curve by training step leaves out, because they have no training step."""
     ends: WholeRanges
     """`CurvePoint.ends` of all points together; empty without a point."""
+    success_error: float
+    """By how much the success rate of all points may be off, 0 to 1; 0.0 if it is exact (see `error_bounds.py`)."""
     is_bounded: bool
     """Whether older episodes are missing; `note` says why."""
     note: str
@@ -139,7 +141,7 @@ class _Group(NamedTuple):
 
 def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found: SummaryCover) -> Curve:
     units = _units(found, axis, view.shown)
-    ranges = EndRanges(found)
+    ranges, bound = EndRanges(found), error_bound_of(found, definition)
     # single endings that no span holds yet may lie within a span
     groups = sorted(
         [_group(part, axis, definition.return_, ranges) for part in _parts(units, axis, view.points)],
@@ -155,9 +157,10 @@ def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found:
         total=figures_of(total, definition) if total else None,
         excluded=excluded_of(total, definition) if total else {},
         ends=_whole(groups, axis, _parts(units, axis, 1), ranges),
+        success_error=bound,
         is_bounded=found.is_bounded,
         stepless=found.stepless if view.shown == Range() else 0,
-        note=_note(scope, found, axis, sentence_of(error_bound_of(found, definition), definition)),
+        note=_note(scope, found, axis, sentence_of(bound, definition)),
     )
 
 

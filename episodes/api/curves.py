@@ -109,6 +109,7 @@ def _content(
         "x": found.axis,
         "total": found.total,
         "excluded": found.excluded,
+        "success_error": found.success_error,
         "is_bounded": found.is_bounded,
         "note": " ".join(note for note in notes if note),
         "points": found.points,

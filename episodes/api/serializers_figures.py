@@ -185,6 +185,9 @@ class CurveSerializer(s.Serializer[Any]):
     excluded = s.DictField(
         child=s.IntegerField(), help_text="Number of endings that do not count by kind, including probes"
     )
+    success_error = s.FloatField(
+        help_text="By how much the success rate of `total` may be off, as a share of all attempts; 0 if it is exact"
+    )
     is_bounded = s.BooleanField(help_text="Whether older episodes are missing")
     note = s.CharField(help_text="Note to show with the curve; may be empty")
     points = PointSerializer(many=True, help_text="Points in order of x")

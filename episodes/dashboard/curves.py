@@ -41,6 +41,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     if asked.format == "csv":
         headers = {"Content-Disposition": 'attachment; filename="curve.csv"', **definition_header(*found.definitions)}
         headers |= coverage_header(one.coverage for one in found.series)
+        headers["X-Success-Error"] = " | ".join(f"{one.curve.success_error:g}" for one in found.series)
         return HttpResponse("".join(csv_of(found)), content_type="text/csv; charset=utf-8", headers=headers)
     if asked.format == "json":
         return JsonResponse({"charts": charts_of(found)})

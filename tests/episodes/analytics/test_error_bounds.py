@@ -44,7 +44,7 @@ def test_a_rate_is_off_by_no_more_than_the_bound(scope: Scope, threshold: float)
     whole = curve(scope, definition).total
     assert found.total and whole and found.total.success is not None and whole.success is not None
     assert 0 < bound < 0.1 and abs(found.total.success - whole.success) <= bound
-    assert f"success above {threshold} may be off by up to" in found.note
+    assert f"success above {threshold} may be off by up to" in found.note and found.success_error == bound
 
 
 @pytest.mark.parametrize("axis", ["episode", "step"])

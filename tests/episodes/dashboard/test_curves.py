@@ -179,6 +179,7 @@ def test_a_file_has_a_row_for_each_point(client: Client) -> None:
     [row] = csv.DictReader(io.StringIO(answer.content.decode()))
     assert (row["series"], row["n"], row["mean"]) == ("'=HYPERLINK()", "1", "0.5")
     assert answer["Content-Disposition"] == 'attachment; filename="curve.csv"'
+    assert answer["X-Success-Error"] == "0"
 
 
 def test_a_part_of_it_is_shown(client: Client) -> None:
