@@ -28,6 +28,7 @@ from environments.scoring.task_buckets import Bucket, bucket_of
 from environments.scoring.task_statistics import coverage_of_row
 from environments.service import hidden_fields
 from environments.tasks.split_indexes import served_indexes
+from environments.tasks.task_facts import task_names
 from environments.tasks.task_places import places_of
 
 PAGE_TASKS = 50
@@ -66,6 +67,8 @@ class TaskListRow:
     """Statistics of all attempts; None without attempts."""
     index: int | None = None
     """Index of the task in the listed split, as agents use it; None: it is not served, or no split is listed."""
+    place: str = ""
+    """Name of the task by its first place, such as `train #12`; empty if it has none, or if a split is listed."""
     tags: list[str] = field(default_factory=list)
     places: list[ShownPlace] = field(default_factory=list)
     flags: list[str] = field(default_factory=list)
@@ -140,16 +143,17 @@ def query(selection: Selection, **cursor: str) -> str:
 
 
 def _rows(batch: SelectionBatch, listed: int | None) -> list[TaskListRow]:
-    """Return the batch's tasks with everything that the list shows: five queries, some more where a split is listed."""
+    """Return the batch's tasks with everything that the list shows: seven queries, and some more for their indexes."""
     tasks = {task.pk: task for task in _tasks(batch.ids)}
     overall = {row.task_id: row for row in TaskStatistics.objects.filter(task__in=batch.ids, by="all")}
     tags, places, flags = _tags(batch.ids), _places(batch.ids), _flags(batch.ids)
-    indexes = _indexes(batch, listed)
+    indexes, names = _indexes(batch, listed), task_names(batch.ids) if listed is None else {}
     rows = [
         _row(tasks[pk], overall.get(pk), index) for pk, index in zip(batch.ids, indexes, strict=True) if pk in tasks
     ]
     for row in rows:
         row.tags, row.places, row.flags = tags[row.task.pk], places[row.task.pk], flags[row.task.pk]
+        row.place = name if "#" in (name := names.get(row.task.pk, "")) else ""
     return rows
 
 

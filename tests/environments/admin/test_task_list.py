@@ -53,15 +53,23 @@ def test_it_shows_the_newest_first(client: Client) -> None:
     assert listed(client) == ["new", "old"]
 
 
+def test_a_task_is_named_by_its_place_before_its_first_words(client: Client) -> None:
+    split = make_split(make_task(), make_task())
+    name = '<span class="task-place">train #1</span>'
+    assert name in client.get(TASKS).content.decode()
+    assert name not in client.get(f"{TASKS}?split={split.pk}").content.decode()  # which has a column for the index
+
+
 def test_it_runs_as_many_queries_for_a_full_page_as_for_one_task(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ) -> None:
     client.get(TASKS)  # makes the operator
     make_split(*(make_task() for _ in range(60)))
-    # operator, environments, splits and tags to choose from; ids, the tasks, statistics, tags, flags, places, splits
-    with django_assert_num_queries(11) as queries:
+    # operator, environments, splits and tags to choose from; ids, the tasks, statistics, tags, flags, places, splits,
+    # and three for the indexes
+    with django_assert_num_queries(14) as queries:
         assert len(listed(client)) == 50
-    with django_assert_num_queries(12):  # whether a class generates tasks
+    with django_assert_num_queries(15):  # whether a class generates tasks
         assert len(listed(client, "")) == 50
     assert not [query for query in queries.captured_queries if re.search(r"COUNT\(|OFFSET", query["sql"])]
 
