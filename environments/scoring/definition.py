@@ -1,11 +1,19 @@
 """The definition of return and success: how rewards make a return, above what threshold it is a success, and by which
 convention rollouts count.
+
+Every episode follows the definition of its environment, of which an address can replace parts. Figures of one
+environment take a Definition, those of several OwnDefinitions; `Definitions` is either.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import TypeVar, cast
+
+from django.db.models import Case, F, When
+from django.db.models.expressions import Combinable
 
 from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, STANDARD, Convention, Treatment
@@ -13,6 +21,7 @@ from environments.scoring.returns import Return
 
 DEFINITION_PARAMETERS = ("return", "threshold", *CONVENTION_PARTS)
 """Parameters of an address that replace parts of the definition in force."""
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +39,22 @@ class Definition:
     def column(self) -> str:
         """Name of the column of Episode, CurveBlock and StepSpan that holds the return."""
         return f"return_{self.return_}"
+
+    def part(self, name: str) -> Treatment:
+        """Return a part of the convention."""
+        return cast(Treatment, getattr(self.convention, name))
+
+    def of(self, environment: int | None) -> Definition:
+        """Return the definition of the episodes of an environment: this one."""
+        return self
+
+    def among(self, environments: Iterable[int]) -> Definition:
+        """Return the definition of the episodes of some environments: this one."""
+        return self
+
+    def value(self, prefix: str = "return_") -> Combinable:
+        """Return the expression of the column that holds the return. `prefix`: the start of the column's name."""
+        return F(f"{prefix}{self.return_}")
 
     def __str__(self) -> str:
         differences = str(self.convention)
@@ -52,6 +77,11 @@ class DefinitionAsked:
         texts = {"return": self.return_, "threshold": None if self.threshold is None else f"{self.threshold!r}"}
         texts |= {name: getattr(self, name) for name in CONVENTION_PARTS}
         return {name: text for name, text in texts.items() if text is not None}
+
+    @property
+    def convention_parts(self) -> dict[str, str]:
+        """The given parts of the convention, which a list needs in its address to count as the figures do."""
+        return {name: text for name, text in self.values().items() if name in CONVENTION_PARTS}
 
     def convention(self, own: Convention) -> Convention:
         """Return the convention `own` with the given parts replaced."""
@@ -80,3 +110,99 @@ def definition_of(environment: Environment | None, asked: DefinitionAsked = NOTH
         convention=asked.convention(base.convention),
         is_edge=base.is_edge,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class OwnDefinitions:
+    """The definitions in force for episodes of several environments, of which each has its own."""
+
+    by_environment: Mapping[int, Definition]
+    """Definition by the environment's id."""
+    other: Definition
+    """The default definition, with the parts replaced that are asked for."""
+    names: Mapping[int, str] = field(compare=False)
+    """Name of the environment by its id."""
+
+    @property
+    def return_(self) -> Return | None:
+        """The return that all have in common; None where they differ."""
+        return self._common([one.return_ for one in self.by_environment.values()])
+
+    @property
+    def threshold(self) -> float | None:
+        """The threshold that all have in common; None where they differ."""
+        return self._common([one.threshold for one in self.by_environment.values()])
+
+    @property
+    def convention(self) -> Convention | None:
+        """The convention that all have in common; None where they differ."""
+        return self._common([one.convention for one in self.by_environment.values()])
+
+    def part(self, name: str) -> Treatment | None:
+        """Return the part of the convention that all have in common; None where they differ."""
+        return self._common([one.part(name) for one in self.by_environment.values()])
+
+    @staticmethod
+    def _common(values: Sequence[Part]) -> Part | None:
+        return values[0] if len(set(values)) == 1 else None
+
+    def of(self, environment: int | None) -> Definition:
+        """Return the definition of the episodes of an environment; the default one for an unknown environment."""
+        return self.by_environment.get(environment or 0, self.other)
+
+    def among(self, environments: Iterable[int]) -> Definitions:
+        """Return the definitions of the episodes of some environments: a Definition if they have one in common.
+
+        Without an environment it is the default definition.
+        """
+        found = {pk: self.of(pk) for pk in sorted(set(environments))}
+        return _in_common(list(found.values()) or [self.other]) or replace(self, by_environment=found)
+
+    def value(self, prefix: str = "return_") -> Combinable:
+        """Return the expression of the return in the columns of a model that has `environment_id`.
+
+        `prefix`: the start of the columns' names.
+        """
+        whens = [When(environment_id__in=ids, then=F(f"{prefix}{name}")) for name, ids in self.by_return.items()]
+        default = F(f"{prefix}{self.other.return_}")
+        return Case(*whens, default=default) if self.return_ != self.other.return_ else default
+
+    @property
+    def by_return(self) -> dict[Return, list[int]]:
+        """Ids of the environments by their return."""
+        found = defaultdict[Return, list[int]](list)
+        for pk, definition in self.by_environment.items():
+            found[definition.return_].append(pk)
+        return found
+
+    @property
+    def by_environment_name(self) -> dict[str, Definition]:
+        """Definition by the environment's name, in alphabetical order."""
+        return dict(sorted((self.names[pk], one) for pk, one in self.by_environment.items()))
+
+    def __str__(self) -> str:
+        return "; ".join(f"{name}: {one}" for name, one in self.by_environment_name.items())
+
+
+Definitions = Definition | OwnDefinitions
+"""The definition in force for some episodes, or the definitions where their environments differ."""
+_DEFINING = ("name", "default_return", "success_threshold", "declared_threshold", "convention")
+
+
+def definitions_in_force(asked: DefinitionAsked = NOTHING_ASKED) -> Definitions:
+    """Return the definitions of the episodes of all environments, with the given parts replaced. One query."""
+    return definitions_of(list(Environment.objects.only(*_DEFINING)), asked)
+
+
+def definitions_of(environments: Sequence[Environment], asked: DefinitionAsked = NOTHING_ASKED) -> Definitions:
+    """Return the definitions of the episodes of some environments, with the given parts replaced."""
+    found = {one.pk: definition_of(one, asked) for one in environments}
+    names = {one.pk: one.name for one in environments}
+    return OwnDefinitions(found, definition_of(None, asked), names).among(found)
+
+
+def _in_common(definitions: Sequence[Definition]) -> Definition | None:
+    """Return the definition that all of these are; None where they differ."""
+    if any(one != definitions[0] for one in definitions):
+        return None
+    return replace(definitions[0], is_edge=all(one.is_edge for one in definitions))

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from environments.models import Environment
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of, coverages_together
-from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
+from environments.scoring.definition import Definition, Definitions, definitions_in_force
 from episodes.attempts.rule import FAILURES
 from episodes.models import Activity, Episode
 
@@ -23,8 +23,6 @@ Span = Literal["1h", "24h", "30d", "all"]
 SPANS: Mapping[Span, tuple[int, int]] = {"1h": (60, 60), "24h": (3600, 24), "30d": (86400, 30)}
 """Seconds of a point and number of points, by name of the span."""
 CAUSES = tuple(cause for cause, _ in Episode.CAUSES)
-Definitions = Mapping[int, Definition]
-"""Definitions by environment id. Activity uses their conventions, and their thresholds for returns of 0."""
 KINDS = (*CAUSES, "probe", "continued")
 _KIND_COLUMNS = {**{cause: cause for cause in CAUSES}, "probe": "probes"}
 _POINT = ("episodes", "steps", "failed", "refused")
@@ -67,7 +65,8 @@ def activity(
     """Return a point for each minute, hour or day up to now in order, also for those without endings.
 
     The span "all" has the days from the first ending to the last. `now`: seconds since the epoch; None: the clock's.
-    `definitions`: None reads those in force. `hidden`: ids of environments that are left out. One query, and one more
+    `definitions`: None reads those in force; conventions are used of them, and thresholds for returns of 0. `hidden`:
+    ids of environments that are left out. One query, and one more
     for the definitions.
     """
     seconds, count = SPANS.get(span, (86400, 0))
@@ -82,20 +81,14 @@ def activity(
     definitions = definitions_in_force() if definitions is None else definitions
     found: dict[int, list[ActivityPoint]] = defaultdict(list)
     for row in rows.values("start", "environment_id", *_COUNTS):
-        definition = definitions.get(row["environment_id"], _DEFAULT)
+        definition = definitions.of(row["environment_id"])
         found[row["start"]].append(_point(row["start"], seconds, row, definition))
     first = last - (count - 1) * seconds if count else min(found, default=last)
     last = last if count else max(found, default=last)
     return [_at(start, seconds, found.get(start, ())) for start in range(first, last + 1, seconds)]
 
 
-_DEFINING = ("default_return", "success_threshold", "declared_threshold", "convention")
 _DEFAULT = Definition()
-
-
-def definitions_in_force(asked: DefinitionAsked = NOTHING_ASKED) -> Definitions:
-    """Return the definition of each environment with the given parts replaced. One query."""
-    return {row.pk: definition_of(row, asked) for row in Environment.objects.only(*_DEFINING)}
 
 
 def _at(start: int, seconds: int, points: Sequence[ActivityPoint]) -> ActivityPoint:

@@ -7,7 +7,7 @@ endings.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, NamedTuple, cast
 
@@ -16,7 +16,7 @@ from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Sum, Va
 from django.db.models.expressions import RawSQL
 from pydantic_core import from_json
 
-from environments.scoring.definition import Definition
+from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import RETURNS, Return
 from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import Scope, floor_of
@@ -33,7 +33,7 @@ _PLACES: dict[str, Any] = {"episode": F("pk"), "time": Epoch("ended"), "step": F
 
 
 def read_rows(
-    parts: Sequence[QuerySet[Episode]], definition: Definition, axis: Axis = "episode", most: int | None = None
+    parts: Sequence[QuerySet[Episode]], definitions: Definitions, axis: Axis = "episode", most: int | None = None
 ) -> list[list[EndingRow]]:
     """Return the endings of each part in order of `end_number`. One query for all parts.
 
@@ -41,7 +41,10 @@ def read_rows(
     """
     if not parts:
         return []
-    columns = ("end_number", KIND, "steps_count", definition.column, _PLACES[axis], "failed_count", "refused_count")
+    columns = (
+        *("end_number", KIND, "steps_count", definitions.value(), _PLACES[axis]),
+        *("failed_count", "refused_count", "environment_id"),
+    )
     found: list[list[EndingRow]] = [[] for _ in parts]
     if len(parts) == 1:
         found[0] = cast(
@@ -71,7 +74,7 @@ _ENDS: dict[str, tuple[Any, Any]] = {
 }
 _HEAD = (
     "SELECT CAST(%s AS bigint) AS place, number, last_end FROM episodes_curveblock"
-    " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC LIMIT 1"
+    " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC, last_end DESC LIMIT 1"
 )
 _RANGE = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
 
@@ -84,7 +87,20 @@ class StoredBlock:
     """Start of the block on the axis."""
     high: float
     """End of the block on the axis; by episode, the place after its last episode."""
-    summary: Summary
+    parts: Mapping[int, Summary]
+    """Summary of its episodes in each environment, by the environment's id; of one environment or more."""
+
+    @property
+    def episodes(self) -> int:
+        return sum([summary.episodes for summary in self.parts.values()])
+
+    @property
+    def first_end(self) -> int:
+        return min([summary.first_end for summary in self.parts.values()])
+
+    @property
+    def last_end(self) -> int:
+        return max([summary.last_end for summary in self.parts.values()])
 
 
 class ScopeHead(NamedTuple):
@@ -126,13 +142,16 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
 def held_by(scopes: Sequence[Scope], heads: Sequence[ScopeHead]) -> list[ScopeHead]:
     """Return the heads with the number of episodes that their blocks hold. One query at most."""
     asked = [(scope.kind, scope.id) for scope, head in zip(scopes, heads, strict=True) if head.blocks]
-    counts = dict[tuple[str, int], int]()
+    counts = dict[tuple[str, int, int | None], int]()
     if asked:
         chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(asked)), [part for one in asked for part in one], BooleanField())  # nosec B611 # the values are parameters
-        blocks = CurveBlock.objects.filter(chosen, level=0).order_by().values_list("scope", "scope_id")
-        counts = {(kind, key): held for kind, key, held in blocks.annotate(held=Sum("episodes"))}
+        blocks = CurveBlock.objects.filter(chosen, level=0).order_by().values("scope", "scope_id", "environment_id")
+        columns = ("scope", "scope_id", "environment_id", "held")
+        for kind, key, environment, held in blocks.annotate(held=Sum("episodes")).values_list(*columns):
+            counts[kind, key, environment] = held
+            counts[kind, key, None] = counts.get((kind, key, None), 0) + held
     pairs = zip(scopes, heads, strict=True)
-    return [head._replace(held=counts.get((scope.kind, scope.id), 0)) for scope, head in pairs]
+    return [head._replace(held=counts.get((scope.kind, scope.id, scope.environment), 0)) for scope, head in pairs]
 
 
 def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
@@ -159,7 +178,7 @@ def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> lis
 
 
 def read_blocks(
-    scopes: Sequence[Scope], wanted: Sequence[Sequence[BlockRange]], definition: Definition, axis: Axis
+    scopes: Sequence[Scope], wanted: Sequence[Sequence[BlockRange]], definitions: Definitions, axis: Axis
 ) -> list[list[StoredBlock]]:
     """Return the blocks in the wanted ranges of each scope, in order. One query at most."""
     asked = [(scope, part) for scope, parts in zip(scopes, wanted, strict=True) for part in parts]
@@ -167,30 +186,58 @@ def read_blocks(
     chosen = RawSQL(  # nosec B611 # the values are parameters
         " OR ".join([_RANGE] * len(asked)), values, BooleanField()
     )  # the equivalent Q costs more than the query
-    found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    columns = (
-        "scope",
-        "scope_id",
-        "level",
-        "number",
-        *_ENDS[axis],
-        *_SUMMARY_COLUMNS,
-        definition.column,
-    )
-    for kind, key, *row in rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ():
-        found[kind, key].append(_block(row, axis, definition.return_))
-    found = {key: [block for block in blocks if block.summary.episodes] for key, blocks in found.items()}
-    return [sorted(found[scope.kind, scope.id], key=lambda block: block.first) for scope in scopes]
+    found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {(scope.kind, scope.id): {} for scope in scopes}
+    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *_columns_for(definitions))
+    for kind, key, level, number, low, high, *row in (
+        rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ()
+    ):
+        environment, summary = _summary(row, definitions)
+        if summary.episodes:
+            first = number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
+            found[kind, key].setdefault(first, []).append(_PartRow(low, high, environment, summary))
+    return [_blocks(scope, found[scope.kind, scope.id], axis) for scope in scopes]
 
 
-def _summary(row: Sequence[Any], return_: Return) -> Summary:
-    """Return the summary in the columns _SUMMARY_COLUMNS and that of the return."""
-    first_end, last_end, episodes, failed, refused, *texts = row
+class _PartRow(NamedTuple):
+    """The part of a block that is of one environment, with its ends by time."""
+
+    low: float
+    high: float
+    environment: int
+    summary: Summary
+
+
+def _blocks(scope: Scope, found: Mapping[int, Sequence[_PartRow]], axis: Axis) -> list[StoredBlock]:
+    """Return the blocks of a scope, in order; those of a run in one environment follow each other by episode."""
+    blocks, place = list[StoredBlock](), 0
+    for first in sorted(found):
+        rows = [row for row in found[first] if scope.environment in (None, row.environment)]
+        parts = {row.environment: row.summary for row in rows}
+        if not rows:
+            continue
+        if axis == "episode":
+            start, episodes = first if scope.environment is None else place, sum([row.summary.episodes for row in rows])
+            place += episodes
+            blocks.append(StoredBlock(start, start, start + episodes, parts))
+        else:
+            blocks.append(StoredBlock(first, min([row.low for row in rows]), max([row.high for row in rows]), parts))
+    return blocks
+
+
+def _columns_for(definitions: Definitions) -> tuple[Any, ...]:
+    """Return the columns that `_summary` takes."""
+    return ("environment_id", *_SUMMARY_COLUMNS, definitions.value())
+
+
+def _summary(row: Sequence[Any], definitions: Definitions) -> tuple[int, Summary]:
+    """Return the environment and the summary in the columns of `_columns_for`."""
+    environment, first_end, last_end, episodes, failed, refused, *texts = row
+    return_ = definitions.of(environment).return_
     # one call is faster than five, and pydantic's parser three times as fast as that of `json`
     kinds, scatters, lengths, expired, returns = from_json(f"[{','.join(text or 'null' for text in texts)}]")
     own = [returns, lengths, failed, refused, scatters]
     of_expired = expired and [expired[RETURNS.index(return_)], *expired[len(RETURNS) :]]
-    return Summary(
+    return environment, Summary(
         first_end,
         last_end,
         episodes,
@@ -205,52 +252,64 @@ def _distributions(values: Sequence[Any], return_: Return) -> Distributions:
     return Distributions({return_: returns}, lengths, CallCounts(failed, refused), scatters or {})
 
 
-def _block(row: Sequence[Any], axis: Axis, return_: Return) -> StoredBlock:
-    level, number, low, high, *rest = row
-    summary, first = _summary(rest, return_), number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
-    if axis == "episode":
-        low, high = first, first + summary.episodes
-    return StoredBlock(first, low, high, summary)
-
-
 _OF_SCOPE = "(scope = %s AND scope_id = %s)"
 
 
-def read_spans(scopes: Sequence[Scope], definition: Definition) -> dict[Scope, list[StoredBlock]]:
+def read_spans(scopes: Sequence[Scope], definitions: Definitions) -> dict[Scope, list[StoredBlock]]:
     """Return the spans of each scope in order of training steps. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())  # nosec B611 # the values are parameters
     columns = (
         "scope",
         "scope_id",
+        "number",
         "step_low",
         "step_high",
         "groups",
         "deviations",
-        *_SUMMARY_COLUMNS,
-        definition.column,
+        *_columns_for(definitions),
     )
-    rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
-    found: dict[tuple[str, int], list[StoredBlock]] = {(scope.kind, scope.id): [] for scope in scopes}
-    for kind, key, low, high, groups, deviations, *row in rows:
-        summary = _summary(row, definition.return_)
+    found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {(scope.kind, scope.id): {} for scope in scopes}
+    for kind, key, number, low, high, groups, deviations, *row in (
+        rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else ()
+    ):
+        environment, summary = _summary(row, definitions)
         if groups:
             summary = replace(summary, groups=GroupTally(from_json(groups), from_json(deviations or "{}")))
-        found[kind, key].append(StoredBlock(low, low, high, summary))
-    return {scope: sorted(found[scope.kind, scope.id], key=lambda span: span.first) for scope in scopes}
+        found[kind, key].setdefault(number, []).append(_PartRow(low, high, environment, summary))
+    return {scope: _spans(scope, found[scope.kind, scope.id]) for scope in scopes}
 
 
-def groups_by_step(scope: Scope, definition: Definition, low: int, high: int) -> dict[int, GroupTally]:
-    """Return the groups of each training step of a run from `low` to `high`. Two queries.
+def _spans(scope: Scope, found: Mapping[int, Sequence[_PartRow]]) -> list[StoredBlock]:
+    """Return the spans of a scope in order."""
+    spans = list[StoredBlock]()
+    for number in sorted(found):
+        rows = [row for row in found[number] if scope.environment in (None, row.environment)]
+        if rows:
+            low, high = min([int(row.low) for row in rows]), max([int(row.high) for row in rows])
+            spans.append(StoredBlock(low, low, high, {row.environment: row.summary for row in rows}))
+    return spans
 
-    Reads the single endings, so the caller makes sure that there are not many; those that a curve of the scope reads.
+
+def groups_by_step(
+    scope: Scope, definitions: Definitions, low: int, high: int
+) -> dict[int, list[tuple[Definition, GroupTally]]]:
+    """Return the groups of each training step of a run from `low` to `high`, for each definition that holds there.
+
+    Two queries. Reads the single endings, so the caller makes sure that there are not many; those that a curve of the
+    scope reads.
     """
     episodes = scope.episodes.filter(ENDED, run_step__gte=low, run_step__lte=high).order_by()
     if not scope.has_blocks and (floor := floor_of(scope)):
         episodes = episodes.filter(pk__gt=floor)
-    rows = rows_of(episodes.values_list("run_step", "task_id", KIND, definition.column)[:MAX_GROUPED])
-    steps: dict[int, list[tuple[int, str, float | None]]] = defaultdict(list)
-    for step, task, kind, value in rows:
+    rows = rows_of(
+        episodes.values_list("run_step", "environment_id", "task_id", KIND, definitions.value())[:MAX_GROUPED]
+    )
+    rollouts: dict[tuple[int, Definition], list[tuple[int, str, float | None]]] = defaultdict(list)
+    for step, environment, task, kind, value in rows:
         if kind not in NO_ROLLOUTS:
-            steps[step].append((task, kind, value))
-    return {step: tally_of(rollouts, definition) for step, rollouts in steps.items()}
+            rollouts[step, definitions.of(environment)].append((task, kind, value))
+    found: dict[int, list[tuple[Definition, GroupTally]]] = defaultdict(list)
+    for (step, definition), some in rollouts.items():
+        found[step].append((definition, tally_of(some, definition)))
+    return found

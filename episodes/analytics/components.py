@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
-from django.db.models import Case, F, Value, When
+from django.db.models import Case, Value, When
 
 from episodes.analytics.curve import Curve, CurvePoint
 from episodes.analytics.scopes import filtered, floor_of
@@ -79,7 +79,7 @@ def names_of(environments: Collection[int] | None = None) -> list[str]:
 def newest_episodes_of(curve: Curve) -> tuple[AttemptQuerySet[Episode], int]:
     """Return the newest episodes of the scope, and the id above which they are; 0 if they are all."""
     scope = curve.scope
-    within = scope.episodes if scope.has_blocks else scope.within
+    within = scope.episodes if scope.has_blocks and scope.within is None else scope.within
     floor = floor_of(filtered(scope.episodes, "", within), MAX_EPISODES)
     return cast("AttemptQuerySet[Episode]", scope.episodes.filter(pk__gt=floor)), floor
 
@@ -88,11 +88,11 @@ def _rows(episodes: AttemptQuerySet[Episode], curve: Curve, components: Collecti
     """Return `end_number`, training step, component and value of the attempts, newest first."""
     if not components:
         return []
-    conventions = ConventionsInForce(curve.definition.convention)
+    conventions = ConventionsInForce.of_definitions(curve.definition)
     found = episodes.filter(conventions.attempts, components__component__in=components)
-    value, zeros = f"components__value_{curve.definition.return_}", conventions.zeros
+    value, zeros = curve.definition.value("components__value_"), conventions.zeros
     columns: list[Any] = ["end_number", "run_step", "components__component"]
-    columns.append(value if zeros is None else Case(When(zeros, then=Value(0.0)), default=F(value)))
+    columns.append(value if zeros is None else Case(When(zeros, then=Value(0.0)), default=value))
     return rows_of(found.order_by("-pk").values_list(*columns)[:MAX_VALUES])
 
 

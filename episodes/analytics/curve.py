@@ -8,20 +8,27 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, fields, replace
 from typing import NamedTuple
 
-from environments.scoring.definition import Definition
-from environments.scoring.returns import Return
-from episodes.analytics.block_queries import Axis, groups_by_step
+from environments.scoring.definition import Definition, Definitions
+from episodes.analytics.block_queries import Axis, StoredBlock, groups_by_step
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
-from episodes.analytics.figures import EndingRow, ScopeFigures, excluded_of, figures_of, summary_of
+from episodes.analytics.figures import (
+    EndingRow,
+    JudgedSummary,
+    ScopeFigures,
+    by_definition_together,
+    excluded_of,
+    figures_together,
+    judged,
+)
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
-from episodes.attempts.group_states import GroupCounter, counts_together
-from episodes.attempts.summary import Summary, together
+from episodes.attempts.group_states import GroupCount, GroupCounter, GroupTally, counts_together
 from episodes.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 
 MAX_POINTS = 500
@@ -64,7 +71,10 @@ class CurvePoint(ScopeFigures):
 @dataclass(frozen=True, slots=True)
 class Curve:
     scope: Scope
-    definition: Definition
+    definition: Definitions
+    """The definition of its episodes, or the definitions of their environments where these differ."""
+    environments: Set[int]
+    """Ids of the environments of its episodes."""
     axis: Axis
     points: Sequence[CurvePoint]
     """Points in order of x. None is empty, but one may hold only endings that do not count."""
@@ -86,25 +96,25 @@ class Curve:
 
 def curve(
     scope: Scope,
-    definition: Definition,
+    definitions: Definitions,
     axis: Axis = "episode",
     *,
     points: int = MAX_POINTS,
     shown: Range | None = None,
 ) -> Curve:
-    """Return the curve of one scope.
+    """Return the curve of one scope, in which every episode follows its definition.
 
     `shown`: the part of the axis to draw, which is drawn as finely as possible; by time in seconds since the epoch.
     """
     if shown is None or shown == Range():
-        return curves([scope], definition, axis, points=points)[0]
-    found = zoomed(scope, definition, axis, shown)
-    return _curve(scope, definition, axis, _View(points, shown), found)
+        return curves([scope], definitions, axis, points=points)[0]
+    found = zoomed(scope, definitions, axis, shown)
+    return _curve(scope, definitions, axis, _View(points, shown), found)
 
 
 def curves(
     scopes: Sequence[Scope],
-    definition: Definition,
+    definitions: Definitions,
     axis: Axis = "episode",
     *,
     points: int = MAX_POINTS,
@@ -114,13 +124,15 @@ def curves(
 
     `least_blocks`: blocks of each long curve at least; None: as many as make a fine curve (`summary_cover.py`).
     """
-    found = cover(scopes[:MAX_SCOPES], definition, axis, least_blocks=least_blocks)
-    return [drawn(*each, definition, axis, points=points) for each in zip(scopes, found, strict=False)]
+    found = cover(scopes[:MAX_SCOPES], definitions, axis, least_blocks=least_blocks)
+    return [drawn(*each, definitions, axis, points=points) for each in zip(scopes, found, strict=False)]
 
 
-def drawn(scope: Scope, found: SummaryCover, definition: Definition, axis: Axis, *, points: int = MAX_POINTS) -> Curve:
-    """Return the curve of what `cover` read for this scope, axis and return; the threshold may be another."""
-    return _curve(scope, definition, axis, _View(points, Range()), found)
+def drawn(
+    scope: Scope, found: SummaryCover, definitions: Definitions, axis: Axis, *, points: int = MAX_POINTS
+) -> Curve:
+    """Return the curve of what `cover` read for this scope, axis and returns; thresholds may be others."""
+    return _curve(scope, definitions, axis, _View(points, Range()), found)
 
 
 class _View(NamedTuple):
@@ -135,58 +147,60 @@ class _Group(NamedTuple):
 
     low: float
     high: float
-    summary: Summary
+    summaries: Sequence[JudgedSummary]
     ends: WholeRanges
 
 
-def _curve(scope: Scope, definition: Definition, axis: Axis, view: _View, found: SummaryCover) -> Curve:
+def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, found: SummaryCover) -> Curve:
+    definitions = definitions.among(found.environments)
     units = _units(found, axis, view.shown)
-    ranges, bound = EndRanges(found), error_bound_of(found, definition)
+    ranges, bound = EndRanges(found), error_bound_of(found, definitions)
     # single endings that no span holds yet may lie within a span
     groups = sorted(
-        [_group(part, axis, definition.return_, ranges) for part in _parts(units, axis, view.points)],
+        [_group(part, axis, definitions, ranges) for part in _parts(units, axis, view.points)],
         key=lambda group: group.low,
     )
-    total = together([group.summary for group in groups]) if groups else None
-    points = [_point(group, definition) for group in groups]
+    total = by_definition_together([one for group in groups for one in group.summaries])
+    points = [_point(group) for group in groups]
     return Curve(
         scope=scope,
-        definition=definition,
+        definition=definitions,
+        environments=found.environments,
         axis=axis,
-        points=_with_groups(scope, definition, groups, points) if axis == "step" and scope.has_groups else points,
-        total=figures_of(total, definition) if total else None,
-        excluded=excluded_of(total, definition) if total else {},
-        ends=_whole(groups, axis, _parts(units, axis, 1), ranges),
+        points=_with_groups(scope, definitions, groups, points) if axis == "step" and scope.has_groups else points,
+        total=figures_together(total) if total else None,
+        excluded=excluded_of(total),
+        ends=_whole(points, axis, _parts(units, axis, 1), ranges),
         success_error=bound,
         is_bounded=found.is_bounded,
         stepless=found.stepless if view.shown == Range() else 0,
-        note=_note(scope, found, axis, sentence_of(bound, definition)),
+        note=_note(scope, found, axis, sentence_of(bound, definitions)),
     )
 
 
 class _Units(NamedTuple):
     """Blocks and single endings that are divided among points, with their places on the axis."""
 
-    blocks: list[tuple[float, float, Summary]]
+    blocks: list[StoredBlock]
     rows: list[tuple[float, EndingRow]]
 
     @property
     def ends(self) -> tuple[float, float]:
         """Lowest and highest place; there must be a block or a row."""
-        begins = [low for low, _, _ in self.blocks] + [place for place, _ in self.rows]
-        return min(begins), max([high for _, high, _ in self.blocks] + [place for place, _ in self.rows])
+        begins = [block.low for block in self.blocks] + [place for place, _ in self.rows]
+        return min(begins), max([block.high for block in self.blocks] + [place for place, _ in self.rows])
 
 
 def _units(found: SummaryCover, axis: Axis, shown: Range) -> _Units:
     """Return the blocks and rows within `shown`."""
-    blocks = [(one.low, one.high, one.summary) for one in found.blocks]
+    blocks = list(found.blocks)
     rows: list[tuple[float, EndingRow]]
     if axis == "episode":
         rows = list(enumerate(found.rows, found.first))
     else:
         rows = [(row[4], row) for row in found.rows if row[4] is not None]
     if shown != Range():
-        blocks = [block for block in blocks if shown.holds(block[0], block[1])]
+        blocks = [block for block in blocks if shown.holds(block.low, block.high)]
         rows = [row for row in rows if shown.holds(row[0], row[0])]
     return _Units(blocks, rows)
 
@@ -196,14 +210,14 @@ def _most_points(units: _Units, axis: Axis) -> int:
 
     Each gets a number of episodes, and the newest episodes, which no large block holds yet, get no smaller points.
     """
-    sizes = [summary.episodes for _, _, summary in units.blocks]
+    sizes = [block.episodes for block in units.blocks]
     if not sizes or axis == "step":  # some training steps may have many more episodes than others
         return max(MIN_POINTS, (sum(sizes) + len(units.rows)) // EPISODES_A_POINT)
     return math.ceil((sum(sizes) + len(units.rows)) / max(sizes))
 
 
-Part = tuple[list[tuple[float, float, Summary]], list[tuple[float, EndingRow]]]
-"""The contents of a point: blocks with their low and high ends, and single endings with their places."""
+Part = tuple[list[StoredBlock], list[tuple[float, EndingRow]]]
+"""The contents of a point: blocks, and single endings with their places."""
 
 
 def parts_of(found: SummaryCover, points: int) -> list[Part]:
@@ -225,28 +239,29 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
         width = math.ceil(width)
     found: dict[int, Part] = {}
     for block in units.blocks:
-        found.setdefault(min(points - 1, int(((block[0] + block[1]) / 2 - begin) / width)), ([], []))[0].append(block)
+        middle = (block.low + block.high) / 2
+        found.setdefault(min(points - 1, int((middle - begin) / width)), ([], []))[0].append(block)
     middle_of = _middles(units.blocks) if axis == "step" else float
     for row in units.rows:
         found.setdefault(min(points - 1, int((middle_of(row[0]) - begin) / width)), ([], []))[1].append(row)
     return [found[place] for place in sorted(found)]
 
 
-def _middles(spans: Sequence[tuple[float, float, Summary]]) -> Callable[[float], float]:
+def _middles(spans: Sequence[StoredBlock]) -> Callable[[float], float]:
     """Return a function from a training step to the middle of the span that has it, so that both share a point."""
-    lows = [low for low, _, _ in spans]
+    lows = [span.low for span in spans]
 
     def middle(step: float) -> float:
         place = bisect_right(lows, step) - 1
-        return (spans[place][0] + spans[place][1]) / 2 if place >= 0 and step <= spans[place][1] else step
+        return (spans[place].low + spans[place].high) / 2 if place >= 0 and step <= spans[place].high else step
 
     return middle
 
 
-def _whole(groups: Sequence[_Group], axis: Axis, parts: Sequence[Part], ranges: EndRanges) -> WholeRanges:
-    if axis == "time" or not groups:
+def _whole(points: Sequence[CurvePoint], axis: Axis, parts: Sequence[Part], ranges: EndRanges) -> WholeRanges:
+    if axis == "time" or not points:
         return ranges.of(parts[0]) if parts else WholeRanges()
-    low, high = min(one.summary.first_end for one in groups), max(one.summary.last_end for one in groups)
+    low, high = min(one.first_end for one in points), max(one.last_end for one in points)
     return WholeRanges([WholeRange(low, high)])
 
 
@@ -254,13 +269,13 @@ class EndRanges:
     """Finds the ranges of `end_number` of units, between which their scope has none but theirs."""
 
     def __init__(self, found: SummaryCover) -> None:
-        firsts = [one.summary.first_end for one in found.blocks] + [row[0] for row in found.rows]
+        firsts = [block.first_end for block in found.blocks] + [row[0] for row in found.rows]
         self._order = {first: place for place, first in enumerate(sorted(firsts))}
 
     def of(self, part: Part) -> WholeRanges:
         """Return the ranges, ascending; of more than MAX_RANGES the nearest neighbours are joined."""
         blocks, rows = part
-        pairs = [(one.first_end, one.last_end) for _, _, one in blocks] + [(row[0], row[0]) for _, row in rows]
+        pairs = [(block.first_end, block.last_end) for block in blocks] + [(row[0], row[0]) for _, row in rows]
         found, last = list[WholeRange](), -2
         for low, high in sorted(pairs):
             if self._order[low] == last + 1:
@@ -274,50 +289,69 @@ class EndRanges:
         return WholeRanges(found)
 
 
-def _group(part: Part, axis: Axis, return_: Return, ranges: EndRanges) -> _Group:
+def judged_part(part: Part, definitions: Definitions) -> list[JudgedSummary]:
+    """Return the summaries of the contents of a point, one for each definition that differs."""
     blocks, rows = part
-    summaries = [summary for _, _, summary in blocks]
-    if rows:
-        summaries.append(summary_of([row for _, row in rows], return_))
+    return judged([pair for block in blocks for pair in block.parts.items()], [row for _, row in rows], definitions)
+
+
+def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) -> _Group:
+    blocks, rows = part
     width = 1 if axis == "episode" else 0  # of a single ending
-    low = min([low for low, _, _ in blocks] + [place for place, _ in rows])
-    high = max([high for _, high, _ in blocks] + [place + width for place, _ in rows])
-    summary = together(summaries)
+    low = min([block.low for block in blocks] + [place for place, _ in rows])
+    high = max([block.high for block in blocks] + [place + width for place, _ in rows])
+    summaries = judged_part(part, definitions)
+    first, last = min([one.first_end for one, _ in summaries]), max([one.last_end for one, _ in summaries])
     # by step those between belong to other training steps
-    ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(summary.first_end, summary.last_end)])
-    return _Group(low, high, summary, ends)
+    ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(first, last)])
+    return _Group(low, high, summaries, ends)
 
 
-def _point(group: _Group, definition: Definition) -> CurvePoint:
-    figures, summary = figures_of(group.summary, definition), group.summary
+def _point(group: _Group) -> CurvePoint:
+    figures, summaries = figures_together(group.summaries), [summary for summary, _ in group.summaries]
+    causes = Counter[str]()
+    for summary in summaries:
+        causes.update(summary.causes)
     return CurvePoint(
         **{name: getattr(figures, name) for name in _FIGURES},
         x=group.low,
         x_to=group.high,
-        first_end=summary.first_end,
-        last_end=summary.last_end,
+        first_end=min([summary.first_end for summary in summaries]),
+        last_end=max([summary.last_end for summary in summaries]),
         ends=group.ends,
-        causes=dict(summary.causes),
+        causes=dict(causes),
     )
 
 
 def _with_groups(
-    scope: Scope, definition: Definition, groups: Sequence[_Group], points: Sequence[CurvePoint]
+    scope: Scope, definitions: Definitions, groups: Sequence[_Group], points: Sequence[CurvePoint]
 ) -> list[CurvePoint]:
     """Return the points with their groups, which spans have counted; those of single endings are counted here."""
-    counter = GroupCounter(definition)
-    counts = [counter.count(group.summary.groups) for group in groups]
-    without = [place for place, group in enumerate(groups) if not group.summary.groups.signatures]
-    if without and len(without) == len(groups):
+    counters = _Counters()
+    counts = [counters.count((definition, one.groups) for one, definition in group.summaries) for group in groups]
+    if groups and not any(one.groups.signatures for group in groups for one, _ in group.summaries):
         low, high = int(groups[0].low), int(max(group.high for group in groups))
-        found = groups_by_step(scope, definition, low, high)
+        found = groups_by_step(scope, definitions, low, high)
         for place, group in enumerate(groups):
-            within = [found[step] for step in found if group.low <= step <= group.high]
-            counts[place] = counts_together(counter.count(tally) for tally in within)
+            within = [pair for step, pairs in found.items() if group.low <= step <= group.high for pair in pairs]
+            counts[place] = counters.count(within)
     return [
         replace(point, groups=count.groups, flat_groups=count.flat, group_deviation=count.deviation)
         for point, count in zip(points, counts, strict=True)
     ]
+
+
+class _Counters:
+    """Counts groups, those of each definition by it."""
+
+    def __init__(self) -> None:
+        self._by_definition: dict[Definition, GroupCounter] = {}
+
+    def count(self, parts: Iterable[tuple[Definition, GroupTally]]) -> GroupCount:
+        return counts_together(
+            self._by_definition.setdefault(definition, GroupCounter(definition)).count(tally)
+            for definition, tally in parts
+        )
 
 
 def _note(scope: Scope, found: SummaryCover, axis: Axis, bound: str) -> str:

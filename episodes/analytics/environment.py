@@ -45,7 +45,7 @@ class ToolFigures:
 
 def totals_of(environment: Environment, definition: Definition) -> ActivityPoint:
     """Return endings by cause, steps and attempts of all its episodes together. One query."""
-    return together(activity("all", environment, definitions={environment.pk: definition}))
+    return together(activity("all", environment, definitions=definition))
 
 
 def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolFigures]:

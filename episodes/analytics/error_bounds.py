@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
-from environments.scoring.definition import Definition
+from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.attempts.sketches import Sketch, count_of
 
@@ -27,14 +27,14 @@ MIN_SHOWN = 0.0005
 """Smaller bounds count as 0."""
 
 
-def error_bound_of(found: SummaryCover, definition: Definition) -> float:
+def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
     """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the rate is exact."""
-    if not found.blocks or definition.is_edge:
-        return 0.0
     below = above = attempts = 0
-    for sketch in _sketches(found, definition):
+    for sketch, definition in _sketches(found, definitions):
         count = count_of(sketch)
         attempts += count
+        if definition.is_edge:
+            continue
         most = MAX_GROUP_SHARE * count
         place = bisect_right(sketch, definition.threshold, key=itemgetter(0))
         below += sum(_mixed(count, most) for _, count in sketch[max(0, place - MIXED_PAIRS) : place])
@@ -43,24 +43,23 @@ def error_bound_of(found: SummaryCover, definition: Definition) -> float:
     return share if share >= MIN_SHOWN else 0.0
 
 
-def _sketches(found: SummaryCover, definition: Definition) -> Iterator[Sketch]:
-    """Yield the sketches of returns in the blocks that count with their own return."""
+def _sketches(found: SummaryCover, definitions: Definitions) -> Iterator[tuple[Sketch, Definition]]:
+    """Yield the sketches of returns in the blocks that count with their own return, each with its definition."""
     for block in found.blocks:
-        yield block.summary.own.returns[definition.return_]
-        if block.summary.expired and definition.convention.expired == "keep":
-            yield block.summary.expired.returns[definition.return_]
+        for environment, summary in block.parts.items():
+            definition = definitions.of(environment)
+            yield summary.own.returns[definition.return_], definition
+            if summary.expired and definition.convention.expired == "keep":
+                yield summary.expired.returns[definition.return_], definition
 
 
-def sentence_of(bound: float, definition: Definition) -> str:
+def sentence_of(bound: float, definitions: Definitions) -> str:
     """Return a sentence about the bound for pages; empty if the rate is exact."""
     if not bound:
         return ""
     percent = f"{100 * bound:.1f}" if bound < 0.1 else f"{100 * bound:.0f}"
-    threshold = f"{definition.threshold:g}"
-    return (
-        "Not every return of older episodes is stored:"
-        f" success above {threshold} may be off by up to {percent} % of them."
-    )
+    above = f" above {definitions.threshold:g}" if isinstance(definitions, Definition) else ""
+    return f"Not every return of older episodes is stored: success{above} may be off by up to {percent} % of them."
 
 
 def _mixed(count: int, most: float) -> int:

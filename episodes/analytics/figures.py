@@ -10,17 +10,17 @@ estimate. It is averaged over the tasks with k attempts or more.
 from __future__ import annotations
 
 import math
-from collections import Counter
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverages_together
-from environments.scoring.definition import Definition
+from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import Return
 from episodes.attempts.rule import OWN_KINDS
 from episodes.attempts.sketches import Sketch, above, count_of, error_of, mean_of, merged, quantiles, sketch_of
-from episodes.attempts.summary import CallCounts, Distributions, Summary, calls_together, returns_sketch
+from episodes.attempts.summary import CallCounts, Distributions, Summary, calls_together, returns_sketch, together
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
@@ -76,9 +76,11 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     ]
 
 
-EndingRow = tuple[int, str, int, float | None, float | None, int, int]
+EndingRow = tuple[int, str, int, float | None, float | None, int, int, int]
 """A single ending: `end_number`, kind, number of steps that ran, return, place on the axis (seconds since the epoch by
-time, the training step by step, the episode's id by episode), failed calls, and refused calls."""
+time, the training step by step, the episode's id by episode), failed calls, refused calls, and environment."""
+JudgedSummary = tuple[Summary, Definition]
+"""A summary of episodes that all follow the definition, of whose return it is."""
 
 
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
@@ -123,12 +125,37 @@ class ScopeFigures(Figures):
     """Mean of those that were refused; None without any."""
 
 
+def judged(
+    blocks: Iterable[tuple[int, Summary]], rows: Sequence[EndingRow], definitions: Definitions
+) -> list[JudgedSummary]:
+    """Return summaries of what was read for the definitions, one for each that differs; empty if nothing was read.
+
+    `blocks`: environments and summaries of their episodes.
+    """
+    by_definition = defaultdict[Definition, list[EndingRow]](list)
+    for row in rows:
+        by_definition[definitions.of(row[-1])].append(row)
+    found = [(summary, definitions.of(environment)) for environment, summary in blocks]
+    found += [(summary_of(some, definition.return_), definition) for definition, some in by_definition.items()]
+    return by_definition_together(found)
+
+
+def by_definition_together(parts: Sequence[JudgedSummary]) -> list[JudgedSummary]:
+    """Merge the summaries of each definition."""
+    if len(parts) < 2:
+        return list(parts)
+    found = defaultdict[Definition, list[Summary]](list)
+    for summary, definition in parts:
+        found[definition].append(summary)
+    return [(together(summaries), definition) for definition, summaries in found.items()]
+
+
 def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
     """Return the figures of a summary that has the definition's return."""
     return figures_together([(summary, definition)])
 
 
-def figures_together(parts: Sequence[tuple[Summary, Definition]]) -> ScopeFigures:
+def figures_together(parts: Sequence[JudgedSummary]) -> ScopeFigures:
     """Return the figures of one summary or more, of other episodes each, of which each follows its own definition."""
     returns = _merged([summary.returns(definition) for summary, definition in parts])
     lengths = _merged([summary.lengths(definition.convention) for summary, definition in parts])
@@ -159,7 +186,7 @@ def _merged(sketches: Sequence[Sketch]) -> Sketch:
     return merged(sketches) if len(sketches) > 1 else sketches[0]
 
 
-def excluded_of(summary: Summary, definition: Definition) -> dict[str, int]:
-    """Return the endings by kind that no figure of the definition counts, most first."""
-    coverage = summary.coverage(definition.convention)
+def excluded_of(parts: Sequence[JudgedSummary]) -> dict[str, int]:
+    """Return the endings by kind that no figure of the definitions counts, most first."""
+    coverage = coverages_together([summary.coverage(definition.convention) for summary, definition in parts])
     return dict(Counter({**coverage.out, **coverage.others}).most_common())

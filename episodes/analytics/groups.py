@@ -16,7 +16,7 @@ from django.db.models.lookups import Exact
 
 from environments.models import Task
 from environments.scoring.convention import Coverage, Treatment
-from environments.scoring.definition import Definition
+from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.figures import mean_and_deviation
 from episodes.attempts.group_states import MAX_FLAT_RANGE
 from episodes.attempts.rule import kind_of
@@ -128,23 +128,24 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition, rev
     return Group(sorted(attempts, key=_rank), spread, coverage, len(found) > MAX_ATTEMPTS)
 
 
-def groups_of(run: Run, step: int | None, definition: Definition) -> list[GroupLine]:
+def groups_of(run: Run, step: int | None, definitions: Definitions) -> list[GroupLine]:
     """Return the groups of one training step by task, from its newest MAX_READ episodes. Two queries."""
     of_step = Episode.objects.filter(run=run, run_step=step)
     ids = of_step.order_by("-pk").values_list("pk", flat=True)
     oldest = next(iter(ids[MAX_READ : MAX_READ + 1]), 0)
     rows = of_step.filter(pk__gt=oldest).order_by("pk")
     episodes: dict[int, int] = defaultdict(int)
+    environments: dict[int, int] = {}
     endings: dict[int, list[EndedReturn]] = defaultdict(list)
-    for row in rows.values(*_READ, definition.column):
-        episodes[row["task_id"]] += 1
-        if row["status"] == "ended":
-            kind = "probe" if row["is_probe"] else row["cause"]
-            endings[row["task_id"]].append((kind, row[definition.column]))
-    return [_line(task, episodes[task], endings[task], definition) for task in sorted(episodes)]
+    for task, environment, status, is_probe, cause, value in rows.values_list(*_READ, definitions.value()):
+        episodes[task] += 1
+        environments[task] = environment
+        if status == "ended":
+            endings[task].append(("probe" if is_probe else cause, value))
+    return [_line(task, episodes[task], endings[task], definitions.of(environments[task])) for task in sorted(episodes)]
 
 
-_READ = ("task_id", "status", "is_probe", "cause")
+_READ = ("task_id", "environment_id", "status", "is_probe", "cause")
 
 
 def _line(task: int, episodes: int, endings: Sequence[EndedReturn], definition: Definition) -> GroupLine:

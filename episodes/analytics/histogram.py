@@ -9,14 +9,13 @@ from dataclasses import dataclass
 from typing import Literal
 
 from environments.scoring.definition import Definition
-from environments.scoring.returns import Return
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
-from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
+from episodes.analytics.figures import ScopeFigures, figures_of, judged
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.attempts.endings import MAX_RETURN
 from episodes.attempts.sketches import Sketch, quantile
-from episodes.attempts.summary import Summary, together
+from episodes.attempts.summary import Summary
 
 MAX_BINS = 40
 OUTLIERS = 0.005
@@ -68,7 +67,7 @@ class Histogram:
 def histogram(scope: Scope, definition: Definition, measure: Measure = "return") -> Histogram:
     """Return the histogram of a scope. Seven queries at most."""
     found = cover([scope], definition, least_blocks=MIN_BLOCKS)[0]
-    summary = _whole(found, definition.return_)
+    summary = _whole(found, definition)
     sketch: Sketch = []
     if summary is not None:
         sketch = summary.returns(definition) if measure == "return" else summary.lengths(definition.convention)
@@ -89,12 +88,10 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     )
 
 
-def _whole(found: SummaryCover, return_: Return) -> Summary | None:
+def _whole(found: SummaryCover, definition: Definition) -> Summary | None:
     """Return the summary of everything that `found` covers; None without an ending."""
-    summaries = [block.summary for block in found.blocks]
-    if found.rows:
-        summaries.append(summary_of(found.rows, return_))
-    return together(summaries) if summaries else None
+    summaries = judged([pair for block in found.blocks for pair in block.parts.items()], found.rows, definition)
+    return summaries[0][0] if summaries else None
 
 
 def _bins(sketch: Sketch) -> list[Bin]:

@@ -14,14 +14,25 @@ from dataclasses import dataclass
 from itertools import chain
 
 from environments.models import Environment
-from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
-from environments.scoring.returns import Return
-from episodes.analytics.activity import ActivityPoint, Span, activity, definitions_in_force
-from episodes.analytics.curve import Part, parts_of
-from episodes.analytics.figures import ScopeFigures, excluded_of, figures_of, summary_of
+from environments.scoring.definition import (
+    NOTHING_ASKED,
+    Definition,
+    DefinitionAsked,
+    Definitions,
+    definitions_in_force,
+    definitions_of,
+)
+from episodes.analytics.activity import ActivityPoint, Span, activity
+from episodes.analytics.curve import judged_part, parts_of
+from episodes.analytics.figures import (
+    JudgedSummary,
+    ScopeFigures,
+    by_definition_together,
+    excluded_of,
+    figures_together,
+)
 from episodes.analytics.scopes import Scope, filtered, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
-from episodes.attempts.summary import Summary, together
 from episodes.models import Episode
 
 MAX_POINTS = 40
@@ -40,38 +51,26 @@ class ScopeOutline:
     """Whether older endings are missing."""
 
 
-def covers_of(scopes: Sequence[Scope], definition: Definition, least_blocks: int) -> list[SummaryCover]:
-    """Read the data for overviews of `scopes`, by the return of the definition. Up to five queries."""
-    return cover(scopes, definition, least_blocks=least_blocks, most_rows=MIN_RAW)
+def covers_of(scopes: Sequence[Scope], definitions: Definitions, least_blocks: int) -> list[SummaryCover]:
+    """Read the data for overviews of `scopes`, by the returns of the definitions. Up to five queries."""
+    return cover(scopes, definitions, least_blocks=least_blocks, most_rows=MIN_RAW)
 
 
-def outline_of(found: SummaryCover, definition: Definition) -> ScopeOutline:
-    """Return the outline of what was read for the definition's return; the threshold may be another."""
-    points = [_summaries(part, definition.return_) for part in parts_of(found, MAX_POINTS)]
-    total = together(list(chain.from_iterable(points))) if points else None
+def outline_of(found: SummaryCover, definitions: Definitions) -> ScopeOutline:
+    """Return the outline of what was read for the definitions."""
+    points = [judged_part(part, definitions) for part in parts_of(found, MAX_POINTS)]
+    total = by_definition_together(list(chain.from_iterable(points)))
     return ScopeOutline(
-        total=figures_of(total, definition) if total else None,
-        excluded=excluded_of(total, definition) if total else {},
-        means=[_mean(summaries, definition) for summaries in points],
+        total=figures_together(total) if total else None,
+        excluded=excluded_of(total),
+        means=[_mean(summaries) for summaries in points],
         is_bounded=found.is_bounded,
     )
 
 
-def summary_in(found: SummaryCover, return_: Return) -> Summary | None:
-    """Return the summary of all endings that were read for this return; None if there are none."""
-    summaries = [one for part in parts_of(found, 1) for one in _summaries(part, return_)]
-    return together(summaries) if summaries else None
-
-
-def _summaries(part: Part, return_: Return) -> list[Summary]:
-    blocks, rows = part
-    summaries = [summary for _, _, summary in blocks]
-    return [*summaries, summary_of([row for _, row in rows], return_)] if rows else summaries
-
-
-def _mean(summaries: Sequence[Summary], definition: Definition) -> float | None:
+def _mean(summaries: Sequence[JudgedSummary]) -> float | None:
     """Return the mean of their returns, without merging the sketches of one with another."""
-    returns = [pair for summary in summaries for pair in summary.returns(definition)]
+    returns = [pair for summary, definition in summaries for pair in summary.returns(definition)]
     count = sum([many for _, many in returns])
     return math.fsum([value * many for value, many in returns]) / count if count else None
 
@@ -124,20 +123,21 @@ def environment_figures(
     """Return the figures of each environment by its own definition, or by what is given of another.
 
     `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each environment are counted; None: all episodes.
-    Six queries for each kind of return among the definitions.
+    Six queries at most.
     """
-    pairs = [(one, definition_of(one, asked)) for one in environments]
-    found: dict[int, EnvironmentFigures] = {}
-    for kind in sorted({definition.return_ for _, definition in pairs}):
-        chosen = [pair for pair in pairs if pair[1].return_ == kind]
-        scopes = [_scope_of(environment, key) for environment, _ in chosen]
-        covers = covers_of(scopes, Definition(kind), least_blocks=MAX_POINTS)
-        for (environment, definition), one in zip(chosen, covers, strict=True):
-            outline = outline_of(one, definition)
-            found[environment.pk] = EnvironmentFigures(
+    rows = list(environments)
+    definitions = definitions_of(rows, asked)
+    covers = covers_of([_scope_of(one, key) for one in rows], definitions, least_blocks=MAX_POINTS)
+    found = []
+    for environment, one in zip(rows, covers, strict=True):
+        definition = definitions.of(environment.pk)
+        outline = outline_of(one, definition)
+        found.append(
+            EnvironmentFigures(
                 environment, definition, outline.total, outline.excluded, outline.means, outline.is_bounded
             )
-    return [found[environment.pk] for environment, _ in pairs]
+        )
+    return found
 
 
 def _scope_of(environment: Environment, key: str | None) -> Scope:

@@ -94,8 +94,8 @@ def marks_of(curve: Curve, curves: int = 1) -> list[RevisionMark]:
 
 def _environments(scope: Scope) -> QuerySet[Any, Any]:
     """Return a subquery of the ids of the environments of the scope, for a run of those of its newest episodes."""
-    if scope.kind == "environment":
-        return Environment.objects.filter(pk=scope.id).values("pk")
+    if scope.kind == "environment" or scope.environment is not None:
+        return Environment.objects.filter(pk=scope.environment or scope.id).values("pk")
     if scope.kind in ("split", "task"):
         model: Any = Split if scope.kind == "split" else Task
         return model.objects.filter(pk=scope.id).values("environment_id")  # type: ignore[no-any-return]

@@ -15,8 +15,8 @@ from typing import NamedTuple
 
 from django.db import connection
 
-from environments.scoring.convention import Coverage, coverage_of
-from environments.scoring.definition import Definition
+from environments.scoring.convention import Coverage, coverage_of, coverages_together
+from environments.scoring.definition import Definition, Definitions
 from environments.scoring.task_buckets import Z_95
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of
@@ -34,18 +34,19 @@ _BOUNDED = "CASE WHEN {value} > {most} THEN {most} WHEN {value} < -{most} THEN -
 _KIND = "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END"
 # one statement, so that the follower cannot move an ending from one half to the other between two
 _SIDES = """
-    SELECT task_id, kind, attempts, scored_{name}, total_{name} FROM (
+    SELECT t.task_id, {environment}, t.kind, t.attempts, {scored}, {total} FROM (
         SELECT * FROM episodes_runtask
         WHERE run_id = %s AND (SELECT end_number FROM episodes_progress WHERE name = %s) > 0
         ORDER BY task_id LIMIT %s
-    ) AS t
+    ) AS t {tasks}
     UNION ALL
-    SELECT e.task_id, {kind}, 1,
-        CASE WHEN e.return_{name} IS NULL THEN 0 ELSE 1 END, COALESCE({bounded}, 0.0)
+    SELECT e.task_id, e.environment_id, {kind}, 1,
+        CASE WHEN {value} IS NULL THEN 0 ELSE 1 END, COALESCE({bounded}, 0.0)
     FROM episodes_episode AS e
     WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s
         AND e.end_number > COALESCE((SELECT end_number FROM episodes_progress WHERE name = %s), 0)
 """
+_TASKS = "LEFT JOIN environments_task AS k ON k.id = t.task_id"
 
 
 class Side(NamedTuple):
@@ -88,6 +89,8 @@ class Versus:
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
+    definition: Definitions
+    """The definition of the attempts, or the definitions of their environments where these differ."""
     versus: Sequence[Versus]
     """One comparison for each run, in order; empty without a shared task."""
     tasks: Sequence[PairedTask]
@@ -111,30 +114,34 @@ class RunTotals(NamedTuple):
 
     tasks: dict[int, tuple[int, float]]
     """By task: the number of attempts that have a return, one or more, and the sum of their returns."""
-    kinds: dict[str, int]
-    """Number of rollouts by kind of ending; "" for those that finished or were abandoned."""
+    kinds: dict[int, dict[str, int]]
+    """Number of rollouts by environment and kind of ending; "" for those that finished or were abandoned."""
     is_bounded: bool
+
+    def coverage(self, definitions: Definitions) -> Coverage:
+        parts = [coverage_of(found, definitions.of(pk).convention) for pk, found in self.kinds.items()]
+        return coverages_together(parts)
 
 
 _OF_REVISIONS = """
-    SELECT e.task_id, {kind}, COUNT(*), COUNT(e.return_{name}), COALESCE(SUM({bounded}), 0.0)
+    SELECT e.task_id, e.environment_id, {kind}, COUNT(*), COUNT({value}), COALESCE(SUM({bounded}), 0.0)
     FROM episodes_episode AS e
     WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s AND e.revision_id IN ({revisions})
-    GROUP BY 1, 2 ORDER BY 1 LIMIT %s
+    GROUP BY 1, 2, 3 ORDER BY 1 LIMIT %s
 """
 
 
-def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Sequence[int] = ()) -> Pairing:
-    """Compare runs by their attempts that have a return by the definition; the result has `most` tasks at most.
+def paired(runs: Sequence[Run], definitions: Definitions, most: int, revisions: Sequence[int] = ()) -> Pairing:
+    """Compare runs by their attempts that have a return, each task by the definition of its environment.
 
-    `revisions`: ids of the revisions whose episodes count, of which the newest MAX_ENDINGS endings are read; empty:
-    all. One query for each run, and three more.
+    The result has `most` tasks at most. `revisions`: ids of the revisions whose episodes count, of which the newest
+    MAX_ENDINGS endings are read; empty: all. One query for each run, and three more.
     """
     floor = max(0, last_end() - MAX_ENDINGS)
     if revisions:
-        found = [_totals_of_revisions(run, definition, floor, revisions) for run in runs]
+        found = [_totals_of_revisions(run, definitions, floor, revisions) for run in runs]
     else:
-        found = [_totals(run, definition, floor) for run in runs]
+        found = [_totals(run, definitions, floor) for run in runs]
     shared = sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
     # by run, then by task: a run may have thousands
     sides = [[totals.tasks[task] for task in shared] for totals in found]
@@ -142,6 +149,7 @@ def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Se
     differences = [difference_of(last, first) for first, last in zip(means[0], means[-1], strict=True)]
     places = heapq.nsmallest(most, range(len(shared)), key=lambda place: -abs(differences[place]))
     return Pairing(
+        definition=definitions.among({pk for one in found for pk in one.kinds}),
         versus=[_versus(*each, first=means[0]) for each in zip(runs, sides, means, strict=True)] if shared else [],
         tasks=[
             PairedTask(
@@ -154,48 +162,66 @@ def paired(runs: Sequence[Run], definition: Definition, most: int, revisions: Se
         evidence=evidence_of(differences) if len(runs) == 2 and len(shared) > 1 else None,
         shared=len(shared),
         attempted=[len(totals.tasks) for totals in found],
-        coverage=[coverage_of(totals.kinds, definition.convention) for totals in found],
+        coverage=[totals.coverage(definitions) for totals in found],
         is_bounded=any(totals.is_bounded for totals in found),
         is_behind=followed_to(RunTasksPart.name) < floor,
     )
 
 
-def _totals(run: Run, definition: Definition, floor: int) -> RunTotals:
+def _totals(run: Run, definitions: Definitions, floor: int) -> RunTotals:
     """Return what a run reached by task. One query.
 
     Endings up to `floor` count only if the follower has reached them.
     """
-    name = definition.return_
-    bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
-    is_rollout = Episode.objects.rollouts().condition_sql("e")
-    part = RunTasksPart.name
+    value, part = _column(definitions, "e.environment_id", "e.return_"), RunTasksPart.name
+    is_alone = isinstance(definitions, Definition)
     with connection.cursor() as cursor:
-        sql = _SIDES.format(name=name, kind=_KIND, bounded=bounded, is_rollout=is_rollout)
+        sql = _SIDES.format(
+            environment="0" if is_alone else "k.environment_id",
+            scored=_column(definitions, "k.environment_id", "t.scored_"),
+            total=_column(definitions, "k.environment_id", "t.total_"),
+            tasks="" if is_alone else _TASKS,
+            kind=_KIND,
+            value=value,
+            bounded=_BOUNDED.format(value=value, most=MAX_RETURN),
+            is_rollout=Episode.objects.rollouts().condition_sql("e"),
+        )
         cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
-        return _added(cursor.fetchall(), definition)
+        return _added(cursor.fetchall(), definitions)
 
 
-def _totals_of_revisions(run: Run, definition: Definition, floor: int, revisions: Sequence[int]) -> RunTotals:
+def _totals_of_revisions(run: Run, definitions: Definitions, floor: int, revisions: Sequence[int]) -> RunTotals:
     """Return what a run reached by task with these revisions of environments, in the endings after `floor`."""
-    name = definition.return_
-    bounded = _BOUNDED.format(value=f"e.return_{name}", most=MAX_RETURN)
-    is_rollout = Episode.objects.rollouts().condition_sql("e")
-    ids = ", ".join(str(int(pk)) for pk in revisions)
-    sql = _OF_REVISIONS.format(name=name, kind=_KIND, bounded=bounded, is_rollout=is_rollout, revisions=ids)
+    value = _column(definitions, "e.environment_id", "e.return_")
+    sql = _OF_REVISIONS.format(
+        kind=_KIND,
+        value=value,
+        bounded=_BOUNDED.format(value=value, most=MAX_RETURN),
+        is_rollout=Episode.objects.rollouts().condition_sql("e"),
+        revisions=", ".join(str(int(pk)) for pk in revisions),
+    )
     with connection.cursor() as cursor:
         cursor.execute(sql, [run.pk, floor, MAX_TASKS])
-        return _added(cursor.fetchall(), definition)
+        return _added(cursor.fetchall(), definitions)
 
 
-def _added(rows: Sequence[tuple[int, str, int, int, float]], definition: Definition) -> RunTotals:
+def _column(definitions: Definitions, environment: str, prefix: str) -> str:
+    """Return the column that holds the return, as SQL that compares the column `environment` where they differ."""
+    if isinstance(definitions, Definition):
+        return f"{prefix}{definitions.return_}"
+    by_return = {name: ", ".join(map(str, ids)) for name, ids in definitions.by_return.items()}
+    whens = " ".join(f"WHEN {environment} IN ({ids}) THEN {prefix}{name}" for name, ids in by_return.items())
+    return f"CASE {whens} ELSE {prefix}{definitions.other.return_} END"
+
+
+def _added(rows: Sequence[tuple[int, int | None, str, int, int, float]], definitions: Definitions) -> RunTotals:
     """Add up rows in which a task may occur more than once, or without a return."""
-    treatments = definition.convention.treatments
     tasks: dict[int, tuple[int, float]] = {}
-    kinds: dict[str, int] = defaultdict(int)
-    for task, kind, attempts, scored, total in rows:
-        kinds[kind] += attempts
+    kinds: dict[int, dict[str, int]] = defaultdict(lambda: defaultdict(int))
+    for task, environment, kind, attempts, scored, total in rows:
+        kinds[environment or 0][kind] += attempts
         if kind:
-            treatment = treatments.get(kind, "keep")
+            treatment = definitions.of(environment).convention.treatments.get(kind, "keep")
             if treatment == "out":
                 continue
             if treatment == "zero":

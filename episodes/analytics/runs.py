@@ -5,24 +5,19 @@ The latter include running episodes, so they are counted from the episodes; of a
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.models import Environment
-from environments.scoring.convention import CONVENTION_PARTS
-from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, definition_of
-from environments.scoring.returns import Return
-from episodes.analytics.figures import ScopeFigures, figures_of, figures_together
-from episodes.analytics.overview import ScopeOutline, covers_of, outline_of, summary_in
+from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, Definitions, definitions_in_force
+from episodes.analytics.figures import ScopeFigures, figures_together, judged
+from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
-from episodes.attempts.conventions import parts_in_address
-from episodes.attempts.summary import Summary
-from episodes.filtering.conditions import NamedRows
+from episodes.analytics.summary_cover import SummaryCover
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
 
@@ -32,17 +27,29 @@ MIN_BLOCKS = 10
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """One run as a line of a list."""
+    """One run as a line of a list. Each of its rollouts counts by the definition of its own environment."""
 
     run: Run
-    environment: Environment | None
-    """Environment of its newest episode, whose definition of return and success applies unless another is given."""
+    environments: Sequence[Environment]
+    """Environments of its ended episodes by name; before the first ending that of its newest episode."""
     last: datetime | None
     """Start of the newest episode of the run."""
-    definition: Definition
+    definition: Definitions
+    """The definition of its episodes, or the definitions of their environments where these differ."""
     outline: ScopeOutline
-    parts: Mapping[str, str]
-    """Parts of the convention that the address of a list of its episodes needs."""
+    asked: DefinitionAsked
+    """The parts of the definition that are given, which replace those of the environments."""
+    read: SummaryCover = field(repr=False)
+    """What was read of its episodes."""
+
+    @property
+    def environment(self) -> Environment | None:
+        """The environment of all its episodes; None if there are several, or none."""
+        return self.environments[0] if len(self.environments) == 1 else None
+
+    @property
+    def has_mixed_conventions(self) -> bool:
+        return self.definition.convention is None
 
     @property
     def query(self) -> str:
@@ -52,57 +59,34 @@ class RunLine:
     @property
     def attempts_query(self) -> str:
         """Query string of the Episodes page that lists the rollouts that the figures count."""
-        return EpisodeFilter(run=self.run.name, ending="attempt").to_query(**self.parts)
+        return EpisodeFilter(run=self.run.name, ending="attempt").to_query(**self.asked.convention_parts)
 
 
 def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED, key: str | None = None) -> list[RunLine]:
-    """Return a line for each run, in the given order. The number of queries depends only on that of the definitions.
+    """Return a line for each run, in the given order. The number of queries does not depend on that of the runs.
 
     `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each run are counted; None: all episodes.
     """
-    newest = _newest(runs, key)
-    environments = _environments(newest.values())
-    found = {pk: environments[episode.environment_id] for pk, episode in newest.items()}
-    groups: dict[Definition, list[Run]] = defaultdict(list)
-    for run in runs:
-        groups[definition_of(found.get(run.pk), asked)].append(run)
-    lines = dict[int, RunLine]()
-    for definition, members in groups.items():
-        parts = parts_in_address(definition.convention)
-        for run, one in zip(
-            members, covers_of([_scope_of(run, key) for run in members], definition, MIN_BLOCKS), strict=True
-        ):
-            last = newest[run.pk].created if run.pk in newest else None
-            lines[run.pk] = RunLine(run, found.get(run.pk), last, definition, outline_of(one, definition), parts)
-    return [lines[run.pk] for run in runs]
+    newest, definitions = _newest(runs, key), definitions_in_force(asked)
+    covers = covers_of([_scope_of(run, key) for run in runs], definitions, MIN_BLOCKS)
+    places = [one.environments or _place_of(newest.get(run.pk)) for run, one in zip(runs, covers, strict=True)]
+    rows = Environment.objects.defer("card", "task_schema").in_bulk({pk for some in places for pk in some})
+    return [
+        RunLine(
+            run,
+            sorted([rows[pk] for pk in some if pk in rows], key=lambda row: row.name),
+            newest[run.pk].created if run.pk in newest else None,
+            (own := definitions.among(some)),
+            outline_of(read, own),
+            asked,
+            read,
+        )
+        for run, read, some in zip(runs, covers, places, strict=True)
+    ]
 
 
-def environment_of(run: Run) -> Environment | None:
-    """Return the environment of the run's newest episode; None if it has none. Three queries."""
-    return environments_of([run]).get(run.pk)
-
-
-def environments_of(runs: Sequence[Run]) -> dict[int, Environment]:
-    """Return the environment of the newest episode of each run that has one, by the run's id. Three queries."""
-    newest = _newest(runs)
-    environments = _environments(newest.values())
-    return {pk: environments[episode.environment_id] for pk, episode in newest.items()}
-
-
-def environment_in_force(asked: EpisodeFilter, named: NamedRows) -> Environment | None:
-    """Return the environment whose definition the figures of a filter follow; None for the default definition.
-
-    It is the environment that the filter names, else that of the newest episode of its run. With a key only episodes
-    that were played with it are considered. Four queries at most.
-    """
-    if named.environment is not None or named.run is None:
-        return named.environment
-    if asked.key is None:
-        return environment_of(named.run)
-    episodes = Episode.objects.filter(run=named.run)
-    visible = episodes.filter(key_label=asked.key, pk__gt=floor_of(filtered(episodes, "", episodes)))
-    newest = visible.only("environment_id", "created").order_by("-pk").first()
-    return next(iter(_environments([newest]).values())) if newest else None
+def _place_of(episode: Episode | None) -> set[int]:
+    return {episode.environment_id} if episode else set()
 
 
 def _scope_of(run: Run, key: str | None) -> Scope:
@@ -119,77 +103,40 @@ def _newest(runs: Sequence[Run], key: str | None = None) -> dict[int, Episode]:
     return {run: episodes[pk] for run, pk in last.items() if pk in episodes}
 
 
-def _environments(episodes: Iterable[Episode]) -> dict[int, Environment]:
-    ids = {episode.environment_id for episode in episodes}
-    return Environment.objects.defer("card", "task_schema").in_bulk(ids)
-
-
 @dataclass(frozen=True, slots=True)
 class JudgedPart:
-    """What a run reached in one of its environments, by the definition of that environment, or in all of them."""
+    """What a run reached in one of its environments, or in all of them."""
 
     environment: Environment | None
-    """None for all environments, where every rollout follows the definition of its own."""
-    definition: Definition | None
-    total: ScopeFigures | None
-    """None if no episode has ended there."""
+    """None for all environments."""
+    definition: Definitions
+    total: ScopeFigures
     query: str
     """Query string of the Episodes page that lists the episodes."""
     attempts_query: str
     """Query string of the Episodes page that lists the rollouts that the figures count."""
 
 
-@dataclass(frozen=True, slots=True)
-class JudgedRun:
-    """A run in several environments."""
-
-    parts: Sequence[JudgedPart]
-    """One for each environment, then one for all of them together."""
-    is_bounded: bool
-    """Whether only the newest MAX_ENDINGS episodes of the run are counted."""
+def judged_parts(line: RunLine) -> list[JudgedPart]:
+    """Return the figures of a run in each of its environments, then in all of them; nothing if it has only one."""
+    if line.outline.total is None or line.environment is not None:
+        return []
+    parts = [_judged_part(line, environment) for environment in line.environments]
+    return [*parts, JudgedPart(None, line.definition, line.outline.total, line.query, line.attempts_query)]
 
 
-def judged(run: Run, names: Sequence[str], asked: DefinitionAsked = NOTHING_ASKED) -> JudgedRun:
-    """Return the figures of a run in each of the environments with these names by its own definition, and together."""
-    rows = Environment.objects.defer("card", "task_schema").in_bulk(names, field_name="name")
-    definitions = {name: definition_of(rows[name], asked) for name in names}
-    summaries, is_bounded = _summaries_of(run, [(rows[name], definitions[name]) for name in names])
-    parts = [
-        JudgedPart(
-            rows[name],
-            definition,
-            figures_of(summaries[rows[name].pk], definition) if rows[name].pk in summaries else None,
-            EpisodeFilter(run=run.name, environment=name).to_query(),
-            EpisodeFilter(run=run.name, environment=name, ending="attempt").to_query(
-                **parts_in_address(definition.convention, rows[name])
-            ),
-        )
-        for name, definition in definitions.items()
-    ]
-    counted = [(summaries[pk], definitions[name]) for name in names if (pk := rows[name].pk) in summaries]
-    given = {name: text for name, text in asked.values().items() if name in CONVENTION_PARTS}
-    together = JudgedPart(
-        *(None, None, figures_together(counted) if counted else None, EpisodeFilter(run=run.name).to_query()),
-        EpisodeFilter(run=run.name, ending="attempt").to_query(**given),
+def _judged_part(line: RunLine, environment: Environment) -> JudgedPart:
+    definition = line.definition.of(environment.pk)
+    blocks = [(environment.pk, one.parts[environment.pk]) for one in line.read.blocks if environment.pk in one.parts]
+    rows = [row for row in line.read.rows if row[-1] == environment.pk]
+    of_part = EpisodeFilter(run=line.run.name, environment=environment.name)
+    return JudgedPart(
+        environment,
+        definition,
+        figures_together(judged(blocks, rows, definition)),
+        of_part.to_query(),
+        replace(of_part, ending="attempt").to_query(**line.asked.convention_parts),
     )
-    return JudgedRun([*parts, together], is_bounded)
-
-
-def _summaries_of(run: Run, parts: Sequence[tuple[Environment, Definition]]) -> tuple[dict[int, Summary], bool]:
-    """Return the summary of the run in each environment where an episode has ended, by its id, and whether older ones
-    are missing.
-    """
-    groups: dict[Return, list[Environment]] = defaultdict(list)
-    for environment, definition in parts:
-        groups[definition.return_].append(environment)
-    of_run, found, is_bounded = Episode.objects.filter(run=run), dict[int, Summary](), False
-    for return_, members in groups.items():
-        scopes = [filtered(of_run.filter(environment=environment), "", of_run) for environment in members]
-        for environment, read in zip(members, covers_of(scopes, Definition(return_), MIN_BLOCKS), strict=True):
-            is_bounded |= read.is_bounded
-            if summary := summary_in(read, return_):
-                found[environment.pk] = summary
-    return found, is_bounded
 
 
 MAX_COUNTED = 5_000

@@ -1,7 +1,8 @@
 """Scopes: whose endings a curve shows, which are those of an environment, a split, a task, a run, or any filter.
 
-Blocks exist for environments, runs and splits that a class declares, so all of their endings count. For other scopes
-the newest MAX_ENDINGS episodes are read. A filter gives one scope, or one for each run or model in it.
+Blocks exist for environments, runs and splits that a class declares, so all of their endings count; those of a run
+are divided by environment, so all endings of a run in one of its environments count, too. For other scopes the newest
+MAX_ENDINGS episodes are read. A filter gives one scope, or one for each run, environment or model in it.
 """
 
 from __future__ import annotations
@@ -33,9 +34,13 @@ class Scope:
     """Name for legends and titles."""
     episodes: QuerySet[Episode] = field(compare=False, repr=False)
     within: QuerySet[Episode] | None = field(default=None, compare=False, repr=False)
-    """Episodes of a scope without blocks, of which the newest MAX_ENDINGS are read; None for all episodes."""
+    """Episodes that an index returns in order, and that hold those of the scope; None for all episodes, or for a scope
+    with blocks for its own. Of a scope without blocks the newest MAX_ENDINGS of these are read."""
     note: str = ""
     """A sentence for pages about how the scope is read; may be empty."""
+
+    environment: int | None = None
+    """Id of the environment to which the scope of a run is limited; None for all of its environments."""
 
     has_groups: bool = False
     """Whether all episodes are of one run, and the rollouts at one task in one of its training steps are together."""
@@ -60,6 +65,20 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
         return Scope("run", of.pk, of.name, Episode.objects.filter(run=of), has_groups=True)
     episodes = Episode.objects.filter(task=of)
     return Scope("task", of.pk, str(of), episodes, episodes)
+
+
+def part_of_run(run: Run, environment: Environment, label: str) -> Scope:
+    """Return the scope of a run's episodes in one environment."""
+    of_run = Episode.objects.filter(run=run)
+    return Scope(
+        "run",
+        run.pk,
+        label,
+        of_run.filter(environment=environment),
+        of_run,
+        environment=environment.pk,
+        has_groups=True,
+    )
 
 
 def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] | None = None) -> Scope:
@@ -87,8 +106,8 @@ def _curated(split: Split) -> Scope:
     return Scope("filter", 0, split.name, episodes, environment, note)
 
 
-Overlay = Literal["run", "model"]
-OVERLAYS: tuple[Overlay, ...] = ("run", "model")
+Overlay = Literal["run", "environment", "model"]
+OVERLAYS: tuple[Overlay, ...] = ("run", "environment", "model")
 MAX_SERIES = 12
 """Number of curves in one chart; more of them could not be distinguished."""
 
@@ -109,7 +128,7 @@ class Overlaid:
 
     parts: Sequence[OverlaidPart]
     known: int
-    """Number of runs or models, of which the newest are drawn."""
+    """Number of runs, environments or models, of which the newest are drawn."""
     missing: Sequence[int] = ()
     """Ids that were asked for and belong to no run."""
 
@@ -125,7 +144,8 @@ _GROUPED = frozenset(("run", "environment", "split", "task", "suite", "step", "k
 def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all episodes") -> Scope:
     """Return the scope of a filter.
 
-    Every episode counts for an environment, split, run or task alone; for any other filter the newest ones do.
+    Every episode counts for an environment, split, run or task alone, and for a run in one environment; for any other
+    filter the newest ones do.
     """
     if named.unknown:
         return filtered(Episode.objects.none(), label)
@@ -133,6 +153,8 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
     given = set(asked.values()) - set(DEFINITION_PARAMETERS) if asked.key is None else set()
     if given == {"run"} and named.run:
         return scope_of(named.run)
+    if given == {"run", "environment"} and named.run and named.environment:
+        return part_of_run(named.run, named.environment, label)
     if given == {"environment", "split"} and named.split:
         return scope_of(named.split)
     if given == {"environment"} and named.environment:
@@ -142,7 +164,9 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
 
 
 def overlaid(asked: EpisodeFilter, by: Overlay) -> Overlaid:
-    """Return a part for each of the newest MAX_SERIES runs or models among the filter's episodes, oldest first."""
+    """Return a part for each of the newest MAX_SERIES runs, environments or models among the filter's episodes, oldest
+    first.
+    """
     episodes = episodes_of(asked)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and asked.hidden:
@@ -152,6 +176,10 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> Overlaid:
     shown = list(reversed(known[:MAX_SERIES]))
     if by == "run":
         return replace(of_runs(asked, shown), known=len(known))
+    if by == "environment":
+        names = dict(Environment.objects.filter(pk__in=shown).values_list("pk", "name"))
+        parts = [OverlaidPart(replace(asked, environment=names[pk]), names[pk]) for pk in shown]
+        return Overlaid(parts, len(known))
     return Overlaid([OverlaidPart(replace(asked, model=name), name) for name in shown], len(known))
 
 

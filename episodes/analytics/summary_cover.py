@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from django.db.models import QuerySet
 
-from environments.scoring.definition import Definition
+from environments.scoring.definition import Definitions
 from episodes.analytics.block_queries import (
     MIN_BLOCKS,
     Axis,
@@ -54,6 +54,11 @@ class SummaryCover:
     row.
     """
 
+    @property
+    def environments(self) -> set[int]:
+        """Ids of the environments of the endings."""
+        return {pk for block in self.blocks for pk in block.parts} | {row[-1] for row in self.rows}
+
 
 @dataclass(frozen=True, slots=True)
 class _Rest:
@@ -65,13 +70,13 @@ class _Rest:
 
 def cover(
     scopes: Sequence[Scope],
-    definition: Definition,
+    definitions: Definitions,
     axis: Axis = "episode",
     *,
     least_blocks: int | None = None,
     most_rows: int | None = None,
 ) -> list[SummaryCover]:
-    """Return a cover of each scope.
+    """Return a cover of each scope, with returns by the definition of each episode.
 
     A scope with more than `most_rows` endings (None: MAX_RAW_ENDINGS, fewer for many scopes) is covered by blocks of
     the highest level that has `least_blocks` of them (None: MIN_BLOCKS, fewer for many scopes).
@@ -83,17 +88,20 @@ def cover(
     heads = heads_of(scopes) if followed else [ScopeHead()] * len(scopes)
     heads = [head if head.endings > most else ScopeHead() for head in heads]
     if axis == "step":
-        spans = read_spans([scope for scope, head in zip(scopes, heads, strict=True) if head.blocks], definition)
+        spans = read_spans([scope for scope, head in zip(scopes, heads, strict=True) if head.blocks], definitions)
         blocks = [spans.get(scope, []) for scope in scopes]
     else:
-        blocks = read_blocks(scopes, [block_ranges(0, head.blocks, least) for head in heads], definition, axis)
+        blocks = read_blocks(scopes, [block_ranges(0, head.blocks, least) for head in heads], definitions, axis)
     bound = max(followed, last_end() - MAX_ENDINGS)
     ends = [min(head.last_end, followed) for head in heads]
     rests = [_rest(scope, end, followed, bound) for scope, end in zip(scopes, ends, strict=True)]
-    rows = iter(read_rows([part for rest in rests for part in rest.episodes], definition, axis))
+    rows = iter(read_rows([part for rest in rests for part in rest.episodes], definitions, axis))
     found = [
         SummaryCover(
-            blocks[place], [row for _ in rest.episodes for row in next(rows)], heads[place].endings, rest.is_bounded
+            blocks[place],
+            [row for _ in rest.episodes for row in next(rows)],
+            _first_row(scopes[place], heads[place], blocks[place]),
+            rest.is_bounded,
         )
         for place, rest in enumerate(rests)
     ]
@@ -103,17 +111,22 @@ def cover(
     return found
 
 
+def _first_row(scope: Scope, head: ScopeHead, blocks: Sequence[StoredBlock]) -> int:
+    """Return the place of the first ending after the blocks."""
+    return head.endings if scope.environment is None else sum(block.episodes for block in blocks)
+
+
 def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover:
     """Return a cover by spans, and by rows of the endings that came after what spans have `followed`.
 
     A batch of the follower may have come between two queries: spans hold every training step up to their last end.
     """
-    last = max([followed if head.blocks else 0, *(span.summary.last_end for span in read.blocks)])
+    last = max([followed if head.blocks else 0, *(span.last_end for span in read.blocks)])
     rows = [row for row in read.rows if row[4] is not None and row[0] > last]
     if read.is_bounded and head.blocks:  # how many of the endings that were not read have no training step is unknown
         return replace(read, rows=rows)
     endings = head.held + sum(row[0] > head.last_end for row in read.rows)
-    stepless = endings - sum(span.summary.episodes for span in read.blocks) - len(rows)
+    stepless = endings - sum(span.episodes for span in read.blocks) - len(rows)
     return replace(read, rows=rows, stepless=max(0, stepless))
 
 

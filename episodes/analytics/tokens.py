@@ -52,7 +52,7 @@ class TokenCurve:
 def token_curve(curve: Curve) -> TokenCurve:
     """Return the tokens along the points of `curve`. Three queries at most."""
     episodes, floor = newest_episodes_of(curve)
-    attempts = episodes.filter(ConventionsInForce(curve.definition.convention).attempts)
+    attempts = episodes.filter(ConventionsInForce.of_definitions(curve.definition).attempts)
     place_of = PointPlaces(curve)
     found: list[list[_Tokens]] = [[] for _ in curve.points]
     seen = set[int]()

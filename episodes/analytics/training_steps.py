@@ -12,8 +12,8 @@ from itertools import groupby
 from statistics import fmean
 from typing import NamedTuple
 
-from environments.scoring.definition import Definition
-from episodes.analytics.figures import ScopeFigures, figures_of, summary_of
+from environments.scoring.definition import Definitions
+from episodes.analytics.figures import ScopeFigures, figures_together, judged
 from episodes.analytics.groups import Spread, spread_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.summary import returns_counted
@@ -50,6 +50,7 @@ class TrainingStep:
 
 class _EpisodeOfStep(NamedTuple):
     run_step: int
+    environment: int
     task: int
     end: int | None
     kind: str
@@ -59,43 +60,43 @@ class _EpisodeOfStep(NamedTuple):
     refused: int
 
 
-def steps_of(run: Run, definition: Definition, most: int) -> list[TrainingStep]:
+def steps_of(run: Run, definitions: Definitions, most: int) -> list[TrainingStep]:
     """Return the latest training steps, latest first: `most` of them, or as many as have MAX_READ episodes together.
 
     One query, along the index of training steps.
     """
     rows = Episode.objects.filter(run=run, run_step__isnull=False).order_by("-run_step", "-pk")
     columns = (
-        "run_step",
-        "task_id",
-        "end_number",
-        KIND,
-        "steps_count",
-        definition.column,
-        "failed_count",
-        "refused_count",
+        *("run_step", "environment_id", "task_id", "end_number", KIND, "steps_count", definitions.value()),
+        *("failed_count", "refused_count"),
     )
     read = [_EpisodeOfStep._make(row) for row in rows.values_list(*columns)[:MAX_READ]]
-    lines = [_line(step, list(members), definition) for step, members in groupby(read, key=lambda row: row.run_step)]
+    lines = [_line(step, list(members), definitions) for step, members in groupby(read, key=lambda row: row.run_step)]
     if len(read) == MAX_READ and len(lines) > 1:
         lines.pop()  # not all episodes of the last one were read
     return lines[:most]
 
 
-def _line(step: int, rows: Sequence[_EpisodeOfStep], definition: Definition) -> TrainingStep:
+def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -> TrainingStep:
     ended = [(row.end, row) for row in rows if row.end is not None]
-    endings = [(end, row.kind, row.steps, row.value, float(step), row.failed, row.refused) for end, row in ended]
-    groups: dict[int, list[tuple[str, float | None]]] = defaultdict(list)
-    for _, row in ended:
-        groups[row.task].append((row.kind, row.value))
-    spreads = [
-        spread_of(value for value in returns_counted(members, definition.convention) if value is not None)
-        for members in groups.values()
+    endings = [
+        (end, row.kind, row.steps, row.value, float(step), row.failed, row.refused, row.environment)
+        for end, row in ended
     ]
+    groups: dict[tuple[int, int], list[tuple[str, float | None]]] = defaultdict(list)
+    for _, row in ended:
+        groups[row.environment, row.task].append((row.kind, row.value))
+    spreads = [
+        spread_of(
+            value for value in returns_counted(members, definitions.of(environment).convention) if value is not None
+        )
+        for (environment, _), members in groups.items()
+    ]
+    summaries = judged([], endings, definitions)
     return TrainingStep(
         run_step=step,
         episodes=len(rows),
         tasks=len({row.task for row in rows}),
-        total=figures_of(summary_of(endings, definition.return_), definition) if endings else None,
+        total=figures_together(summaries) if summaries else None,
         spreads=[spread for spread in spreads if spread.scored > 1],
     )

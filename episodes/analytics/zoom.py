@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from typing import NamedTuple
 
-from django.db.models import Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 
-from environments.scoring.definition import Definition
+from environments.scoring.definition import Definitions
 from episodes.analytics.block_queries import (
     Axis,
     ScopeHead,
@@ -20,7 +22,7 @@ from episodes.analytics.block_queries import (
 )
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.summary_cover import MAX_RAW_ENDINGS, SummaryCover, cover, followed_by
-from episodes.attempts.endings import Epoch
+from episodes.attempts.endings import Epoch, rows_of
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
@@ -36,29 +38,46 @@ class Range(NamedTuple):
         return (self.low is None or high >= self.low) and (self.high is None or low <= self.high)
 
 
-def zoomed(scope: Scope, definition: Definition, axis: Axis, shown: Range) -> SummaryCover:
+def zoomed(scope: Scope, definitions: Definitions, axis: Axis, shown: Range) -> SummaryCover:
     """Return a cover of the range `shown`, and of not much more on both sides. Seven queries at most."""
     head = heads_of([scope])[0] if followed_by(axis) else ScopeHead()
     if head.endings <= MAX_RAW_ENDINGS:
-        return cover([scope], definition, axis)[0]
+        return cover([scope], definitions, axis)[0]
     if axis == "step":
-        return _of_steps(scope, definition, shown)
-    first, beyond = _of_places(head, shown) if axis == "episode" else _of_times(scope, head, shown)
+        return _of_steps(scope, definitions, shown)
+    places = _places_of(scope, head) if axis == "episode" else range(0)
+    first, beyond = _of_places(places, shown) if axis == "episode" else _of_times(scope, head, shown)
     if (beyond - first) * BLOCK_ENDINGS <= MAX_RAW_ENDINGS:
         episodes = _between(scope, first, beyond if beyond < head.blocks else None)
-        rows = read_rows([episodes], definition, axis, MAX_ENDINGS)[0]
-        return SummaryCover([], rows, first * BLOCK_ENDINGS, is_bounded=len(rows) == MAX_ENDINGS)
-    blocks = read_blocks([scope], [block_ranges(first, beyond)], definition, axis)[0]
+        rows = read_rows([episodes], definitions, axis, MAX_ENDINGS)[0]
+        return SummaryCover([], rows, places[first] if places else 0, is_bounded=len(rows) == MAX_ENDINGS)
+    blocks = read_blocks([scope], [block_ranges(first, beyond)], definitions, axis)[0]
+    if places and scope.environment is not None:
+        blocks = [_moved(block, places[first]) for block in blocks]
     tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
-    rows = read_rows([tail], definition, axis, MAX_ENDINGS)[0]
-    return SummaryCover(blocks, rows, head.endings, is_bounded=len(rows) == MAX_ENDINGS)
+    rows = read_rows([tail], definitions, axis, MAX_ENDINGS)[0]
+    return SummaryCover(blocks, rows, places[-1] if places else 0, is_bounded=len(rows) == MAX_ENDINGS)
 
 
-def _of_places(head: ScopeHead, shown: Range) -> tuple[int, int]:
+def _places_of(scope: Scope, head: ScopeHead) -> Sequence[int]:
+    """Return the place of the first ending of each level 0 block, and that of the first ending after them."""
+    if scope.environment is None:
+        return range(0, head.endings + 1, BLOCK_ENDINGS)
+    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0, environment_id=scope.environment)
+    sizes = dict(rows_of(blocks.values_list("number", "episodes")))
+    return [0, *accumulate(sizes.get(number, 0) for number in range(head.blocks))]
+
+
+def _moved(block: StoredBlock, places: int) -> StoredBlock:
+    return replace(block, first=block.first + places, low=block.low + places, high=block.high + places)
+
+
+def _of_places(places: Sequence[int], shown: Range) -> tuple[int, int]:
     """Return the first level 0 block that holds some of `shown`, and the one after the last."""
-    first = int(max(0, shown.low or 0)) // BLOCK_ENDINGS
-    beyond = head.blocks if shown.high is None else int(max(0, shown.high)) // BLOCK_ENDINGS + 1
-    return min(first, head.blocks), min(max(first, beyond), head.blocks)
+    blocks = len(places) - 1
+    first = max(0, bisect_right(places, int(max(0, shown.low or 0))) - 1)
+    beyond = blocks if shown.high is None else bisect_right(places, int(max(0, shown.high)))
+    return min(first, blocks), min(max(first, beyond), blocks)
 
 
 def _of_times(scope: Scope, head: ScopeHead, shown: Range) -> tuple[int, int]:
@@ -79,24 +98,24 @@ def _of_times(scope: Scope, head: ScopeHead, shown: Range) -> tuple[int, int]:
     return min((first for first, _ in held), default=last), last
 
 
-def _of_steps(scope: Scope, definition: Definition, shown: Range) -> SummaryCover:
+def _of_steps(scope: Scope, definitions: Definitions, shown: Range) -> SummaryCover:
     """Return the spans in the range, or their single endings if those are few and close together."""
-    whole = cover([scope], definition, "step")[0]
+    whole = cover([scope], definitions, "step")[0]
     spans = [span for span in whole.blocks if shown.holds(span.low, span.high)]
     episodes = _few(scope, spans)
     if episodes is None:
         return replace(whole, blocks=spans)
     for test, end in (("gte", shown.low), ("lte", shown.high)):
         episodes = episodes if end is None else episodes.filter(**{f"run_step__{test}": end})
-    return replace(whole, blocks=[], rows=[*read_rows([episodes], definition, "step")[0], *whole.rows])
+    return replace(whole, blocks=[], rows=[*read_rows([episodes], definitions, "step")[0], *whole.rows])
 
 
 def _few(scope: Scope, spans: Sequence[StoredBlock]) -> QuerySet[Episode] | None:
     """Return the episodes from the first to the last ending of `spans`; None if there are too many to read singly."""
     if not spans:
         return Episode.objects.none()
-    first, last = min(one.summary.first_end for one in spans), max(one.summary.last_end for one in spans)
-    if sum(one.summary.episodes for one in spans) > MAX_RAW_ENDINGS or last - first >= MAX_ENDINGS:
+    first, last = min(one.first_end for one in spans), max(one.last_end for one in spans)
+    if sum(one.episodes for one in spans) > MAX_RAW_ENDINGS or last - first >= MAX_ENDINGS:
         return None
     return scope.episodes.filter(end_number__range=(first, last))
 
@@ -104,6 +123,7 @@ def _few(scope: Scope, spans: Sequence[StoredBlock]) -> QuerySet[Episode] | None
 def _between(scope: Scope, first: int, beyond: int | None) -> QuerySet[Episode]:
     """Return the episodes from level 0 block `first` up to block `beyond`, or all that follow if that is None."""
     blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0)
-    ends = dict(blocks.filter(number__in=(first - 1, (beyond or 0) - 1)).values_list("number", "last_end"))
+    at_ends = blocks.filter(number__in=(first - 1, (beyond or 0) - 1)).order_by().values_list("number")
+    ends = dict(at_ends.annotate(last=Max("last_end")))
     episodes = scope.episodes.filter(end_number__gt=ends.get(first - 1, 0))
     return episodes if beyond is None else episodes.filter(end_number__lte=ends.get(beyond - 1, 0))

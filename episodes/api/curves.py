@@ -11,19 +11,18 @@ from rest_framework.response import Response
 from environments.access.privacy import visible
 from environments.errors import nearest
 from environments.models import Environment
-from environments.scoring.definition import Definition, definition_of
+from environments.scoring.definition import definition_of, definitions_in_force
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.revisions import RevisionMark, marks_of
-from episodes.analytics.runs import environment_in_force
 from episodes.analytics.scopes import scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
-from episodes.api.serializers_figures import CurveSerializer, definition_content
+from episodes.api.serializers_figures import CurveSerializer, definitions_content
 from episodes.filtering.conditions import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
@@ -69,13 +68,13 @@ class CurvesView(ApiView):
         shown = Range(real(request, "from"), real(request, "to"))
         named = NamedRows.of(asked)
         chosen = replace(asked.asked, threshold=real(request, "threshold"))
-        definition = definition_of(environment_in_force(asked, named), chosen)
         self.refuse_unknown(named.unknown)
+        definitions = definition_of(named.environment, chosen) if named.environment else definitions_in_force(chosen)
         scope = scope_of_filter(asked, named)
-        found = curve(scope, definition, axis, points=points, shown=shown)
+        found = curve(scope, definitions, axis, points=points, shown=shown)
         components = self._components(found, request.GET.getlist("component"))
         tokens = token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
-        return Response(CurveSerializer(_content(found, definition, components, tokens)).data)
+        return Response(CurveSerializer(_content(found, components, tokens)).data)
 
     def _components(self, found: Curve, names: list[str]) -> ComponentCurves:
         """Return the curves of the components that the parameter names. Raises: OrsError for an unknown name."""
@@ -100,12 +99,10 @@ def _mark(mark: RevisionMark) -> dict[str, Any]:
     return {"x": mark.x, "is_dirty": revision.is_dirty, **facts}
 
 
-def _content(
-    found: Curve, definition: Definition, components: ComponentCurves, tokens: TokenCurve | None
-) -> dict[str, Any]:
+def _content(found: Curve, components: ComponentCurves, tokens: TokenCurve | None) -> dict[str, Any]:
     notes = (found.note, components.note, tokens.note if tokens else "")
     return {
-        "definition": definition_content(definition),
+        "definition": definitions_content(found.definition),
         "x": found.axis,
         "total": found.total,
         "excluded": found.excluded,

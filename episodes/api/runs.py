@@ -43,7 +43,7 @@ from episodes.runs.trainer_updates import etag_of, run_by_name, runs_of, steer
 class RunsView(ApiView):
     """All runs, newest first; for a key, those that it created or that have an episode that was played with it.
 
-    The figures of each follow the definition of the environment of its newest episode.
+    Each rollout counts by the definition of its own environment.
     """
 
     parameters = ("name", "state", "tag", "limit", "after", *DEFINITION_PARAMETERS)
@@ -74,7 +74,7 @@ class RunsView(ApiView):
 
 
 class RunView(ApiView):
-    """One run. Its figures follow the definition of the environment of its newest episode."""
+    """One run. Each rollout counts by the definition of its own environment."""
 
     parameters = DEFINITION_PARAMETERS
 

@@ -8,7 +8,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from environments.scoring.convention import CONVENTION_PARTS
-from environments.scoring.definition import Definition
+from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import RETURNS
 from episodes.analytics.figures import ScopeFigures
 from episodes.api.serializers import (
@@ -20,13 +20,22 @@ from episodes.api.serializers import (
 )
 
 
-class DefinitionSerializer(s.Serializer[Any]):
-    threshold = s.FloatField(help_text="A return above it is a success")
+def _definition_fields(**options: Any) -> dict[str, s.Field[Any, Any, Any, Any]]:
+    parts = {
+        part: s.ChoiceField(allowed, help_text=_PARTS[part], **options) for part, allowed in CONVENTION_PARTS.items()
+    }
+    return {
+        "return": s.ChoiceField(
+            RETURNS, help_text="How the return is computed from the rewards of an episode", **options
+        ),
+        "threshold": s.FloatField(help_text="A return above it is a success", **options),
+        **parts,
+    }
 
+
+class DefinitionSerializer(s.Serializer[Any]):
     def get_fields(self) -> dict[str, s.Field[Any, Any, Any, Any]]:
-        name = s.ChoiceField(RETURNS, help_text="How the return is computed from the rewards of an episode")
-        parts = {part: s.ChoiceField(allowed, help_text=_PARTS[part]) for part, allowed in CONVENTION_PARTS.items()}
-        return {"return": name, **super().get_fields(), **parts}  # a Python keyword cannot be an attribute
+        return {**super().get_fields(), **_definition_fields()}  # a Python keyword cannot be an attribute
 
 
 _PARTS = {
@@ -37,10 +46,32 @@ _PARTS = {
 }
 
 
-def definition_content(definition: Definition) -> dict[str, Any]:
+class EnvironmentDefinitionSerializer(DefinitionSerializer):
+    environment = s.CharField(help_text="Name of the environment")
+
+
+class DefinitionsSerializer(s.Serializer[Any]):
+    """The definition of all episodes; a member in which their environments differ is null."""
+
+    environments = EnvironmentDefinitionSerializer(
+        many=True, help_text="Definition of each environment where they differ; empty where all have one in common"
+    )
+
+    def get_fields(self) -> dict[str, s.Field[Any, Any, Any, Any]]:
+        return {**_definition_fields(allow_null=True), **super().get_fields()}
+
+
+def definition_content(definition: Definitions) -> dict[str, Any]:
     """Return what DefinitionSerializer serializes."""
-    parts = {name: getattr(definition.convention, name) for name in CONVENTION_PARTS}
+    parts = {name: definition.part(name) for name in CONVENTION_PARTS}
     return {"return": definition.return_, "threshold": definition.threshold, **parts}
+
+
+def definitions_content(definitions: Definitions) -> dict[str, Any]:
+    """Return what DefinitionsSerializer serializes."""
+    own = {} if isinstance(definitions, Definition) else definitions.by_environment_name
+    each = [{"environment": name, **definition_content(one)} for name, one in own.items()]
+    return {**definition_content(definitions), "environments": each}
 
 
 class FiguresSerializer(s.Serializer[Any]):
@@ -68,14 +99,14 @@ class FiguresSerializer(s.Serializer[Any]):
 
 
 class ResultSerializer(FiguresSerializer):
-    definition = DefinitionSerializer(help_text="What the figures follow")
+    definition = DefinitionsSerializer(help_text="What the figures follow")
     is_bounded = s.BooleanField(help_text="Whether older episodes are not counted, or not yet")
 
 
 class Results(NamedTuple):
     """What ResultsField needs to know of a row."""
 
-    definition: Definition
+    definition: Definitions
     figures: ScopeFigures | None
     is_bounded: bool
 
@@ -94,7 +125,7 @@ class ResultsField(s.Field[Any, Any, Any, Any]):
         if found.figures is None:
             return None
         figures = FiguresSerializer(found.figures).data
-        return {**figures, "definition": definition_content(found.definition), "is_bounded": found.is_bounded}
+        return {**figures, "definition": definitions_content(found.definition), "is_bounded": found.is_bounded}
 
 
 class EnvironmentResultsSerializer(EnvironmentSerializer):
@@ -177,7 +208,7 @@ class MarkSerializer(s.Serializer[Any]):
 
 
 class CurveSerializer(s.Serializer[Any]):
-    definition = DefinitionSerializer()
+    definition = DefinitionsSerializer()
     x = s.ChoiceField(["episode", "time", "step"])
     total = FiguresSerializer(
         allow_null=True, help_text="Figures of everything that is shown; null if nothing has ended"

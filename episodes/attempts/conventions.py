@@ -24,7 +24,7 @@ from environments.scoring.convention import (
     coverage_of,
     coverages_together,
 )
-from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, definition_of
+from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, Definitions, definition_of
 from episodes.attempts.rule import FAILURES, IS_CONTINUATION, KIND, NO_CALL, OWN_KINDS, return_of
 
 _CAUSES = (*OWN_KINDS, "expired", NO_CALL, *FAILURES)
@@ -54,6 +54,17 @@ class ConventionsInForce:
             others[asked.convention(Convention.from_code(code))].append(pk)
         others.pop(base, None)
         return cls(base, dict(others))
+
+    @classmethod
+    def of_definitions(cls, definitions: Definitions) -> Self:
+        """Return the conventions of these definitions."""
+        if isinstance(definitions, Definition):
+            return cls(definitions.convention)
+        others = defaultdict[Convention, list[int]](list)
+        for pk, definition in definitions.by_environment.items():
+            others[definition.convention].append(pk)
+        others.pop(definitions.other.convention, None)
+        return cls(definitions.other.convention, dict(others))
 
     @property
     def attempts(self) -> Q:

@@ -13,17 +13,16 @@ from django.urls import reverse
 from environments.access.privacy import hidden_from
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
-from environments.scoring.definition import definition_of
+from environments.scoring.definition import definitions_in_force
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.run_comparison import paired
-from episodes.analytics.runs import environment_of
 from episodes.analytics.scopes import scope_of
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
-from episodes.dashboard.view_parameters import definition_context, revision_asked
+from episodes.dashboard.view_parameters import definitions_context, revision_asked
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
@@ -41,26 +40,25 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     hidden = hidden_from(request.user)
     asked = CurveAsked.parse(given, hidden)
     runs = _runs(asked.runs, given["runs"], hidden)
-    environment = environment_of(runs[0])
-    definition = definition_of(environment, definition_in(given))
     only_definition = EpisodeFilter.of_definition(definition_in(given))
     asked = replace(asked, filter=replace(only_definition, revision=asked.filter.revision, hidden=hidden))
     name, revisions = revision_asked(request)
-    pairing = paired(runs, definition, SHOWN_TASKS, revisions)
+    pairing = paired(runs, definitions_in_force(asked.definition), SHOWN_TASKS, revisions)
     tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
     names = task_names([one.task for one in pairing.tasks])
-    context = panel_of(request, drawn(asked, MIN_BLOCKS)) | {
+    found = drawn(asked, MIN_BLOCKS)
+    context = panel_of(request, found) | {
         "runs": runs,
         "picker_address": reverse("compare"),
-        "environment": environment,
         "pairing": pairing,
+        "has_mixed_conventions": pairing.definition.convention is None,
         "revision": name,
         "of_revision": f"&revision={quote(name)}" if name else "",
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
         "rows": [(one, names[one.task], line_of(tasks.get(one.task)), tasks.get(one.task)) for one in pairing.tasks],
         "has_several_environments": len({task.environment_id for task in tasks.values()}) > 1,
-        **definition_context(definition, environment, is_in_address=False),
+        **definitions_context(pairing.definition, asked.definition, found.environment),
         "curve_query": asked.to_query(),
     }
     return render(request, "episodes/compare_runs.html", context)

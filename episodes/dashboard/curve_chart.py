@@ -58,8 +58,9 @@ def _chart(found: Drawn, figure: Figure) -> dict[str, Any]:
 
 def _unit(found: Drawn, figure: Figure) -> str:
     """Return the unit of the y axis, with the definition of the return where it is the same for all curves."""
-    unit, returns = UNITS[figure], {one.return_ for one in found.definitions}
-    return f"{unit} ({returns.pop()})" if figure in BY_DEFINITION and len(returns) == 1 else unit
+    unit, [first, *others] = UNITS[figure], [one.return_ for one in found.definitions]
+    is_common = first is not None and all(one == first for one in others)
+    return f"{unit} ({first})" if figure in BY_DEFINITION and is_common else unit
 
 
 def _series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:

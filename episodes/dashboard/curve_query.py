@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
-from environments.models import Environment
 from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS, Overlay
@@ -32,7 +31,7 @@ class CurveAsked:
     figures: tuple[Figure, ...] = ("return",)
     """What is drawn, each in a chart of its own, over the same part of the same axis."""
     by: Overlay | None = None
-    """Draw one curve for each run or model; None draws a single curve of all episodes."""
+    """Draw one curve for each run, environment or model; None draws a single curve of all episodes."""
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`."""
     smoothing: Smoothing = NOT_SMOOTHED
@@ -41,10 +40,8 @@ class CurveAsked:
     """Whether bands are drawn; None draws them if there are few curves, so that bands do not hide each other."""
     shown: Range = WHOLE
     threshold: float | None = None
-    """A return above this is a success; None uses the threshold of the environment."""
+    """A return above this is a success; None uses the threshold of each environment."""
     format: str = ""
-    environment: Environment | None = None
-    """Environment whose definition of the return holds if the filter names none. Set by a page, not a parameter."""
 
     @property
     def definition(self) -> DefinitionAsked:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from environments.models import Environment
 from environments.scoring.convention import Coverage
-from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
+from environments.scoring.definition import (
+    DEFINITION_PARAMETERS,
+    Definition,
+    Definitions,
+    definition_of,
+    definitions_in_force,
+)
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, curve, curves
 from episodes.analytics.revisions import RevisionMark, marks_of
-from episodes.analytics.runs import environment_in_force, environments_of
-from episodes.analytics.scopes import Overlaid, OverlaidPart, Scope, of_runs, overlaid, scope_of_filter
+from episodes.analytics.scopes import Overlaid, OverlaidPart, of_runs, overlaid, scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
-from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.group_states import GroupCount, counts_together
 from episodes.dashboard.curve_figures import NO_COMPONENTS, NO_GROUPS, NO_TOKENS, OF_GROUPS, OWN_COLUMNS, Figure
 from episodes.dashboard.curve_query import CurveAsked
@@ -41,7 +44,7 @@ class ChartSeries:
     """Filter that finds the episodes of the series."""
     curve: Curve
     environment: Environment | None = None
-    """Environment whose definition holds for the series unless the address gives another; None for the default."""
+    """Environment of all of its episodes; None if there are several, or none."""
     parts: Mapping[str, str] = field(default_factory=dict)
     """Parts of the convention that the address of a list of its episodes needs."""
     components: ComponentCurves | None = None
@@ -62,6 +65,10 @@ class ChartSeries:
     def coverage(self) -> Coverage | None:
         """Return how many rollouts the curve counts; None without an ending."""
         return self.curve.total.coverage if self.curve.total else None
+
+    @property
+    def has_mixed_conventions(self) -> bool:
+        return self.curve.definition.convention is None
 
     @property
     def listed(self) -> EpisodeFilter:
@@ -113,20 +120,23 @@ class Drawn:
 
     @property
     def environment(self) -> Environment | None:
-        """Environment whose definition holds for all curves; None for the default, or where they have several."""
+        """Environment of all episodes; None if there are several, or none."""
         own = {one.environment for one in self.series}
-        return own.pop() if len(own) == 1 else self.asked.environment or self.named.environment
+        return own.pop() if len(own) == 1 else self.named.environment
 
     @property
-    def definitions(self) -> list[Definition]:
-        """The definition of each curve; the one of the page if there is no curve."""
-        return [one.curve.definition for one in self.series] or [definition_of(self.environment, self.asked.definition)]
+    def definitions(self) -> list[Definitions]:
+        """The definition of each curve, or the definitions where its environments differ; without a curve the one in
+        force.
+        """
+        own = definition_of(self.named.environment, self.asked.definition)
+        return [one.curve.definition for one in self.series] or [own]
 
     @property
     def definition(self) -> Definition | None:
-        """The definition of all curves; None where they differ."""
+        """The definition of all curves; None where they differ, or where the environments of one do."""
         first, *others = self.definitions
-        return first if all(one == first for one in others) else None
+        return first if isinstance(first, Definition) and all(one == first for one in others) else None
 
     @property
     def notes(self) -> list[str]:
@@ -200,14 +210,12 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     named = NamedRows.of(asked.filter)
     overlay = _overlay(asked)
-    environments = _environments(asked, named, overlay)
-    found = _curves(asked, named, list(zip(overlay.parts, environments, strict=True)), least_blocks)
-    conventions = {one.definition.convention for one in found}
-    in_address = {one: parts_in_address(one, named.environment) for one in conventions}
+    found = _curves(asked, named, overlay.parts, least_blocks)
+    environments = _environments(found)
     hues = _hues(overlay, named)
     series = [
         ChartSeries(
-            *(part.label, hue, part.filter, one, environment, in_address[one.definition.convention]),
+            *(part.label, hue, part.filter, one, environment, asked.definition.convention_parts),
             repeats=hues[:place].count(hue),
             components=component_curves(one) if "components" in asked.figures else None,
             tokens=token_curve(one) if "tokens" in asked.figures else None,
@@ -235,40 +243,32 @@ def _overlay(asked: CurveAsked) -> Overlaid:
     return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
 
 
-def _environments(asked: CurveAsked, named: NamedRows, overlay: Overlaid) -> list[Environment | None]:
-    """Return the environment whose definition holds for each curve: the one that is named, else that of its run."""
-    if named.environment or asked.environment or not overlay.runs:
-        environment = asked.environment or environment_in_force(asked.filter, named)
-        return [environment] * len(overlay.parts)
-    own = environments_of(overlay.runs)
-    return [own.get(run.pk) for run in overlay.runs]
+def _environments(found: Sequence[Curve]) -> list[Environment | None]:
+    """Return the environment of all episodes of each curve; None if there are several, or none."""
+    ids = [next(iter(one.environments)) if len(one.environments) == 1 else None for one in found]
+    rows = Environment.objects.defer("card", "task_schema").in_bulk({pk for pk in ids if pk is not None})
+    return [None if pk is None else rows.get(pk) for pk in ids]
 
 
 def _curves(
-    asked: CurveAsked,
-    named: NamedRows,
-    parts: Sequence[tuple[OverlaidPart, Environment | None]],
-    least_blocks: int | None,
+    asked: CurveAsked, named: NamedRows, parts: Sequence[OverlaidPart], least_blocks: int | None
 ) -> list[Curve]:
-    """Return the curve of each part by the definition of its environment."""
-    alike: dict[tuple[Definition, bool], list[tuple[int, Scope]]] = defaultdict(list)
-    for place, (part, environment) in enumerate(parts):
-        rows = named if part.filter == asked.filter else NamedRows.of(part.filter)
-        definition = definition_of(environment, asked.definition)
-        alike[definition, definition.is_edge].append((place, scope_of_filter(part.filter, rows, part.label)))
-    found = dict[int, Curve]()
-    for (definition, _), members in alike.items():
-        scopes = [scope for _, scope in members]
-        if asked.shown != Range():
-            each = [curve(scope, definition, asked.x, shown=asked.shown) for scope in scopes]
-        else:
-            each = curves(scopes, definition, asked.x, least_blocks=least_blocks)
-        found |= {place: one for (place, _), one in zip(members, each, strict=True)}
-    return [found[place] for place in range(len(parts))]
+    """Return the curve of each part, in which every episode follows the definition of its own environment."""
+    if named.environment:
+        definitions: Definitions = definition_of(named.environment, asked.definition)
+    else:
+        definitions = definitions_in_force(asked.definition)
+    scopes = [
+        scope_of_filter(part.filter, named if part.filter == asked.filter else NamedRows.of(part.filter), part.label)
+        for part in parts
+    ]
+    if asked.shown != Range():
+        return [curve(scope, definitions, asked.x, shown=asked.shown) for scope in scopes]
+    return curves(scopes, definitions, asked.x, least_blocks=least_blocks)
 
 
 def _left_out(found: Drawn) -> list[str]:
-    """Return a sentence for each reason why runs or models are not in the chart."""
+    """Return a sentence for each reason why runs, environments or models are not in the chart."""
     overlay, sentences = found.overlay, list[str]()
     if overlay.missing:
         numbers = ", ".join(map(str, overlay.missing))

@@ -26,7 +26,7 @@ from episodes.filtering.parameters import BadFilter
 from episodes.transfer.csv_lines import coverage_header, definition_header
 
 _AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
-_BY = (("", "All"), ("run", "By run"), ("model", "By model"))
+_BY = (("", "All"), ("run", "By run"), ("environment", "By environment"), ("model", "By model"))
 
 
 @require_safe

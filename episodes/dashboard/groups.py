@@ -18,7 +18,7 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.groups import GroupLine, groups_of
 from episodes.analytics.runs import lines_of
-from episodes.dashboard.view_parameters import definition_asked, definition_context, takes, whole_asked
+from episodes.dashboard.view_parameters import definition_asked, definitions_context, takes, whole_asked
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Run
@@ -54,7 +54,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
         "total": len(lines),
         "flat": sum(one.spread.is_flat for one in with_spread),
         "with_spread": len(with_spread),
-        **definition_context(line.definition, line.environment),
+        **definitions_context(line.definition, line.asked, line.environment),
     }
     return render(request, "episodes/run_groups.html", context)
 

@@ -22,9 +22,9 @@ from environments import conf
 from environments.access.privacy import hidden_from, visible
 from environments.display import parts
 from environments.models import Environment, Split
-from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked
+from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked, definitions_in_force
 from environments.service import service_or_none
-from episodes.analytics.activity import ActivityPoint, Span, activity, definitions_in_force, together
+from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.overview import environment_figures
 from episodes.attempts.rule import FAILURES
 from episodes.dashboard.client_examples import example_call

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
-from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged, lines_of, places_of
+from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged_parts, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
@@ -26,7 +26,7 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
 from episodes.dashboard.run_filter import PARAMETERS as FILTERS
-from episodes.dashboard.view_parameters import asked_context, definition_asked, definition_context, takes
+from episodes.dashboard.view_parameters import asked_context, definition_asked, definitions_context, takes
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import page_of
@@ -106,32 +106,25 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         asked = replace(asked, filter=EpisodeFilter.of_definition(asked.filter.asked, row.name))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    line_asked = asked.definition
-    line = lines_of([row], line_asked)[0]
-    asked = replace(
-        asked,
-        filter=replace(asked.filter, definition=line.definition.return_),
-        threshold=line.definition.threshold,
-        environment=line.environment,
-    )
+    line = lines_of([row], asked.definition)[0]
     found, places = drawn(asked), places_of(row)
-    names = [one.name for one in places.environments]
     context = panel_of(request, found) | {
         "run": row,
         "config": parts.fields(row.config) if row.config else [],
         "line": line,
         "environment": line.environment,
-        **definition_context(line.definition, line.environment, is_in_address=False),
+        **definitions_context(line.definition, line.asked, line.environment),
         "switches": _switches(request, row, asked),
         "curve_query": asked.to_query(),
         "run_query": EpisodeFilter(run=row.name).to_query(),
-        "groups_query": "".join(f"{name}={quote(text)}&" for name, text in line_asked.values().items()),
-        "judged": judged(row, names, line_asked) if len(names) > 1 else None,
+        "groups_query": "".join(f"{name}={quote(text)}&" for name, text in asked.definition.values().items()),
+        "judged": judged_parts(line),
+        "by_environment_query": replace(asked, by="environment").to_query(),
         "where": _environments(row, places, asked.x),
         "counted": MAX_COUNTED if places.is_bounded else None,
         "steps": steps_of(row, line.definition, SHOWN_STEPS),
         "reported": reported_usage(row),
-        "episodes": page_of(EpisodeFilter(run=row.name, definition=line.definition.return_), size=SHOWN_EPISODES).rows,
+        "episodes": page_of(EpisodeFilter.of_definition(asked.filter.asked, row.name), size=SHOWN_EPISODES).rows,
     }
     name_tasks(one.episode for one in context["episodes"])
     context["mistaken"] = mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}

@@ -12,8 +12,7 @@ from django.http import HttpRequest, HttpResponse
 
 from environments.access.privacy import hidden_from
 from environments.models import Environment
-from environments.scoring.convention import CONVENTION_PARTS
-from environments.scoring.definition import Definition, DefinitionAsked, definition_of
+from environments.scoring.definition import Definition, DefinitionAsked, Definitions, definition_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
@@ -62,15 +61,26 @@ def definition_context(
     }
 
 
+def definitions_context(
+    definitions: Definitions, asked: DefinitionAsked, own: Environment | None = None
+) -> dict[str, Any]:
+    """Return the template variables of `orsweb/definition.html` for a page about episodes of any environments.
+
+    `asked`: what the address gives; `own`: the environment of all episodes, if they have only one.
+    """
+    if isinstance(definitions, Definition):
+        return definition_context(definitions, own, is_in_address=False)
+    return asked_context(asked)
+
+
 def asked_context(asked: DefinitionAsked) -> dict[str, Any]:
     """Return the template variables of `orsweb/definition.html` for a page on which each environment has its own."""
-    parts = {name: text for name, text in asked.values().items() if name in CONVENTION_PARTS}
     return {
         "definition": asked.return_ or "",
         "threshold": asked.threshold,
         "convention": asked,
         "own_definition": "",
-        "convention_query": _query(parts),
+        "convention_query": _query(asked.convention_parts),
     }
 
 

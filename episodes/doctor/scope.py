@@ -13,13 +13,13 @@ from functools import cached_property
 from typing import Any, NamedTuple, Self
 from urllib.parse import urlencode
 
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import QuerySet
 from django.urls import reverse
 
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split
 from environments.scoring.definition import Definition
 from episodes.analytics.curve import CurvePoint, curve
-from episodes.analytics.scopes import Scope, floor_of, scope_of, scope_of_filter
+from episodes.analytics.scopes import Scope, floor_of, scope_of_filter
 from episodes.attempts.conventions import parts_in_address
 from episodes.attempts.rule import KIND
 from episodes.doctor.findings import Evidence
@@ -27,10 +27,8 @@ from episodes.doctor.thresholds import DoctorThresholds
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, given, words
-from episodes.models import Episode, Run, RunTask, Step
+from episodes.models import Episode, Run, Step
 from episodes.models.privacy import visible_runs
-from episodes.rollups.progress import followed_to
-from episodes.rollups.run_tasks import RunTasksPart
 
 MAX_EPISODES = 10_000
 """Ended episodes that are read, the newest ones."""
@@ -101,9 +99,8 @@ class DoctorScope:
 
     @cached_property
     def episodes(self) -> Scope:
-        """The episodes as a scope of figures: a run that is in no other environment has rollups of its own."""
-        is_alone = self.run is not None and self.split is None and _is_only_in(self.run, self.environment)
-        return scope_of(self.run) if self.run and is_alone else self.part()
+        """The episodes as a scope of figures."""
+        return self.part()
 
     def part(self, **changes: Any) -> Scope:
         """Return these episodes with a changed filter as a scope of figures."""
@@ -180,12 +177,3 @@ class DoctorScope:
     def of_third(self, label: str, third: CurvePoint, **changes: Any) -> Evidence:
         """Return the list of the attempts of one third."""
         return self.listed(label, ends_from=third.first_end, ends_to=third.last_end, **changes)
-
-
-def _is_only_in(run: Run, environment: Environment) -> bool:
-    """Return whether all ended episodes of a run are in this environment. Three queries."""
-    own = Task.objects.filter(pk=OuterRef("task_id"), environment=environment)
-    if RunTask.objects.filter(~Exists(own), run_id=run.pk).exists():
-        return False
-    rest = Episode.objects.filter(run=run, status="ended", end_number__gt=followed_to(RunTasksPart.name))
-    return not rest.exclude(environment=environment).exists()

@@ -19,10 +19,14 @@ SCOPES = [("environment", "environment"), ("split", "split"), ("run", "run")]
 
 
 class Summed(models.Model):
-    """A stored summary of endings of one environment, split or run: see `episodes/rollups/summaries.py`."""
+    """A stored summary of endings of one environment, split or run: see `episodes/rollups/summaries.py`.
+
+    Of a run in several environments there is a row for each of them, because each has its own definition of return.
+    """
 
     scope = models.CharField(max_length=11, choices=SCOPES)
     scope_id = models.BigIntegerField()
+    environment_id = models.BigIntegerField(db_default=0, help_text="Environment of all of its episodes")
     first_end = models.BigIntegerField(help_text="end_number of its first episode")
     last_end = models.BigIntegerField(help_text="end_number of its last episode")
     began = models.DateTimeField(help_text="When the first of its episodes ended")
@@ -56,7 +60,8 @@ class Summed(models.Model):
 
 
 class CurveBlock(Summed):
-    """A summary of consecutive endings within a scope; written once, when the block is full.
+    """A summary of consecutive endings within a scope, as far as they are of one environment; written once, when the
+    block is full.
 
     Block `number` of level 0 holds 128 of the scope's endings from `number * 128` on; a block of each level above holds
     four blocks of the level below. Endings that no block holds yet are read from the episodes themselves.
@@ -67,7 +72,9 @@ class CurveBlock(Summed):
 
     class Meta:
         constraints: ClassVar = [  # a curve at one level, in order
-            models.UniqueConstraint(fields=["scope", "scope_id", "level", "number"], name="curveblock_unique")
+            models.UniqueConstraint(
+                fields=["scope", "scope_id", "level", "number", "environment_id"], name="curveblock_unique"
+            )
         ]
 
     def __str__(self) -> str:
@@ -75,7 +82,8 @@ class CurveBlock(Summed):
 
 
 class StepSpan(Summed):
-    """A summary of a scope's endings in neighbouring training steps, whenever they ended; updated with each batch.
+    """A summary of a scope's endings in one environment in neighbouring training steps, whenever they ended; updated
+    with each batch.
 
     All spans of a scope have one `width`: the least power of 2 with which there are 256 of them at most. Span `number`
     covers `width` training steps from `number * width` on. Endings without a training step are in no span.
@@ -99,7 +107,9 @@ class StepSpan(Summed):
 
     class Meta:
         constraints: ClassVar = [  # a curve
-            models.UniqueConstraint(fields=["scope", "scope_id", "width", "number"], name="stepspan_unique")
+            models.UniqueConstraint(
+                fields=["scope", "scope_id", "width", "number", "environment_id"], name="stepspan_unique"
+            )
         ]
 
     def __str__(self) -> str:

@@ -1,5 +1,6 @@
 """The part that makes CurveBlock rows of environments, splits and runs, each when its last episode has ended.
 
+A block has a row for each environment of its episodes, so one of a run in several environments has several rows.
 Endings that do not fill a block yet stay in memory, scope by scope, and are read from the episodes after a start.
 """
 
@@ -17,7 +18,7 @@ from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, endings_of, rows_of
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
+from episodes.rollups.scopes import Edges, RollupScope, by_environment, by_scope, edges_of_environments
 from episodes.rollups.summaries import (
     COLUMNS,
     RollupSummary,
@@ -34,7 +35,7 @@ BLOCKS_ABOVE = 4
 """Blocks of one level that a block of the next level holds."""
 MAX_SCOPES = 1000
 """Scopes whose endings are remembered; when there are more, those that were quiet for longest are forgotten."""
-_COLUMNS = ("scope", "scope_id", "level", "number", *COLUMNS)
+_COLUMNS = ("scope", "scope_id", "level", "number", "environment_id", *COLUMNS)
 
 
 @dataclass(slots=True)
@@ -50,6 +51,7 @@ class RollupBlock(NamedTuple):
     scope: RollupScope
     level: int
     number: int
+    environment: int
     summary: RollupSummary
 
 
@@ -87,8 +89,12 @@ class BlocksPart:
             blocks = CurveBlock.objects.filter(
                 scope=scope.kind, scope_id=scope.id, first_end__lte=numbers[-1], last_end__gte=numbers[0]
             )
-            ranges = rows_of(blocks.values_list("pk", "first_end", "last_end"))
-            held = {pk: gone[bisect_left(numbers, low) : bisect_right(numbers, high)] for pk, low, high in ranges}
+            held = dict[int, list[Ending]]()
+            for pk, environment, low, high in rows_of(
+                blocks.values_list("pk", "environment_id", "first_end", "last_end")
+            ):
+                some = gone[bisect_left(numbers, low) : bisect_right(numbers, high)]
+                held[pk] = [ending for ending in some if ending.environment == environment]
             shrink(CurveBlock, {pk: some for pk, some in held.items() if some})
 
     def empty(self) -> bool:
@@ -104,41 +110,53 @@ class BlocksPart:
 
 def _read_open(scope: RollupScope, before: int) -> _Open:
     """Read what a scope has after its last full block. `before`: the first ending that was not followed yet."""
-    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0).order_by("-number")
+    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0).order_by("-number", "-last_end")
     number, last = blocks.values_list("number", "last_end").first() or (-1, 0)
     after = Episode.objects.filter(**{scope.kind: scope.id}, end_number__gt=last, end_number__lt=before)
     return _Open(number + 1, endings_of(after))
 
 
+Parts = Mapping[int, RollupSummary]
+"""The content of a block, by environment."""
+
+
 def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[RollupBlock]:
     """Take full blocks out of `filling`, and yield each, followed by the blocks of higher levels that it completes."""
-    recent: dict[tuple[int, int], RollupSummary] = {}
+    recent: dict[tuple[int, int], Parts] = {}
     while len(filling.endings) >= BLOCK_ENDINGS:
         first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
-        thresholds, level, number = edges.get(first[-1].environment, ()), 0, filling.number
+        level, number = 0, filling.number
         filling.number += 1
-        recent[level, number] = summary = summary_of(first).compressed(thresholds)
-        yield RollupBlock(scope, level, number, summary)
-        while (number + 1) % BLOCKS_ABOVE == 0:
-            parts = _siblings(scope, level, range(number + 1 - BLOCKS_ABOVE, number + 1), recent)
-            if len(parts) < BLOCKS_ABOVE:
+        parts: Parts = {key: summary_of(some) for key, some in by_environment(first).items()}
+        while True:
+            recent[level, number] = parts = {key: one.compressed(edges.get(key, ())) for key, one in parts.items()}
+            yield from (RollupBlock(scope, level, number, key, one) for key, one in parts.items())
+            if (number + 1) % BLOCKS_ABOVE:
                 break
-            level, number = level + 1, number // BLOCKS_ABOVE
-            recent[level, number] = summary = merged(parts).compressed(thresholds)
-            yield RollupBlock(scope, level, number, summary)
+            below = _siblings(scope, level, range(number + 1 - BLOCKS_ABOVE, number + 1), recent)
+            if len(below) < BLOCKS_ABOVE:
+                break
+            level, number, parts = level + 1, number // BLOCKS_ABOVE, _merged(below)
 
 
-def _siblings(
-    scope: RollupScope, level: int, numbers: range, recent: dict[tuple[int, int], RollupSummary]
-) -> list[RollupSummary]:
+def _merged(blocks: Sequence[Parts]) -> Parts:
+    found: dict[int, list[RollupSummary]] = {}
+    for parts in blocks:
+        for environment, summary in parts.items():
+            found.setdefault(environment, []).append(summary)
+    return {environment: merged(summaries) for environment, summaries in found.items()}
+
+
+def _siblings(scope: RollupScope, level: int, numbers: range, recent: Mapping[tuple[int, int], Parts]) -> list[Parts]:
     """Return the blocks of one level, from the database those that are not in `recent`."""
     missing = [number for number in numbers if (level, number) not in recent]
-    found = {number: recent[level, number] for number in numbers if (level, number) in recent}
+    found = {number: dict(recent[level, number]) for number in numbers if (level, number) in recent}
     if missing:
         rows = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=level, number__in=missing)
-        found |= {number: read_summary(row) for number, *row in rows.values_list("number", *columns_read())}
+        for number, environment, *row in rows.values_list("number", "environment_id", *columns_read()):
+            found.setdefault(number, {})[environment] = read_summary(row)
     return [found[number] for number in sorted(found)]
 
 
 def _row(block: RollupBlock, writer: BulkWriter) -> Values:
-    return (*block.scope, block.level, block.number, *values_of(block.summary, writer))
+    return (*block.scope, block.level, block.number, block.environment, *values_of(block.summary, writer))

@@ -40,6 +40,8 @@ class GroupChange:
 
     _gone: set[GroupKey] = field(default_factory=set)
     """Groups that have no rollout any more."""
+    _environments: dict[int, int] = field(default_factory=dict)
+    """Environments of the tasks of the batch."""
 
     def read(self, endings: Sequence[Ending]) -> None:
         """Read the groups of these endings, and add the endings to them. One query for each _MAX_KEYS groups."""
@@ -47,6 +49,7 @@ class GroupChange:
         for ending in endings:
             if ending.run is not None and ending.run_step is not None and ending.kind not in NO_ROLLOUTS:
                 members[GroupKey(ending.run, ending.run_step, ending.task)].append(ending)
+        self._environments = {ending.task: ending.environment for ending in endings}
         self._read_states(members)
         for key, found in members.items():
             state = self._states.setdefault(key, GroupState())
@@ -60,6 +63,7 @@ class GroupChange:
             for one in endings
             if one.run is not None and one.run_step is not None and one.kind not in NO_ROLLOUTS
         }
+        self._environments = {one.task: one.environment for one in endings}
         self._read_states(keys)
         keys &= set(self._ids)
         self._states = {}
@@ -74,15 +78,16 @@ class GroupChange:
                     state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
         self._gone = keys - set(self._states)
 
-    def differences(self) -> Mapping[tuple[int, int], GroupTally]:
-        """Return by run and training step how its groups change."""
-        found: dict[tuple[int, int], GroupTally] = defaultdict(GroupTally)
+    def differences(self) -> Mapping[tuple[int, int, int], GroupTally]:
+        """Return by run, training step and environment how its groups change."""
+        found: dict[tuple[int, int, int], GroupTally] = defaultdict(GroupTally)
         for key, state in self._states.items():
+            place = key.run, key.step, self._environments[key.task]
             if key in self._before:
-                found[key.run, key.step].add(self._before[key], -1)
-            found[key.run, key.step].add(state.tally)
+                found[place].add(self._before[key], -1)
+            found[place].add(state.tally)
         for key in self._gone:
-            found[key.run, key.step].add(self._before[key], -1)
+            found[key.run, key.step, self._environments[key.task]].add(self._before[key], -1)
         return found
 
     def write(self) -> None:

@@ -41,3 +41,11 @@ def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:
         if ending.run is not None:
             found.setdefault(RollupScope("run", ending.run), []).append(ending)
     return found
+
+
+def by_environment(endings: Iterable[Ending]) -> dict[int, list[Ending]]:
+    """Return the endings of each environment, by its id, in their order."""
+    found: dict[int, list[Ending]] = {}
+    for ending in endings:
+        found.setdefault(ending.environment, []).append(ending)
+    return found

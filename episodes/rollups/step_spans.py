@@ -1,8 +1,9 @@
 """The part that makes StepSpan rows of environments, splits and runs, from which curves over training steps are drawn.
 
 Episodes of runs that train at the same time end in any order, so a span takes the episodes of its training steps
-whenever they end. Spans of a run also count its groups. When a scope has more than MAX_SPANS spans, neighbours are
-merged. Endings without a training step are in no span and cost nothing here.
+whenever they end. A span has a row for each environment of its episodes. Spans of a run also count its groups. When a
+scope has more than MAX_SPANS spans, neighbours are merged. Endings without a training step are in no span and cost
+nothing here.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from episodes.attempts.group_states import GroupTally
 from episodes.models import StepGroup, StepSpan
 from episodes.rollups.group_changes import GroupChange
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import Edges, RollupScope, by_scope, edges_of_environments
+from episodes.rollups.scopes import Edges, RollupScope, by_environment, by_scope, edges_of_environments
 from episodes.rollups.summaries import (
     COLUMNS,
     RollupSummary,
@@ -43,7 +44,10 @@ MAX_SCOPES = 1000
 _MAX_CONDITIONS = 100
 """Conditions in one query: databases limit the length of a statement."""
 _SCOPE = "scope = %s AND scope_id = %s"
-_COLUMNS = ("scope", "scope_id", "width", "number", "step_low", "step_high", "groups", "deviations", *COLUMNS)
+_COLUMNS = (
+    *("scope", "scope_id", "width", "number", "environment_id", "step_low", "step_high", "groups", "deviations"),
+    *COLUMNS,
+)
 
 
 @dataclass(slots=True)
@@ -60,7 +64,7 @@ class _Layout:
 
 
 class _SpanContent(NamedTuple):
-    """The content of a span: its lowest and highest training step, and the summary of its endings."""
+    """The content of a span in one environment: its lowest and highest training step, and a summary of its endings."""
 
     low: int
     high: int
@@ -73,6 +77,7 @@ class _SpanContent(NamedTuple):
 
 class _Row(NamedTuple):
     pk: int
+    environment: int
     content: _SpanContent
 
 
@@ -102,22 +107,23 @@ class SpansPart:
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
         change.groups.read(endings)
-        tallies = defaultdict[tuple[RollupScope, int], GroupTally](GroupTally)
-        for (run, step), tally in change.groups.differences().items():
+        tallies = defaultdict[tuple[RollupScope, tuple[int, int]], GroupTally](GroupTally)
+        for (run, step, environment), tally in change.groups.differences().items():
             scope = RollupScope("run", run)
-            tallies[scope, step // self._layouts[scope].width].add(tally)
-        for (scope, number), tally in tallies.items():
-            fresh[scope][number][0] = fresh[scope][number][0].with_groups(tally)
-        for scope, row in _read(fresh, before, self._layouts):
-            fresh[scope][row.content.low // self._layouts[scope].width].append(row.content)
+            tallies[scope, (step // self._layouts[scope].width, environment)].add(tally)
+        for (scope, span), tally in tallies.items():
+            fresh[scope][span][0] = fresh[scope][span][0].with_groups(tally)
+        numbers = {scope: {number for number, _ in spans} for scope, spans in fresh.items()}
+        for scope, row in _read(numbers, before, self._layouts):
+            fresh[scope][row.content.low // self._layouts[scope].width, row.environment].append(row.content)
             change.stale.append(row.pk)
         writer = BulkWriter(connection)
         for scope, spans in fresh.items():
-            width, thresholds = self._layouts[scope].width, edges.get(parts[scope][-1].environment, ())
-            for number, each in spans.items():
-                low, high, summary = _together(each, thresholds)
-                groups = summary.summary.groups.texts
-                change.fresh.append((*scope, width, number, low, high, *groups, *values_of(summary, writer)))
+            width = self._layouts[scope].width
+            for (number, environment), each in spans.items():
+                low, high, summary = _together(each, edges.get(environment, ()))
+                place, groups = (*scope, width, number, environment), summary.summary.groups.texts
+                change.fresh.append((*place, low, high, *groups, *values_of(summary, writer)))
         while len(self._layouts) > MAX_SCOPES:
             self._layouts.popitem(last=False)
         return change
@@ -133,15 +139,16 @@ class SpansPart:
     def remove(self, endings: Sequence[Ending]) -> None:
         for scope, gone in by_scope(ending for ending in endings if ending.run_step is not None).items():
             spans = StepSpan.objects.filter(scope=scope.kind, scope_id=scope.id)
-            ids = {(width, number): pk for pk, width, number in spans.values_list("pk", "width", "number")}
-            held = defaultdict[int, list[Ending]](list)
-            for (width, number), pk in ids.items():
-                held[pk] += [one for one in gone if (one.run_step or 0) // width == number]
+            by_place = by_environment(gone)
+            held = dict[int, list[Ending]]()
+            for pk, width, number, environment in spans.values_list("pk", "width", "number", "environment_id"):
+                some = by_place.get(environment, ())
+                held[pk] = [one for one in some if (one.run_step or 0) // width == number]
             shrink(StepSpan, {pk: some for pk, some in held.items() if some})
         change = GroupChange()
         change.remove(endings)
-        for (run, step), tally in change.differences().items():
-            _add_groups(run, step, tally)
+        for (run, step, environment), tally in change.differences().items():
+            _add_groups(run, step, environment, tally)
         change.write()
         StepSpan.objects.filter(episodes=0, scope_id__in=_ids_of(endings)).delete()
 
@@ -160,20 +167,23 @@ class SpansPart:
                 layout.width = width
                 layout.numbers.add(number)
 
-    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[int, list[_SpanContent]]:
-        """Return the contents of new endings by the numbers of their spans, in a layout that has room for them."""
+    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[tuple[int, int], list[_SpanContent]]:
+        """Return the contents of new endings by the numbers of their spans and by environment, in a layout that has
+        room for them.
+        """
         layout = self._layouts[scope]
         layout.make_room(endings)
-        parts = defaultdict[int, list[Ending]](list)
+        parts = defaultdict[tuple[int, int], list[Ending]](list)
         for ending in endings:
             if ending.run_step is not None:
-                parts[ending.run_step // layout.width].append(ending)
-        return defaultdict(list, {number: [_content_of(part)] for number, part in parts.items()})
+                parts[ending.run_step // layout.width, ending.environment].append(ending)
+        return defaultdict(list, {place: [_content_of(part)] for place, part in parts.items()})
 
 
-def _add_groups(run: int, step: int, tally: GroupTally) -> None:
+def _add_groups(run: int, step: int, environment: int, tally: GroupTally) -> None:
     """Change the groups in the span of a run that holds the training step."""
-    for span in StepSpan.objects.filter(scope="run", scope_id=run, step_low__lte=step, step_high__gte=step):
+    of_run = StepSpan.objects.filter(scope="run", scope_id=run, environment_id=environment)
+    for span in of_run.filter(step_low__lte=step, step_high__gte=step):
         groups = GroupTally.from_texts(span.groups, span.deviations)
         groups.add(tally)
         span.groups, span.deviations = groups.texts
@@ -209,11 +219,14 @@ def _read(
         else:
             some = ", ".join(["%s"] * len(wanted))
             conditions.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
-    columns = ("scope", "scope_id", "pk", "step_low", "step_high", "groups", "deviations", *columns_read())
+    columns = (
+        *("scope", "scope_id", "pk", "environment_id", "step_low", "step_high", "groups", "deviations"),
+        *columns_read(),
+    )
     for rows in _queries(conditions):
-        for kind, key, pk, low, high, groups, deviations, *row in rows_of(rows.values_list(*columns)):
+        for kind, key, pk, environment, low, high, groups, deviations, *row in rows_of(rows.values_list(*columns)):
             content = _SpanContent(low, high, read_summary(row)).with_groups(GroupTally.from_texts(groups, deviations))
-            yield RollupScope(kind, key), _Row(pk, content)
+            yield RollupScope(kind, key), _Row(pk, environment, content)
 
 
 def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:

@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 
 from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, Coverage
-from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, DefinitionAsked, definition_of
+from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked, Definitions, definition_of
 from environments.scoring.returns import RETURNS
 from environments.transfer.cells import FORMULA_STARTS
 from episodes.analytics.components import names_of
@@ -76,16 +76,20 @@ def coverage_values(coverage: Coverage | None) -> list[Any]:
     return [coverage.rollouts, coverage.own, sum(coverage.zero.values()), sum(coverage.out.values())]
 
 
-def definition_header(*definitions: Definition) -> dict[str, str]:
-    """Return the header with the definition of a file, or with that of each of its series where they differ."""
+def definition_header(*definitions: Definitions) -> dict[str, str]:
+    """Return the header with the definition of a file, or with that of each of its series where they differ.
+
+    Parts in which the environments of a series differ are "environment".
+    """
     texts = [_definition_text(one) for one in definitions]
     return {DEFINITION_HEADER: texts[0] if len(set(texts)) == 1 else " | ".join(texts)}
 
 
-def _definition_text(definition: Definition) -> str:
-    parts = {name: getattr(definition.convention, name) for name in CONVENTION_PARTS}
-    texts = [f"return={definition.return_}", f"threshold={definition.threshold:g}"]
-    return "; ".join([*texts, *(f"{name}={value}" for name, value in parts.items())])
+def _definition_text(definition: Definitions) -> str:
+    threshold = None if definition.threshold is None else f"{definition.threshold:g}"
+    parts = {"return": definition.return_, "threshold": threshold}
+    parts |= {name: definition.part(name) for name in CONVENTION_PARTS}
+    return "; ".join(f"{name}={value or 'environment'}" for name, value in parts.items())
 
 
 def headers_of_export(

@@ -10,8 +10,8 @@ import pytest
 
 from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, Convention
-from environments.scoring.definition import Definition, definition_of
-from episodes.analytics.activity import activity, definitions_in_force, together
+from environments.scoring.definition import Definition, definition_of, definitions_in_force
+from episodes.analytics.activity import activity, together
 from episodes.analytics.curve import Curve, curve, drawn
 from episodes.analytics.groups import group_of, groups_of
 from episodes.analytics.players import at_task

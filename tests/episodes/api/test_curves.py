@@ -27,7 +27,7 @@ def played(count: int, **values: object) -> None:
 def test_a_curve_tells_return_success_and_length() -> None:
     played(10, failed_count=1, refused_count=2)
     content = get("curves?environment=math")
-    assert content["definition"] == {"return": "sum", "threshold": 0.9, **DEFAULT}
+    assert content["definition"] == {"return": "sum", "threshold": 0.9, **DEFAULT, "environments": []}
     total = content["total"]
     assert (total["n"], total["mean"], total["success"], total["length_mean"]) == (10, 0.5, 0.5, 3.0)
     assert (total["tool_errors"], total["refused_calls"]) == (3.0, 2.0)
@@ -49,7 +49,7 @@ def test_tokens_are_given_on_request(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_definition_can_be_switched() -> None:
     played(10)
     content = get("curves?environment=math&return=last&threshold=-1")
-    assert content["definition"] == {"return": "last", "threshold": -1.0, **DEFAULT}
+    assert content["definition"] == {"return": "last", "threshold": -1.0, **DEFAULT, "environments": []}
     assert (content["total"]["mean"], content["total"]["success"]) == (0.0, 1.0)
 
 
@@ -161,7 +161,7 @@ def test_a_run_has_the_definition_of_its_environment() -> None:
             check_convention(content)
         assert content["definition"]["no_call"] == "out"
     assert get("curves?run=grpo-3&no_call=zero&threshold=0.9")["total"]["success"] == 0.0
-    assert get("curves")["definition"] == {"return": "sum", "threshold": 0.9, **DEFAULT}
+    check_convention(get("curves"))
 
 
 @pytest.mark.usefixtures("keys")
@@ -214,5 +214,5 @@ def test_a_key_reads_the_groups_that_it_played() -> None:
 def test_groups_are_those_of_the_episodes_that_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     play_groups()
     monkeypatch.setattr("episodes.analytics.scopes.MAX_ENDINGS", 4)
-    content = get("curves?run=grpo-3&x=step&environment=math")
+    content = get("curves?run=grpo-3&x=step&environment=math&step=1..2")
     assert content["is_bounded"] and groups_in(content) == GROUPS[1:]

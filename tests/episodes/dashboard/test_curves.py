@@ -194,7 +194,7 @@ def test_a_part_of_it_is_shown(client: Client) -> None:
     [
         ("x=epoch", "allowed are episode, time, step"),
         ("y=return,loss", "allowed are return, success, length"),
-        ("by=color", "allowed are run, model"),
+        ("by=color", "allowed are run, environment, model"),
         ("smooth=1", "a number from 0 to 0.99"),
         ("window=4", "an odd number from 1 to 99"),
         ("window=101", "an odd number from 1 to 99"),

@@ -179,33 +179,6 @@ def test_runs_are_listed_by_state_and_tag(client: Client) -> None:
     assert "No runs match" in client.get("/runs/?tag=none").content.decode()
 
 
-def test_a_run_in_several_environments_says_whose_definition_holds(client: Client) -> None:
-    run = make_run()
-    for name, kind in (("math", "sum"), ("deep", "max")):
-        end_episode(0.5, task=make_task(environment=make_environment(name, default_return=kind)), run=run)
-    page = client.get(f"/runs/{run.pk}/").content.decode()
-    assert "by one definition, max &gt; 0.9, that of deep" in page
-    assert '<a href="/runs/curves/?environment=math&amp;run=grpo-3&amp;x=episode">math</a>' in page
-
-
-def test_a_run_in_several_environments_is_judged_by_each_and_together(client: Client) -> None:
-    run = make_run()
-    for name, kind, threshold in (("math", "sum", 0.9), ("deep", "max", 0.5)):
-        environment = make_environment(name, default_return=kind, success_threshold=threshold)
-        for reward in (0.25, 0.75):
-            task = make_task(environment=environment)
-            end_episode(reward, return_max=reward + 0.125, task=task, environment=environment, run=run)
-    parts = client.get(f"/runs/{run.pk}/").context["judged"].parts
-    figures = [(part.total.n, part.total.mean, part.total.successes) for part in parts]
-    assert sorted(figures) == [(2, 0.5, 0), (2, 0.625, 1), (4, 0.5625, 1)] and parts[-1].environment is None
-    for part in parts:
-        listed = client.get(f"/episodes/?{part.attempts_query}").content.decode()
-        assert listed.count("<tr data-episode=") == part.total.n
-    given = client.get(f"/runs/{run.pk}/?threshold=0.3").context["judged"].parts
-    assert [part.total.successes for part in given][-1] == 3
-    assert client.get(f"/runs/{make_run('other').pk}/").context["judged"] is None
-
-
 def test_a_zoom_of_its_curve_keeps_the_threshold(client: Client) -> None:
     end_episode(0.5, run=make_run())
     page = client.get(f"/runs/{make_run().pk}/?threshold=0.25").content.decode()

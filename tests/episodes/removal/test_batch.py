@@ -78,7 +78,7 @@ def recount() -> None:
 def derived() -> dict[str, Any]:
     found = {model.__name__: sorted(model.objects.values_list(*columns), key=str) for model, columns in COUNTED}
     found["Activity"] = [row for row in found["Activity"] if row[3]]
-    spans_ = StepSpan.objects.values_list("scope", "scope_id", "number", "causes", "groups")
+    spans_ = StepSpan.objects.values_list("scope", "scope_id", "number", "environment_id", "causes", "groups")
     found["causes"] = sorted((*row, json.loads(causes), json.loads(groups or "{}")) for *row, causes, groups in spans_)
     return found
 
@@ -105,7 +105,8 @@ def test_blocks_count_the_episodes_that_are_left() -> None:
     remove_all(removal(), some())
     for block in CurveBlock.objects.all():
         left = Episode.objects.filter(
-            **{block.scope: block.scope_id}, end_number__gte=block.first_end, end_number__lte=block.last_end
+            **{block.scope: block.scope_id, "environment": block.environment_id},
+            end_number__range=(block.first_end, block.last_end),
         )
         own = [row.return_sum for row in left if row.cause in ("finished", "abandoned") and not row.is_probe]
         sketch = json.loads(block.return_sum)
