@@ -11,6 +11,7 @@ OPTIONS ?=
 TESTS ?= tests
 # One file's tests stay together, because they share a server. JOBS=0 runs all in one process.
 JOBS ?= 3
+BESIDE_JOBS ?= 2
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py conformance/test_hanging_database.py \
@@ -31,7 +32,7 @@ space := $() $()
 # Installs in a third of the time that pip takes. Where there is no wheel of it, or it finds no index, pip installs.
 UV := uv==0.13.9
 
-.PHONY: venv extras serve runserver migrate test test-sqlite test-postgresql test-trainers lint check audit hostile soak lock bench \
+.PHONY: venv extras serve runserver migrate test test-sqlite test-postgresql test-beside test-trainers lint check audit hostile soak lock bench \
   bench-dashboard clean
 
 venv: .venv/dev
@@ -81,10 +82,16 @@ serve: .venv/serve $(if $(DATABASE_URL)$(DATABASE_URL_FILE),migrate)
 runserver: venv migrate
 	@ORSWEB_ENVIRONMENTS="$(subst $(space),$(comma),$(strip $(ENV)))" $(BIN)/python manage.py runserver $(OPTIONS)
 
-# On PostgreSQL what differs there of the named tests, else a visit to every page.
-test: test-sqlite
-	@$(MAKE) --no-print-directory test-postgresql TESTS="$(or $(sort \
-	  $(filter $(TESTS:%=%%),$(DIALECTS)) $(filter $(DIALECTS:%=%%),$(TESTS))),tests/orsweb/pages/test_pages.py)"
+# On PostgreSQL what differs there of the named tests, else a visit to every page. Both run at once, because many tests
+# wait; what the run on PostgreSQL prints comes last.
+test: venv
+	@$(MAKE) --no-print-directory --keep-going --jobs 2 test-sqlite test-beside; status=$$?; cat $(BESIDE); exit $$status
+
+BESIDE := .venv/test-postgresql.log
+
+test-beside:
+	@$(MAKE) --no-print-directory test-postgresql JOBS=$(BESIDE_JOBS) TESTS="$(or $(sort \
+	  $(filter $(TESTS:%=%%),$(DIALECTS)) $(filter $(DIALECTS:%=%%),$(TESTS))),tests/orsweb/pages/test_pages.py)" > $(BESIDE) 2>&1
 
 test-sqlite: venv
 	ORSWEB_TEST_DATABASE=sqlite $(PYTEST) $(TESTS)
