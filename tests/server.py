@@ -14,6 +14,7 @@ import fcntl
 import hashlib
 import os
 import random
+import select
 import shutil
 import signal
 import socket
@@ -105,13 +106,13 @@ class LiveServer:
 
     def kill(self) -> None:
         """Send SIGKILL to the supervisor, which ends it and its server as if the machine had been switched off."""
-        server = psutil.Process(self.pid)
+        server = os.pidfd_open(self.pid)
         self.process.kill()
         self.process.wait()
-        deadline = time.monotonic() + 10
-        while _is_alive(server):  # its files and its port are free when it is a zombie; init may reap it a second later
-            assert time.monotonic() < deadline, f"the server of a killed supervisor goes on:\n{self.log}"
-            time.sleep(0.002)
+        # Its files and its port are free when all of its threads have ended; init may reap it a second later.
+        ended, _, _ = select.select([server], [], [], 10)
+        os.close(server)
+        assert ended, f"the server of a killed supervisor goes on:\n{self.log}"
 
     def discard(self) -> None:
         """End the process and delete its files and database."""
@@ -157,14 +158,6 @@ def free_port() -> int:
         with socket.socket() as probe, contextlib.suppress(OSError):
             probe.bind(("127.0.0.1", random.SystemRandom().randrange(12_000, 32_000)))
             return int(probe.getsockname()[1])
-
-
-def _is_alive(process: psutil.Process) -> bool:
-    """Return whether a process runs, so is neither gone nor a zombie that nobody has waited for."""
-    try:
-        return bool(process.status() != psutil.STATUS_ZOMBIE)
-    except psutil.NoSuchProcess:
-        return False
 
 
 # --- databases -------------------------------------------------------------------------------------------------------
