@@ -18,7 +18,7 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.run_comparison import paired
-from episodes.analytics.scopes import scope_of
+from episodes.analytics.scopes import MAX_SERIES, scope_of
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
 from episodes.dashboard.curves import panel_of
@@ -39,7 +39,7 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     _check_names(given)
     hidden = hidden_from(request.user)
     asked = CurveAsked.parse(given, hidden)
-    runs = _runs(asked.runs, given["runs"], hidden)
+    runs = _runs(asked.runs[:MAX_SERIES], given["runs"], hidden)
     only_definition = EpisodeFilter.of_definition(definition_in(given))
     asked = replace(asked, filter=replace(only_definition, revision=asked.filter.revision, hidden=hidden))
     name, revisions = revision_asked(request)

@@ -18,7 +18,7 @@ from environments.scoring.definition import (
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, curve, curves
 from episodes.analytics.revisions import RevisionMark, marks_of
-from episodes.analytics.scopes import Overlaid, OverlaidPart, of_runs, overlaid, scope_of_filter
+from episodes.analytics.scopes import MAX_SERIES, Overlaid, OverlaidPart, of_runs, overlaid, scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.attempts.group_states import GroupCount, counts_together
@@ -237,7 +237,7 @@ def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
 
 def _overlay(asked: CurveAsked) -> Overlaid:
     if asked.runs:
-        return of_runs(asked.filter, asked.runs)
+        return of_runs(asked.filter, asked.runs[:MAX_SERIES])
     if asked.by is not None:
         return overlaid(asked.filter, asked.by)
     return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
@@ -273,6 +273,8 @@ def _left_out(found: Drawn) -> list[str]:
     if overlay.missing:
         numbers = ", ".join(map(str, overlay.missing))
         sentences.append(f"There is no run {numbers}; a run's number is in the address of its page.")
+    if len(found.asked.runs) > MAX_SERIES:
+        sentences.append(f"The first {MAX_SERIES} of {len(found.asked.runs):,} runs are shown.")
     if overlay.known > len(overlay.parts):
         sentences.append(f"The {len(overlay.parts)} newest of {overlay.known:,} {found.asked.by}s are shown.")
     empty = [one.label for one in found.series if not one.curve.points]

@@ -378,8 +378,12 @@ def test_more_runs_than_fit_are_counted(client: Client) -> None:
         end_episode(run=make_run(f"run {number:02}"))
     assert [one["name"] for one in chart(client, "by=run")["series"]] == [f"run {number:02}" for number in range(2, 14)]
     assert "The 12 newest of 14 runs are shown." in client.get(f"{CURVES}?by=run").content.decode()
-    ids = ",".join(str(number) for number in range(1, 14))
-    assert "up to 12 run numbers" in client.get(f"{CURVES}?runs={ids}").content.decode()
+    ids = [str(make_run(f"run {number:02}").pk) for number in range(14)]
+    named = chart(client, f"runs={','.join(ids)}")["series"]
+    assert [one["name"] for one in named] == [f"run {number:02}" for number in range(12)]
+    for page in (CURVES, "/compare/"):
+        assert "The first 12 of 14 runs are shown." in client.get(f"{page}?runs={','.join(ids)}").content.decode()
+    assert "separated by commas" in client.get(f"{CURVES}?runs=3,x").content.decode()
 
 
 def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> None:
