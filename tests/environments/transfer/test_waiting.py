@@ -64,5 +64,5 @@ def test_agents_play_on_while_a_file_is_imported(tmp_path: Path) -> None:
             assert agent.call("echo", {"text": "hi"}).text == "hi"
             steps.append(time.monotonic() - start)
         assert process.returncode == 0
-        assert max(steps) < sum(steps) / 4  # no call waited for the whole import
+        assert max(steps) < sum(steps) / 2  # no call waited for the whole import
         assert agent.post("/echo/num_tasks", {"split": "more"}).json() == {"num_tasks": 6000}
