@@ -40,6 +40,9 @@ ROOT = Path(__file__).resolve().parent.parent
 SHARED_DIR = "TESTS_SHARED_DIR"
 """Variable with a directory that the workers of one test run share; `conftest.py` sets it."""
 
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
+"""Directory for the data of servers, where no commit waits for a disk; None: the one for temporary files."""
+
 
 class LiveServer:
     """A server process on one port and one database, at most one at a time. Not started before `start()` or `with`."""
@@ -63,7 +66,7 @@ class LiveServer:
         if beside is not None:
             self.data_dir, self.database_url = beside.data_dir, beside.database_url
         else:
-            self.data_dir = Path(tempfile.mkdtemp(prefix="orsweb-test-"))
+            self.data_dir = Path(tempfile.mkdtemp(prefix="orsweb-test-", dir=IN_MEMORY))
             self.database_url = "" if is_new else _create_database(self.data_dir)
         self._log_path = self.data_dir / f"serve-{self.port}.log"
         own = {"ORSWEB_DATA_DIR": str(self.data_dir), "DATABASE_URL": self.database_url}

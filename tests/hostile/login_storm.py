@@ -37,12 +37,12 @@ class StormReport:
     """Number of answers to logins by status."""
 
 
-async def play(client: httpx.AsyncClient, until: float) -> list[float]:
-    """Open an episode and call its tool until then; return how long each call took."""
+async def play(client: httpx.AsyncClient, seconds: float) -> list[float]:
+    """Open an episode and call its tool for so long; return how long each call took."""
     session = (await client.post("/create_session", headers=KEY)).json()["sid"]
     headers = {**KEY, "X-Session-ID": session}
     await client.post("/create", headers=headers, json={"env_name": "echo", "task_spec": {}, "secrets": {}})
-    taken = []
+    taken, until = [], time.monotonic() + seconds
     while time.monotonic() < until:
         begun = time.monotonic()
         answer = await client.post("/echo/call", headers=headers, json={"name": "echo", "input": {"text": "hello"}})
@@ -52,13 +52,13 @@ async def play(client: httpx.AsyncClient, until: float) -> list[float]:
     return taken
 
 
-async def log_in(client: httpx.AsyncClient, number: int, until: float) -> list[int]:
-    """Send wrong passwords until then; return the statuses."""
+async def log_in(client: httpx.AsyncClient, number: int, over: asyncio.Event) -> list[int]:
+    """Send wrong passwords until the storm is over; return the statuses."""
     page = await client.get("/accounts/login/")
     token = re.search(r'name="csrfmiddlewaretoken" value="(\w+)"', page.text)
     form = {"username": f"nobody{number}", "password": "wrong", "csrfmiddlewaretoken": token[1] if token else ""}
-    found = []
-    while time.monotonic() < until:
+    found = list[int]()
+    while not over.is_set():
         headers = {"X-Forwarded-For": f"10.{number}.{len(found) // 250}.{len(found) % 250}"}
         found.append((await client.post("/accounts/login/", data=form, headers=headers)).status_code)
         form["username"] = f"nobody{number}-{len(found)}"
@@ -71,18 +71,18 @@ async def measure(url: str, *, logins: int, seconds: float = SECONDS) -> StormRe
     async with httpx.AsyncClient(base_url=url, timeout=60, limits=limits) as agents:
         quiet = await _calls(agents, seconds)
         people = [httpx.AsyncClient(base_url=url, timeout=60) for _ in range(logins)]
-        until = time.monotonic() + seconds + 0.5
-        storm = asyncio.gather(*(log_in(one, number, until) for number, one in enumerate(people)))
+        over = asyncio.Event()
+        storm = asyncio.gather(*(log_in(one, number, over) for number, one in enumerate(people)))
         await asyncio.sleep(0.5)
         loud = await _calls(agents, seconds)
+        over.set()
         answers = Counter(status for one in await storm for status in one)
         await asyncio.gather(*(one.aclose() for one in people))
     return StormReport(statistics.median(quiet), statistics.median(loud), answers)
 
 
 async def _calls(client: httpx.AsyncClient, seconds: float) -> list[float]:
-    until = time.monotonic() + seconds
-    return [taken for one in await asyncio.gather(*(play(client, until) for _ in range(AGENTS))) for taken in one]
+    return [taken for one in await asyncio.gather(*(play(client, seconds) for _ in range(AGENTS))) for taken in one]
 
 
 def main() -> None:
