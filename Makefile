@@ -9,9 +9,10 @@ BIN := .venv/bin
 ENV ?=
 OPTIONS ?=
 TESTS ?= tests
-# One file's tests stay together, because they share a server. JOBS=0 runs all in one process.
-JOBS ?= 3
-BESIDE_JOBS ?= 2
+# One file's tests stay together, because they share a server. JOBS=0 runs all in one process. More than there are cores,
+# because tests wait for half of their time.
+JOBS ?= 5
+BESIDE_JOBS ?= 1
 PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_database_away.py conformance/test_episodes.py conformance/test_hanging_database.py \
