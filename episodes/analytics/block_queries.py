@@ -73,8 +73,9 @@ _ENDS: dict[str, tuple[Any, Any]] = {
     "time": (Epoch("began"), Epoch("ended")),
 }
 _HEAD = (
-    "SELECT CAST(%s AS bigint) AS place, number, last_end FROM episodes_curveblock"
-    " WHERE scope = %s AND scope_id = %s AND level = 0 ORDER BY number DESC, last_end DESC LIMIT 1"
+    "SELECT CAST(%s AS bigint) AS place, number, MAX(last_end) AS last_end, COUNT(*) AS environments"
+    " FROM episodes_curveblock WHERE scope = %s AND scope_id = %s AND level = 0"
+    " GROUP BY number ORDER BY number DESC LIMIT 1"
 )
 _RANGE = "(scope = %s AND scope_id = %s AND level = %s AND number >= %s AND number < %s)"
 
@@ -110,6 +111,8 @@ class ScopeHead(NamedTuple):
     last_end: int = 0
     held: int = 0
     """Episodes in these blocks, without those that were removed; 0 until `held_by` has counted them."""
+    environments: int = 1
+    """Number of environments in the last of them, each of which has a row."""
 
     @property
     def endings(self) -> int:
@@ -134,8 +137,8 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
         values = [value for place, scope in asked for value in (place, scope.kind, scope.id)]
         with connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(parts), values)
-            for place, number, end in cursor.fetchall():
-                found[place] = ScopeHead(number + 1, end)
+            for place, number, end, environments in cursor.fetchall():
+                found[place] = ScopeHead(number + 1, end, environments=environments)
     return found
 
 

@@ -35,6 +35,8 @@ MAX_RAW_ENDINGS = 10_000
 """The endings of a single scope are read one by one up to this number."""
 MIN_RAW = 1280
 """Endings that are read one by one for each of many scopes: ten blocks."""
+MIN_COARSE = 2
+"""Blocks at least of a scope whose blocks have rows for many environments, so that about as many rows are read."""
 MIN_SCOPE_BLOCKS = 16
 """Blocks of each of very many scopes at least."""
 
@@ -91,7 +93,10 @@ def cover(
         spans = read_spans([scope for scope, head in zip(scopes, heads, strict=True) if head.blocks], definitions)
         blocks = [spans.get(scope, []) for scope in scopes]
     else:
-        blocks = read_blocks(scopes, [block_ranges(0, head.blocks, least) for head in heads], definitions, axis)
+        wanted = [
+            block_ranges(0, head.blocks, min(least, max(MIN_COARSE, least // head.environments))) for head in heads
+        ]
+        blocks = read_blocks(scopes, wanted, definitions, axis)
     bound = max(followed, last_end() - MAX_ENDINGS)
     ends = [min(head.last_end, followed) for head in heads]
     rests = [_rest(scope, end, followed, bound) for scope, end in zip(scopes, ends, strict=True)]
