@@ -190,4 +190,4 @@ def test_its_page_names_the_environments_and_leads_to_their_curves(client: Clien
     [query] = re.findall(r'href="/runs/curves/\?([^"]*)">Curves by environment', page)
     assert [one.label for one in client.get(f"/runs/curves/?{unescape(query)}").context["drawn"].series]
     listed = client.get("/runs/").content.decode()
-    assert "guess, strict" in listed and "each its own" in listed
+    assert "guess, strict" in listed and "own thresholds" in listed
