@@ -309,6 +309,13 @@ class RevisionSerializer(s.Serializer[Any]):
     versions = s.DictField(child=s.CharField(), source="version_of", help_text="Versions of the SDK and named packages")
 
 
+class TaskDetailSerializer(TaskSerializer):
+    pooled_revisions = RevisionSerializer(
+        many=True,
+        help_text="Revisions of the environment whose episodes the statistics count, latest first; empty for one alone",
+    )
+
+
 class EpisodeDetailSerializer(EpisodeSerializer):
     revision = RevisionSerializer(allow_null=True, help_text="Code of the environment; null if it is unknown")
     steps_url = LinkField("/api/episodes/{}/steps")

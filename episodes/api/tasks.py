@@ -22,14 +22,22 @@ from environments.scoring.convention import Convention, Coverage
 from environments.scoring.task_buckets import interval
 from environments.scoring.task_statistics import coverage_of_row
 from environments.tasks.task_places import places
+from episodes.analytics.revisions import pooled_in
+from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.environments import environment_of, split_of
 from episodes.api.openapi import documented, parameter
-from episodes.api.serializers import TaskSerializer, page_serializer
+from episodes.api.serializers import RevisionSerializer, TaskDetailSerializer, TaskSerializer, page_serializer
 from episodes.filtering.filters import SPLIT_NEEDS_ENVIRONMENT
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.visibility import blind_episode, blind_tasks, task_sentence
+
+_POOLED = RevisionSerializer(
+    many=True,
+    help_text="Revisions of the environments of tasks with statistics, latest first, that may be counted together; "
+    "empty if each has one alone",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +77,7 @@ class TasksView(ApiView):
     @documented(
         "tasks",
         "tasks",
-        page_serializer(TaskSerializer, "TaskPage"),
+        page_serializer(TaskSerializer, "TaskPage", pooled_revisions=_POOLED),
         *("environment", "split", "limit"),
         parameter("after", "Cursor of a page; take it from `next`"),
         may_miss=True,
@@ -85,7 +93,9 @@ class TasksView(ApiView):
         else:
             found, cursor = _newest(self, environment, after, limit)
         shape: Any = TaskSerializer(_with_figures(found, self), many=True, context=self.context)
-        return Response(page(request, shape.data, cursor))
+        environments = {task.environment_id: task.environment for task in found if task.figures}  # type: ignore[attr-defined]
+        pooled: Any = RevisionSerializer(pooled_in([scope_of(one) for one in environments.values()]), many=True)
+        return Response(page(request, shape.data, cursor, pooled_revisions=pooled.data))
 
 
 class TaskView(ApiView):
@@ -93,14 +103,16 @@ class TaskView(ApiView):
 
     scopes = (READ, CURATE)
 
-    @documented("task", "tasks", TaskSerializer, may_miss=True)
+    @documented("task", "tasks", TaskDetailSerializer, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
         found = list(_readable(self).filter(pk=pk).select_related("environment"))
         if not found:
             raise Http404(f"There is no task {pk}.")
         if (episode := blind_episode(self.reader.person, pk)) is not None:
             raise PermissionDenied(task_sentence(episode))
-        return Response(TaskSerializer(_with_figures(found, self)[0], context=self.context).data)
+        [task] = _with_figures(found, self)
+        task.pooled_revisions = pooled_in([scope_of(task)]) if task.figures else []  # type: ignore[attr-defined]
+        return Response(TaskDetailSerializer(task, context=self.context).data)
 
 
 def _split_asked(request: Request, environment: Environment | None) -> Split | None:

@@ -18,7 +18,7 @@ from episodes.models import EnvironmentRevision, Episode, Run
 from tests.episodes.api.asking import get, ids
 from tests.episodes.ended import end_episode
 from tests.episodes.suites.published import make_suite, member
-from tests.stored import NOW, make_environment, make_run, make_split, make_task
+from tests.stored import NOW, make_environment, make_run, make_split, make_statistics, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -143,3 +143,12 @@ def test_the_curators_list_says_that_it_pools_revisions(admin_client: Client) ->
     assert "pool episodes that different code" in page and "/environments/math/?revision=bbbbbbbb" in page
     EnvironmentRevision.objects.update(code="a" * 32)
     assert "pool episodes that different code" not in admin_client.get(address).content.decode()
+
+
+def test_statistics_of_tasks_in_the_api_name_what_they_pool() -> None:
+    task = played("a", "b")[0].task
+    make_statistics(task, attempts=2, successes=1)
+    for address in (f"tasks/{task.pk}", "tasks?environment=math"):
+        assert [row["code"][0] for row in get(address)["pooled_revisions"]] == ["b", "a"]
+    EnvironmentRevision.objects.update(code="a" * 32)
+    assert get(f"tasks/{task.pk}")["pooled_revisions"] == get("tasks")["pooled_revisions"] == []
