@@ -244,9 +244,17 @@ function messagesMayHaveArrived() {
 
 // --- start -------------------------------------------------------------------------------------------------------------
 
+const stepOf = (hash) => /^#step-(\d{1,9})$/.exec(hash)?.[1];
+
 function asked() {
-  const found = /^#step-(\d{1,9})$/.exec(location.hash);
-  return found ? Number(found[1]) : facts.asked === "" ? null : Number(facts.asked);
+  const step = stepOf(location.hash) ?? facts.asked;
+  return step === "" ? null : Number(step);
+}
+
+// The address may name the current step again by the time that this is called.
+function followLink({ newURL }) {
+  const step = stepOf(new URL(newURL).hash);
+  if (step !== undefined) go(Number(step));
 }
 
 // A link to a message names the step after it.
@@ -265,7 +273,7 @@ transcript.addEventListener("htmx:afterSettle", () => finder.mark());
 document.addEventListener("keydown", pressed);
 document.addEventListener("orsweb:live", ({ detail }) => (detail.type === "messages" ? messagesMayHaveArrived() : steps.read()));
 document.addEventListener("orsweb:open", () => steps.read());
-window.addEventListener("hashchange", () => asked() !== null && go(asked()));
+window.addEventListener("hashchange", followLink);
 page.querySelector("[data-copy-link]").addEventListener("click", copyLink);
 followButton?.addEventListener("click", () => {
   if (isFollowing()) return setFollowing(false);

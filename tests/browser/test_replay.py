@@ -208,11 +208,13 @@ def test_steps_that_the_page_had_no_room_for_are_loaded_when_the_reader_comes_to
     expect(page.locator(".step")).to_have_count(12)
 
 
-@pytest.mark.parametrize("width", [320, 1100])
-def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(page: Page, played: str, width: int) -> None:
+@pytest.mark.parametrize(("width", "step"), [(320, 0), (1100, 1)])
+def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(
+    page: Page, played: str, width: int, step: int
+) -> None:
     page.set_viewport_size({"width": width, "height": 860})
-    page.goto(played)
-    expect(page.locator("#step-0")).to_be_in_viewport()
+    page.goto(f"{played}?step={step}")
+    expect(page.locator(f"#step-{step}")).to_be_in_viewport()
     top, side = page.locator(".transcript").bounding_box(), page.locator("#about").bounding_box()
     assert top and side and top["y"] < side["y"]
     page.get_by_role("link", name="About this episode").click()
