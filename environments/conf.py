@@ -150,9 +150,3 @@ def _is_among(address: str, networks: Sequence[str]) -> bool:
         return any(one == "*" or ip_address(address) in ip_network(one) for one in networks)
     except ValueError:
         return False
-
-
-OPERATOR = "local operator"
-"""User name of the account that acts when the server has no accounts; `orsweb/accounts/access.py` logs it in.
-
-No form accepts a user name with a space, so it cannot collide with a person's."""

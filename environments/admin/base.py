@@ -14,8 +14,8 @@ from django.template.response import TemplateResponse
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
+from environments.access.local_operator import OPERATOR
 from environments.access.privacy import hidden_from, visible
-from environments.conf import OPERATOR
 from environments.database.storable import id_in
 from environments.models import Environment
 

@@ -9,8 +9,8 @@ from django.contrib.auth.models import Group, User
 from django.db.models import Q
 from django.http import HttpRequest
 
+from environments.access.local_operator import OPERATOR
 from environments.access.permissions import SEE_PRIVATE
-from environments.conf import OPERATOR
 from environments.curation.environment_settings import SetPrivacy
 from environments.models import Environment
 

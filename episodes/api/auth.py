@@ -22,6 +22,7 @@ from rest_framework.permissions import BasePermission
 from rest_framework.request import Request
 
 from environments import conf
+from environments.access.local_operator import OPERATOR
 from environments.access.permissions import SEE_PAGES, refusal
 from environments.access.privacy import hidden_from
 from environments.agent_http.view import authentication_error
@@ -103,7 +104,7 @@ def _reader_with(request: Request) -> Reader:
 
 def _is_local_program(request: Request, user: Any) -> bool:
     """Return whether a program on this machine sent the request to a server without keys, and no browser did."""
-    is_operator = not conf.has_keys() and user.get_username() == conf.OPERATOR
+    is_operator = not conf.has_keys() and user.get_username() == OPERATOR
     return is_operator and not any(name in request.META for name in BROWSER_HEADERS)
 
 

@@ -17,8 +17,6 @@ from urllib.parse import urlsplit
 from channels.db import database_sync_to_async
 from channels.security.websocket import WebsocketDenier
 from django.conf import settings
-from django.contrib.auth.hashers import make_password
-from django.contrib.auth.models import User
 from django.contrib.auth.views import redirect_to_login
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
@@ -26,8 +24,9 @@ from django.http.request import split_domain_port, validate_host
 from django.urls import reverse
 
 from environments import conf, security_log
+from environments.access.local_operator import local_operator
 from environments.access.permissions import refusal
-from environments.conf import OPERATOR, has_keys
+from environments.conf import has_keys
 from orsweb.accounts.page_rules import missing
 from orsweb.server.exposure import is_loopback
 
@@ -47,7 +46,7 @@ class LocalOperatorMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         is_local = is_loopback(request.META.get("REMOTE_ADDR", ""))
         if is_local and not has_keys() and not request.user.is_authenticated:
-            request.user = _operator()
+            request.user = local_operator()
         return self.get_response(request)
 
 
@@ -60,7 +59,7 @@ class LocalOperatorSockets:
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
         host, _ = scope.get("client") or ("", 0)
         if is_loopback(host) and not has_keys() and not scope["user"].is_authenticated:
-            scope = {**scope, "user": await database_sync_to_async(_operator)()}
+            scope = {**scope, "user": await database_sync_to_async(local_operator)()}
         await self._app(scope, receive, send)
 
 
@@ -85,12 +84,6 @@ class OwnPagesOnly:
             address = conf.address_of(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
             security_log.note("host_refused", host, who="", address=address)
         await (self._app if is_own and is_known else WebsocketDenier())(scope, receive, send)
-
-
-def _operator() -> User:
-    """Return the account of the local operator, a superuser without a usable password."""
-    defaults = {"is_staff": True, "is_superuser": True, "password": make_password(None)}
-    return User.objects.get_or_create(username=OPERATOR, defaults=defaults)[0]
 
 
 class ActorMiddleware:

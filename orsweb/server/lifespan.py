@@ -18,6 +18,7 @@ from django.conf import settings
 from django.db import Error
 
 from environments import conf
+from environments.access.local_operator import local_operator
 from environments.agent_http.handler import Receive, Send
 from environments.service import close_service, open_service
 from orsweb.server import culprits
@@ -54,6 +55,8 @@ async def _open() -> Lock:
     try:
         culprits.write_stacks_into(conf.process_directory())
         await open_service(recovers=True)
+        if not conf.has_keys():
+            await asyncio.to_thread(local_operator)
     except BaseException:
         await asyncio.to_thread(lock.release)
         raise

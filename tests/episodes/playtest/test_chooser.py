@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from environments.conf import OPERATOR
+from environments.access.local_operator import OPERATOR
 from episodes.models import Episode, Play
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import hosting, play_of, send_form, start_play

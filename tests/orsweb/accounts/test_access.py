@@ -9,7 +9,7 @@ from django.contrib.auth.models import User
 from django.test import Client
 from pytest_django import Settings
 
-from environments.conf import OPERATOR
+from environments.access.local_operator import OPERATOR
 from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db

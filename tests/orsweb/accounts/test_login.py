@@ -10,7 +10,7 @@ from django.contrib.sessions.models import Session
 from django.test import Client
 from pytest_django import Settings
 
-from environments.conf import OPERATOR
+from environments.access.local_operator import OPERATOR
 from tests.people import member
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("keys")]

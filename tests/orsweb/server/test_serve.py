@@ -112,6 +112,17 @@ else:
         ):
             assert database.execute("SELECT count(*) FROM django_migrations WHERE app = 'episodes'").fetchone() > (0,)
 
+    def test_the_first_page_and_its_stream_do_not_wait_for_another_writer() -> None:
+        with (
+            LiveServer("tests.envs:Echo") as server,
+            closing(sqlite3.connect(server.data_dir / "orsweb.sqlite3", isolation_level=None)) as database,
+            httpx.Client(base_url=server.url, timeout=10) as client,
+        ):
+            database.execute("BEGIN IMMEDIATE")
+            with client.stream("GET", "/events/?channel=episodes") as stream:
+                assert stream.status_code == 200
+            assert client.get("/runs/").status_code == 200
+
 
 # --- stopping --------------------------------------------------------------------------------------------------------
 
