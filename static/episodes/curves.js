@@ -32,6 +32,7 @@ async function load() {
   const answer = await fetch(`${panel.dataset.source}?${query}&format=json`);
   if (!answer.ok || turn !== latest) return;
   const fresh = (await answer.json()).charts;
+  if (fresh.some(({ figure }) => !charts.some((one) => one.figure === figure))) return showNew();
   for (const { figure, chart } of charts) {
     const data = fresh.find((one) => one.figure === figure);
     if (data) chart.update(data);
@@ -56,6 +57,11 @@ function onLive({ detail: { type } }) {
     },
     Math.max(0, loaded + PAUSE_MS - performance.now()),
   );
+}
+
+// A figure that had no values when the page was loaded has no chart in it. Nothing that is being typed is lost.
+function showNew() {
+  if (!document.activeElement?.matches("input, textarea, select")) location.reload();
 }
 
 const isShown = (name) => charts.every(({ chart }) => chart.isShown(name));
@@ -182,6 +188,7 @@ function pressed(event) {
   action();
 }
 
+if (panel) document.addEventListener("orsweb:live", onLive);
 const filters = document.querySelector("[data-curve-filters]");
 if (filters) listenToFilters(filters);
 if (canvases.length) {
@@ -191,6 +198,5 @@ if (canvases.length) {
   panel.addEventListener("chart:point", listEpisodes);
   behind.addEventListener("click", openRow);
   document.addEventListener("keydown", pressed);
-  document.addEventListener("orsweb:live", onLive);
   document.addEventListener("htmx:afterSwap", markLegends);
 }

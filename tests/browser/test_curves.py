@@ -193,6 +193,15 @@ def test_chart_and_tables_follow_a_run_live(page: Page, live: LiveServer) -> Non
 
 
 @pytest.mark.own_tab
+def test_a_chart_that_is_empty_appears_with_its_first_episode(page: Page, live: LiveServer) -> None:
+    play_rounds(live, "drawn-late", 1)
+    page.goto("/runs/curves/?run=drawn-late&step=7")
+    expect(page.locator("[data-live-state]")).to_have_text("live")
+    expect(page.locator("[data-chart]")).to_have_count(0)
+    play_rounds(live, "drawn-late", 1, step=7)
+    expect(page.locator("[data-chart]")).to_have_count(1)
+
+
 def test_the_list_of_runs_follows_live_and_keeps_what_is_selected(page: Page, live: LiveServer) -> None:
     play_rounds(live, "drawn-live", 1, step=102)
     page.clock.install()
