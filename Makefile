@@ -156,8 +156,11 @@ hostile: venv
 soak: venv
 	HOSTILE=long $(BIN)/python -m pytest tests/hostile/test_soak.py
 
+# All rows take a quarter of an hour; one: make bench ROWS=plain.
+ROWS ?=
+
 bench: venv
-	$(BIN)/python -m benchmarks
+	$(BIN)/python -m benchmarks $(OPTIONS) $(ROWS)
 
 # A million episodes, made once in var/ (or in DATABASE_URL), and the server time of every page over them.
 bench-dashboard: venv

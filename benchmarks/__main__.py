@@ -1,4 +1,4 @@
-"""`python -m benchmarks [scenario …]`: measures the named scenarios, or all of them, which takes about five minutes.
+"""`python -m benchmarks [row …]`: measures the named rows, or all of them, which takes about a quarter of an hour.
 
 `python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead, `python -m benchmarks
 sizing` what a server needs. They have their own options (`dashboard.py`, `task_list.py`, `sizing.py`).
@@ -10,8 +10,9 @@ import argparse
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Mapping
+from pathlib import Path
 
-from benchmarks import dashboard, sizing, task_list
+from benchmarks import dashboard, lag, new_tasks, sizing, task_list, viewers
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -22,7 +23,14 @@ _PAGES: Mapping[str, Callable[[list[str]], int]] = {
     "task_list": task_list.main,
     "sizing": sizing.main,
 }
-_NAMES = ", ".join(scenario.name for scenario in SCENARIOS)
+_MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
+    "viewers": viewers.measure,
+    "new_tasks": new_tasks.measure,
+    "lag": lag.measure,
+}
+"""Rows of our server only, which print what they measure."""
+_SCENARIOS = {scenario.name: scenario for scenario in SCENARIOS}
+_NAMES = [*_SCENARIOS, *_MORE]
 
 
 def main() -> int:
@@ -31,11 +39,14 @@ def main() -> int:
         return _PAGES[sys.argv[1]](sys.argv[2:])
     options = _options()
     all_met = all_right = True
-    with Workshop() as workshop:
-        for scenario in options.scenarios or SCENARIOS:
-            samples = _samples(scenario, workshop, options)
+    with Workshop(options.data_dir) as workshop:
+        for row in options.rows or _NAMES:
+            if row in _MORE:
+                all_met &= _MORE[row](workshop, options.seconds)
+                continue
+            samples = _samples(_SCENARIOS[row], workshop, options)
             medians = {subject: middle(found) for subject, found in samples.items()}
-            all_met &= print_scenario(scenario, medians)
+            all_met &= print_scenario(_SCENARIOS[row], medians)
             all_right &= not any(sample.errors for sample in medians.values())
             sys.stdout.flush()
     return int(not all_right or (options.strict and not all_met))
@@ -50,23 +61,24 @@ def _samples(scenario: Scenario, workshop: Workshop, options: argparse.Namespace
     return samples
 
 
-def _scenario(name: str) -> Scenario:
-    for scenario in SCENARIOS:
-        if scenario.name == name:
-            return scenario
-    raise argparse.ArgumentTypeError(f"unknown scenario {name!r}; use any of {_NAMES}")
-
-
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Benchmarks of orsweb against the reference server."
     )
-    parser.add_argument("scenarios", nargs="*", type=_scenario, metavar="scenario", help=f"any of {_NAMES}")
+    parser.add_argument("rows", nargs="*", metavar="row", help=f"any of {', '.join(_NAMES)}")
     parser.add_argument("--seconds", type=float, default=5.0, help="time for which each server is measured")
     parser.add_argument("--rounds", type=int, default=2, help="how often each server is started and measured")
+    parser.add_argument(
+        "--data-dir",
+        type=Path,
+        help="folder for databases; by default in memory, where no other program's writes count",
+    )
     parser.add_argument("--strict", action="store_true", help="exit status 1 when a target is missed")
     parser.add_argument("--verbose", action="store_true", help="print each sample when it is taken")
-    return parser.parse_args()
+    options = parser.parse_args()
+    if unknown := [row for row in options.rows if row not in _NAMES]:
+        parser.error(f"unknown row {unknown[0]!r}; use any of {', '.join(_NAMES)}")
+    return options
 
 
 if __name__ == "__main__":

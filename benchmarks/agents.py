@@ -36,9 +36,9 @@ def echoes(text_bytes: int) -> Bodies:
     return lambda last: b'{"name": "echo", "input": {"text": "%012d %s", "last": %s}}' % (next(numbers), words, last)
 
 
-def naps(seconds: float) -> Bodies:
-    """Return the bodies of calls of `nap`, which sleeps for `seconds`."""
-    return lambda last: b'{"name": "nap", "input": {"seconds": %f, "last": %s}}' % (seconds, last)
+def naps(tool: str, seconds: float) -> Bodies:
+    """Return the bodies of calls of `nap` or `spin`, which takes `seconds`."""
+    return lambda last: b'{"name": "%s", "input": {"seconds": %f, "last": %s}}' % (tool.encode(), seconds, last)
 
 
 def play(bodies: Bodies, durations: array[float], tally: Tally, indexes: Iterator[int]) -> Script:

@@ -1,7 +1,7 @@
 """The environment that the benchmarks play, written for this server. `echo_ors` has its counterpart for the reference.
 
-Tools: `echo(text, last)` returns the text, `nap(seconds)` sleeps on a plain thread. Rewards: 0.1 per call. A call with
-`last` finishes the episode.
+Tools: `echo(text, last)` returns the text, `nap(seconds)` sleeps on a plain thread, `spin(seconds)` computes on one.
+Rewards: 0.1 per call. A call with `last` finishes the episode.
 """
 
 from __future__ import annotations
@@ -48,3 +48,31 @@ class Echo(Environment):
         """Sleeps."""
         time.sleep(wanted.seconds)
         return ToolOutput(blocks=[TextBlock(text="rested")], reward=0.1, finished=wanted.last)
+
+    @tool
+    def spin(self, wanted: Nap) -> ToolOutput:
+        """Computes."""
+        until = time.thread_time() + wanted.seconds
+        while time.thread_time() < until:
+            sum(range(1000))
+        return ToolOutput(blocks=[TextBlock(text="computed")], reward=0.1, finished=wanted.last)
+
+
+class PlainEcho(Echo):
+    """The same with plain code, as most environments are written."""
+
+    def get_prompt(self) -> Blocks:  # type: ignore[override]
+        return [TextBlock(text=str(self.task_spec["question"]))]
+
+    @tool
+    def echo(self, said: Say) -> ToolOutput:  # type: ignore[override]
+        """Answers the text."""
+        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
+
+
+class ManyTasks(Echo):
+    """Has a million tasks."""
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[JSONObject]:
+        return [{"id": number, "question": f"Say something {number} times."} for number in range(1_000_000)]

@@ -44,3 +44,31 @@ class Echo(Environment):
         """Sleeps."""
         time.sleep(wanted.seconds)
         return ToolOutput(blocks=[TextBlock(text="rested")], reward=0.1, finished=wanted.last)
+
+    @tool
+    def spin(self, wanted: Nap) -> ToolOutput:
+        """Computes."""
+        until = time.thread_time() + wanted.seconds
+        while time.thread_time() < until:
+            sum(range(1000))
+        return ToolOutput(blocks=[TextBlock(text="computed")], reward=0.1, finished=wanted.last)
+
+
+class PlainEcho(Echo):
+    """The same with plain code, as most environments are written."""
+
+    def get_prompt(self) -> Sequence[TextBlock]:  # type: ignore[override]
+        return [TextBlock(text=str(self.task_spec["question"]))]
+
+    @tool
+    def echo(self, said: Say) -> ToolOutput:
+        """Answers the text."""
+        return ToolOutput(blocks=[TextBlock(text=said.text)], reward=0.1, finished=said.last)
+
+
+class BuiltEcho(PlainEcho):
+    """The same with a constructor, so that all of its code belongs to one thread."""
+
+    def __init__(self, task_spec: Any, secrets: dict[str, str] | None = None) -> None:
+        super().__init__(task_spec, secrets or {})
+        self.said: list[str] = []

@@ -36,8 +36,12 @@ class Load:
     """Number of people in browsers; if there are any, no agents play."""
     text_bytes: int = 100
     nap_every: int = 0
-    """One in this many agents calls the tool that sleeps for `nap_seconds`; 0: no agent does."""
+    """One in this many agents calls `nap_tool`, which takes `nap_seconds`; 0: no agent does."""
     nap_seconds: float = 0.2
+    nap_tool: str = "nap"
+    """`nap` sleeps, `spin` computes."""
+    tasks: int = TASKS
+    """The agents take one task after another; from the first one on again after this many."""
     idle_sessions: int = 0
     """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do."""
     warmup_seconds: float = 1.0
@@ -142,8 +146,8 @@ async def _settle(load: Load, tally: Tally) -> tuple[float, list[bytes]]:
 
 
 def _agents(load: Load, tally: Tally) -> list[Script]:
-    echo, nap = echoes(load.text_bytes), naps(load.nap_seconds)
-    indexes = itertools.cycle(range(TASKS))
+    echo, nap = echoes(load.text_bytes), naps(load.nap_tool, load.nap_seconds)
+    indexes = itertools.cycle(range(load.tasks))
     return [
         play(nap, tally.naps, tally, indexes) if _naps(load, number) else play(echo, tally.calls, tally, indexes)
         for number in range(load.agents)

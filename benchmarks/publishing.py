@@ -41,12 +41,12 @@ def measure(only: str, rounds: int, seconds: float, *, by_cpu: bool) -> tuple[bo
 
 
 def _sample(workshop: Workshop, seconds: float, *, is_followed: bool) -> Sample:
-    with workshop.started("ours") as (port, processes), _following(port) if is_followed else nullcontext():
+    with workshop.started("ours") as (port, processes), following(port) if is_followed else nullcontext():
         return drive(Load(seconds=seconds, port=port, processes=processes))
 
 
 @contextmanager
-def _following(port: int) -> Iterator[None]:
+def following(port: int) -> Iterator[None]:
     """Read the event stream of all episodes in a thread. Raises: RuntimeError when the server refuses it."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     connection.request("GET", "/events/?channel=episodes", headers={"Accept": "text/event-stream"})

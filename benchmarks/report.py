@@ -5,7 +5,7 @@ from __future__ import annotations
 from benchmarks.load import Sample
 from benchmarks.scenarios import Samples, Scenario, Target
 
-_HEADINGS = f"{'':<20}{'episodes/s':>11}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms/ep':>11}{'ratio':>8}{'MB':>6}"
+_HEADINGS = f"{'':<22}{'episodes/s':>11}{'ratio':>8}{'p50 ms':>9}{'p99 ms':>9}{'CPU ms/ep':>11}{'ratio':>8}{'MB':>6}"
 
 
 def print_scenario(scenario: Scenario, samples: Samples) -> bool:
@@ -13,7 +13,7 @@ def print_scenario(scenario: Scenario, samples: Samples) -> bool:
     print(f"\n{scenario.name}: {scenario.title}\n{_HEADINGS}")
     base = samples[scenario.subjects[0]]
     for subject in scenario.subjects:
-        print(f"{subject:<20}{_line(samples[subject], base)}")
+        print(f"{subject:<22}{_line(samples[subject], base)}")
         _print_notes(samples[subject])
     is_clean = not any(sample.errors for sample in samples.values())
     met = [_print_target(target, samples) for target in scenario.targets]
@@ -30,15 +30,15 @@ def _line(sample: Sample, base: Sample) -> str:
 def _print_notes(sample: Sample) -> None:
     for name, cpu in sample.cpu_ms_per_episode.items():
         if name != "server":
-            print(f"{'':<20}  and {cpu:.2f} CPU ms per episode in {name}")
+            print(f"{'':<22}  and {cpu:.2f} CPU ms per episode in {name}")
     if sample.p95_ms:
-        print(f"{'':<20}  p95 {sample.p95_ms:.1f} ms")
+        print(f"{'':<22}  p95 {sample.p95_ms:.1f} ms")
     if sample.load_share > 0.9:
-        print(f"{'':<20}  the load process was busy {sample.load_share:.0%} of the time, so it limits the result")
+        print(f"{'':<22}  the load process was busy {sample.load_share:.0%} of the time, so it limits the result")
     if sample.others_share > 0.1:
-        print(f"{'':<20}  other programs used {sample.others_share:.0%} of the machine; measure again when it is idle")
+        print(f"{'':<22}  other programs used {sample.others_share:.0%} of the machine; measure again when it is idle")
     if sample.errors:
-        print(f"{'':<20}  {sample.errors} ERRORS, the first: {sample.first_error}")
+        print(f"{'':<22}  {sample.errors} ERRORS, the first: {sample.first_error}")
 
 
 def _print_target(target: Target, samples: Samples) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import os
+import resource
 import shutil
 import socket
 import subprocess
@@ -14,23 +15,55 @@ import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 if TYPE_CHECKING:
     from benchmarks.postgres import Postgres
 
 ROOT = Path(__file__).resolve().parent.parent
-START_SECONDS = 60.0
+START_SECONDS = 300.0
+"""The first start with a million tasks takes minutes on a busy machine."""
 STOP_SECONDS = 35.0
 
-Subject = Literal["reference", "reference, no logs", "ours", "ours, ors class", "ours, PostgreSQL"]
+ENV = "benchmarks.echo:Echo"
+
+
+class Served(NamedTuple):
+    """A server and what it hosts."""
+
+    environment: str = ENV
+    server: Literal["ours", "ors", "openreward"] = "ours"
+    on_postgresql: bool = False
+    descriptors: int = 0
+    """Limit of open files; 0: that of this process."""
+
+
+Subject = str
+SUBJECTS: dict[Subject, Served] = {
+    "reference": Served("benchmarks.echo_ors:Echo", "ors"),
+    "reference, no logs": Served("benchmarks.echo_ors:Echo", "ors"),
+    "reference, plain": Served("benchmarks.echo_ors:PlainEcho", "ors"),
+    "openreward, plain": Served("benchmarks.echo_openreward:PlainEcho", "openreward"),
+    "ours": Served(),
+    "ours, ors class": Served("benchmarks.echo_ors:Echo"),
+    "ours, PostgreSQL": Served(on_postgresql=True),
+    "ours, plain": Served("benchmarks.echo:PlainEcho"),
+    "ours, plain, PG": Served("benchmarks.echo:PlainEcho", on_postgresql=True),
+    "ours, ors plain": Served("benchmarks.echo_ors:PlainEcho"),
+    "ours, ors built": Served("benchmarks.echo_ors:BuiltEcho"),
+    "ours, ors built, 4096": Served("benchmarks.echo_ors:BuiltEcho", descriptors=4096),
+    "ours, openreward": Served("benchmarks.echo_openreward:PlainEcho"),
+}
+MEMORY = Path("/dev/shm")  # nosec B108 # a folder of our own is made in it
 
 
 class Workshop:
     """Starts subjects. They write into one temporary directory, which is removed at the end of the `with` block."""
 
-    def __init__(self) -> None:
-        self._directory = Path(tempfile.mkdtemp(prefix="orsweb-benchmark-"))
+    def __init__(self, directory: Path | None = None) -> None:
+        """Write into `directory`, by default in memory: on a shared disk, other programs' writes decide the p99."""
+        parent = directory or (MEMORY if MEMORY.is_dir() else None)
+        self._directory = Path(tempfile.mkdtemp(prefix="orsweb-benchmark-", dir=parent))
         self._starts = 0
         self._postgres: Postgres | None = None
         self._migrated: Path | None = None
@@ -53,6 +86,8 @@ class Workshop:
         # the reference logs to its standard output, and a file is the cheapest way to keep that
         with (Path(os.devnull) if subject == "reference, no logs" else log).open("wb") as output:
             server = subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=subprocess.STDOUT)
+        if limit := SUBJECTS[subject].descriptors:
+            resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (limit, limit))
         try:
             _wait_until_healthy(server, port, log)
             yield port, {"server": server.pid, **processes}
@@ -60,10 +95,13 @@ class Workshop:
             _stop(server)
 
     @contextmanager
-    def serving(self, environments: Sequence[str]) -> Iterator[tuple[int, Path]]:
-        """Serve `environments`, or the bundled ones without any; yields the port and the data directory."""
+    def serving(self, environments: Sequence[str], directory: Path | None = None) -> Iterator[tuple[int, Path, int]]:
+        """Serve `environments`, or the bundled ones without any, from a data directory, by default a new one.
+
+        Yields the port, the data directory and the process.
+        """
         self._starts += 1
-        port, log, directory = free_port(), self._directory / f"{self._starts}.log", self.data_directory()
+        port, log, directory = free_port(), self._directory / f"{self._starts}.log", directory or self.data_directory()
         command = [sys.executable, "manage.py", "serve", *environments, "--port", str(port)]
         with log.open("wb") as output:
             server = subprocess.Popen(
@@ -75,21 +113,21 @@ class Workshop:
             )
         try:
             _wait_until_healthy(server, port, log)
-            yield port, directory
+            yield port, directory, server.pid
         finally:
             _stop(server)
 
     def _command(self, subject: Subject, port: int, processes: dict[str, int]) -> tuple[list[str], dict[str, str]]:
-        environment = _bare_environment()
-        if subject.startswith("reference"):
-            return [sys.executable, "-m", "benchmarks.reference", str(port)], environment
+        environment, served = _bare_environment(), SUBJECTS[subject]
+        if served.server != "ours":
+            return [sys.executable, "-m", "benchmarks.reference", str(port), served.environment], environment
         environment["ORSWEB_DATA_DIR"] = str(self.data_directory())
-        if subject == "ours, PostgreSQL":
+        if served.on_postgresql:
             postgres = self.postgres()
             environment["DATABASE_URL"] = postgres.fresh()
             if postgres.pid:
                 processes["PostgreSQL"] = postgres.pid
-        target = "benchmarks.echo_ors:Echo" if subject == "ours, ors class" else "benchmarks.echo:Echo"
+        target = f"echo={served.environment}"
         return [sys.executable, "manage.py", "serve", target, "--port", str(port)], environment
 
     def data_directory(self) -> Path:

@@ -52,13 +52,13 @@ def main(arguments: Sequence[str]) -> int:
     with Workshop() as workshop:
         bundled = _idle_memory(workshop, [])
         for served, name in SERVED.items():
-            with workshop.serving([served]) as (port, directory):
+            with workshop.serving([served]) as (port, directory, _):
                 idle = ServerFigures.of(port, directory)
                 _in_parallel(port, options.sessions, is_played=False)
                 held = ServerFigures.of(port, directory)
                 per_session = (held.memory_bytes - idle.memory_bytes) / options.sessions
                 print(f"{name}: {idle.memory_bytes / 1e6:.0f} MB idle, {per_session / 1e3:.1f} KB a session")
-            with workshop.serving([served]) as (port, directory):
+            with workshop.serving([served]) as (port, directory, _):
                 _in_parallel(port, AGENTS, is_played=True)
                 before = ServerFigures.of(port, directory)
                 _in_parallel(port, options.episodes, is_played=True)
@@ -74,7 +74,7 @@ def _print_episodes(before: ServerFigures, after: ServerFigures, episodes: int) 
 
 
 def _idle_memory(workshop: Workshop, served: list[str]) -> float:
-    with workshop.serving(served) as (port, directory):
+    with workshop.serving(served) as (port, directory, _):
         return ServerFigures.of(port, directory).memory_bytes
 
 

@@ -10,7 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Collection, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -207,7 +208,7 @@ class KnownRows:
             TASK_COLUMNS,
             [(key[0], hashes[key], row.spec_json, writer.time(row.created)) for key, row in missing.items()],
         )
-        ids = _task_ids(set(hashes.values()))
+        ids = task_ids({(key[0], digest) for key, digest in hashes.items()})
         splits = _splits_holding(ids.values())
         found = {key: ids[key[0], digest] for key, digest in hashes.items()}
         self._tasks.update({key: _KnownTask(pk, splits.get(pk)) for key, pk in found.items()})
@@ -218,15 +219,18 @@ def _task_key(environment: int, row: EpisodeStarted) -> TaskKey:
     return environment, digest + SENT if row.is_sent else digest
 
 
-def _task_ids(hashes: Collection[str]) -> dict[tuple[int, str], int]:
-    """Return task ids by environment id and content hash."""
+def task_ids(wanted: Iterable[tuple[int, str]]) -> dict[tuple[int, str], int]:
+    """Return the ids of those tasks that exist, by environment id and content hash."""
+    by_environment: dict[int, list[str]] = defaultdict(list)
+    for environment, digest in wanted:
+        by_environment[environment].append(digest)
     found: dict[tuple[int, str], int] = {}
-    todo = list(hashes)
-    for start in range(0, len(todo), MAX_LOOKUP):
-        tasks = Task.objects.filter(content_hash__in=todo[start : start + MAX_LOOKUP])
-        found.update(
-            {(env, digest): pk for env, digest, pk in tasks.values_list("environment_id", "content_hash", "pk")}
-        )
+    for environment, digests in by_environment.items():
+        # The index starts with the environment. Without it, all tasks would be read.
+        tasks = Task.objects.filter(environment=environment)
+        for start in range(0, len(digests), MAX_LOOKUP):
+            rows = tasks.filter(content_hash__in=digests[start : start + MAX_LOOKUP]).values_list("content_hash", "pk")
+            found.update({(environment, digest): pk for digest, pk in rows})
     return found
 
 

@@ -30,7 +30,7 @@ from episodes.models import (
     Step,
 )
 from episodes.recording.batch import BLOB_COLUMNS, MAX_INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
-from episodes.recording.referenced_rows import TASK_COLUMNS
+from episodes.recording.referenced_rows import TASK_COLUMNS, task_ids
 from episodes.rollups.progress import last_end
 from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout
 from episodes.transfer.episode_line import (
@@ -210,9 +210,7 @@ class References:
         if missing:
             rows = [(*key, one.task.text, writer.time(_seconds(one.created))) for key, one in missing.items()]
             writer.insert(Task, TASK_COLUMNS, rows)
-            found = Task.objects.filter(content_hash__in=[digest for _, digest in missing])
-            for environment, digest, pk in found.values_list("environment_id", "content_hash", "pk"):
-                self._tasks[environment, digest] = pk
+            self._tasks.update(task_ids(missing))
         return [self._tasks[key] for key in keys]
 
 

@@ -1,0 +1,51 @@
+"""A class with a million tasks: CPU seconds of its first and second start, and of a first pass over the tasks."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from benchmarks.load import Load, Sample
+from benchmarks.meters import Reading
+from benchmarks.scenarios import drive
+from benchmarks.servers import Workshop
+
+TASKS = 1_000_000
+PLAYED = 100
+ENVIRONMENT = "echo=benchmarks.echo:ManyTasks"
+MAX_FIRST_START, MAX_SECOND_START = 45.0, 2.0
+"""CPU seconds beyond those of a server with 100 tasks."""
+MAX_SHARE = 0.1
+"""How much more an episode of a new task may cost than one of a task that was played."""
+
+
+def measure(workshop: Workshop, seconds: float) -> bool:
+    """Print the figures; return whether they meet their targets and nothing failed."""
+    with workshop.serving(["echo=benchmarks.echo:Echo"]) as (_, _, pid):
+        usual = _cpu_seconds(pid)
+    with workshop.serving([ENVIRONMENT]) as (_, directory, pid):
+        first = _cpu_seconds(pid) - usual
+    with workshop.serving([ENVIRONMENT], directory) as (port, _, pid):
+        second = _cpu_seconds(pid) - usual
+        load = Load(seconds=seconds, port=port, processes={"server": pid})
+        new = drive(replace(load, tasks=TASKS))
+        played = drive(replace(load, tasks=PLAYED))
+    share = _cpu_ms(new) / _cpu_ms(played) - 1
+    met = [first <= MAX_FIRST_START, second <= MAX_SECOND_START, share <= MAX_SHARE]
+    print(f"\nnew_tasks: a class with {TASKS:,} tasks")
+    print(f"  {_verdict(met[0])}  first start: {first:.1f} CPU s (target: at most {MAX_FIRST_START:g})")
+    print(f"  {_verdict(met[1])}  second start: {second:.1f} CPU s (target: at most {MAX_SECOND_START:g})")
+    cost = f"{_cpu_ms(new):.2f} CPU ms an episode, played ones {_cpu_ms(played):.2f}"
+    print(f"  {_verdict(met[2])}  never played: {cost}, {share:+.0%} (target: at most {MAX_SHARE:+.0%})")
+    return all(met) and not (new.errors or played.errors)
+
+
+def _cpu_ms(sample: Sample) -> float:
+    return sample.cpu_ms_per_episode["server"]
+
+
+def _cpu_seconds(pid: int) -> float:
+    return Reading.of({"server": pid}).watched["server"]
+
+
+def _verdict(is_met: bool) -> str:
+    return "PASS" if is_met else "FAIL"
