@@ -44,6 +44,12 @@ class RewardRange(Protocol):
     reward_high: float
 
 
+def in_words(name: str) -> str:
+    """Return a name of code as people read it: "Pick up" for "pick_up"."""
+    text = name.replace("_", " ").strip()
+    return text[:1].upper() + text[1:] or name
+
+
 def reward(value: float | None, environment: RewardRange) -> SafeString:
     """Return a reward or return with its sign, coloured by its place in the environment's declared range of rewards.
 

@@ -156,7 +156,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.enqueue({"type": "error", "message": f"{str(error).rstrip('.')}.", "task_id": request.task_id})
 
     async def take_form(self, message: Message) -> None:
-        self.enqueue(await asyncio.to_thread(answer_form, self._live().tools, message))
+        is_plain = self.facts is not None and self.facts.is_plain
+        self.enqueue(await asyncio.to_thread(answer_form, self._live().tools, message, is_plain=is_plain))
 
     async def take_alive(self, message: Message) -> None:
         play = self._live()

@@ -36,6 +36,11 @@ class PlayFacts:
         return self.play.is_blind and self.episode.status == "running"
 
     @property
+    def is_plain(self) -> bool:
+        """Return whether the page is the plain view for lay people."""
+        return is_plain(self.play)
+
+    @property
     def definition(self) -> str:
         return self.episode.environment.default_return
 
@@ -50,6 +55,12 @@ class PlayFacts:
         return f"/play/{self.episode.pk}/"
 
 
+def is_plain(play: Play) -> bool:
+    """Return whether the person gets the plain view: without words of the trade, metadata, raw JSON and other people's
+    results. Every guest does."""
+    return play.guest_id is not None
+
+
 def facts_of(pk: int, seat: PlayerSeat) -> PlayFacts | None:
     """Return the facts of the play of episode `pk`; None if `seat` does not play it. One query."""
     related = Play.objects.select_related(*(f"episode__{name}" for name in _RELATED))
@@ -58,7 +69,9 @@ def facts_of(pk: int, seat: PlayerSeat) -> PlayFacts | None:
 
 
 def content_of(episode: Episode) -> dict[str, Any]:
-    """Return the context of `playtest/task_content.html`. `episode` has its environment and task."""
+    """Return the context of `playtest/task_content.html`. `episode` has its environment, task and play."""
+    if is_plain(episode.play):
+        return {}
     hidden = hidden_fields(episode.environment.name)
     context = {"is_told": episode.status != "running", "spec": [], "hidden_count": 0, "is_hosted": hidden is not None}
     if not context["is_told"] or hidden is None or not isinstance(json.loads(episode.task.spec), dict):
@@ -80,6 +93,7 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "threshold": threshold,
         "returned": returned,
         "is_success": returned is not None and returned > threshold,
-        "standings": standings(episode.task_id, environment),
+        "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment),
         "is_guest": episode.play.guest_id is not None,
+        "is_plain": is_plain(episode.play),
     }

@@ -17,7 +17,7 @@ from django.template.loader import render_to_string
 from environments.runtime.records import StepTaken
 from episodes.attempts.return_so_far import ReturnSoFar
 from episodes.models import Episode
-from episodes.playtest.play_facts import PlayFacts, content_of, outcome_of
+from episodes.playtest.play_facts import PlayFacts, content_of, is_plain, outcome_of
 from episodes.recording.batch import step_of
 from episodes.transcript.cards import Card, cards_of
 from episodes.transcript.step_html import step_html
@@ -115,7 +115,8 @@ def step_context(facts: PlayFacts) -> dict[str, Any]:
         "definition": facts.definition,
         "base": facts.base,
         "is_blind": facts.is_blind,
-        "may_note": True,
+        "may_note": not facts.is_plain,
+        "is_plain": facts.is_plain,
     }
 
 
@@ -126,7 +127,9 @@ def ending_of(pk: int) -> dict[str, Any]:
     return {
         "type": "ended",
         "html": render_to_string("playtest/outcome.html", outcome_of(episode)),
-        "content": render_to_string("playtest/task_content.html", content_of(episode)),
+        "content": ""
+        if is_plain(episode.play)
+        else render_to_string("playtest/task_content.html", content_of(episode)),
     }
 
 

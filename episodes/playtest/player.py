@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -48,9 +49,9 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         **content_of(episode),
         **_prompt(facts),
         "tools": [tool.to_message() for tool in offered],
-        "forms": [] if is_over else forms_of(tools),
-        "tool_parts": parts.tools(tools),
-        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt else None,
+        "forms": [] if is_over else forms_of(tools, is_plain=facts.is_plain),
+        "tool_parts": [] if facts.is_plain else parts.tools(tools),
+        "agent_view": agent_view_of(episode.prompt.text, tools) if episode.prompt and not facts.is_plain else None,
         "notes": notes_of(episode, seat.author if seat.guest else None),
         "author": seat.author,
         "flags": visible_flags(seat, episode.task),
@@ -73,4 +74,6 @@ def _prompt(facts: PlayFacts) -> dict[str, Any]:
     if facts.episode.prompt is None:
         return {"prompt": None, "is_prompt_long": False}
     shown = message_cards(parts.prompt(facts.episode.prompt.text), "prompt")
+    if facts.is_plain:
+        shown = [replace(one, label="", kinds=()) for one in shown]
     return {"prompt": shown, "is_prompt_long": any(one.is_long or one.html.count("\n") > 24 for one in shown)}

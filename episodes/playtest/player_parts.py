@@ -82,6 +82,8 @@ def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: i
 def step_json(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
     """Return everything that is recorded of a step. A blind play has to end first."""
     facts = play_or_404(pk, seat)
+    if facts.is_plain:
+        raise Http404("Guests don't see the record of a step.")
     if facts.is_blind:
         raise Http404("Rewards and the record of a step are hidden until this blind play has ended.")
     return HttpResponse(json_of_step(_row(facts, index)), content_type="application/json")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
+from environments.display.formats import in_words
 from environments.display.parts import read_json
 from episodes.playtest.forms.answer import answer_form
 
@@ -32,7 +33,7 @@ class OfferedTool:
     def to_message(self) -> dict[str, Any]:
         """Return the tool as the page's script gets it."""
         facts = {"name": self.name, "description": self.description, "input_schema": self.schema}
-        return facts | {"is_final": self.is_final}
+        return facts | {"is_final": self.is_final, "title": in_words(self.name)}
 
 
 def offered_tools(tools_json: str) -> list[OfferedTool]:
@@ -49,19 +50,19 @@ def offered_tools(tools_json: str) -> list[OfferedTool]:
 
 
 @lru_cache(MAX_LISTINGS)
-def forms_of(tools_json: str) -> list[str]:
+def forms_of(tools_json: str, *, is_plain: bool = False) -> list[str]:
     """Return `first_forms` of a listing. Cached, so callers must not change the list."""
-    return first_forms(offered_tools(tools_json))
+    return first_forms(offered_tools(tools_json), is_plain=is_plain)
 
 
-def first_forms(tools: Sequence[OfferedTool]) -> list[str]:
+def first_forms(tools: Sequence[OfferedTool], *, is_plain: bool = False) -> list[str]:
     """Return the HTML of the empty forms of the first tools, so that the page has them when it loads.
 
     The page requests the other forms when their tools are chosen.
     """
     offered: list[str] = []
     for tool in tools[:MAX_FORMS]:
-        answer = answer_form({tool.name: tool.schema}, {"do": "show", "tool": tool.name})
+        answer = answer_form({tool.name: tool.schema}, {"do": "show", "tool": tool.name}, is_plain=is_plain)
         html = str(answer.get("html", ""))
         if sum(map(len, offered)) + len(html) > MAX_FORM_CHARACTERS:
             break

@@ -13,6 +13,7 @@ from django.utils.safestring import SafeString
 from environments.display.formats import (
     NONE,
     clock,
+    in_words,
     milliseconds,
     moment,
     reward,
@@ -29,7 +30,7 @@ from episodes.rendering.visible import visible
 
 register = template.Library()
 
-for written in (reward, signed, unsigned, moment, until, clock, seconds, milliseconds):
+for written in (reward, signed, unsigned, moment, until, clock, seconds, milliseconds, in_words):
     register.filter(written)
 register.simple_tag(success)
 

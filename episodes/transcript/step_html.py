@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import secrets
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from html import escape
 from typing import Any, Protocol
@@ -21,7 +21,7 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.display.formats import NOTHING, clock, milliseconds, moment, reward, signed
+from environments.display.formats import NOTHING, clock, in_words, milliseconds, moment, reward, signed
 from episodes.models import Episode
 from episodes.rendering.kinds import Kind
 from episodes.rendering.visible import visible
@@ -48,7 +48,8 @@ class DisplayOptions(Protocol):
     default /episodes/<id>/), and booleans: `is_alone` (the step has a page of its own), `is_open` (long texts are
     unfolded), `is_bare` (nothing of the step can be requested from the server), `is_blind` (no rewards), `is_later`
     (the page loads the step again when the reader comes to it), `may_note`, `may_continue` (people can continue the
-    episode from its steps), `may_redact` (the reader may redact texts). See `episodes/step_card.html`.
+    episode from its steps), `may_redact` (the reader may redact texts), `is_plain` (for lay people: what was done and
+    what came of it, without metadata, raw JSON and figures of the trade). See `episodes/step_card.html`.
     """
 
     def get(self, key: str, default: Any = None, /) -> Any: ...
@@ -68,12 +69,13 @@ class _CardShape:
     is_blind: bool
     is_later: bool
     may_note: bool
+    is_plain: bool
     there: tuple[str, ...]
     """Names of the texts that are not empty."""
 
 
 def step_html(card: Card, options: DisplayOptions) -> SafeString:
-    """Return one step as `episodes/step_card.html` renders it."""
+    """Return one step as `episodes/step_card.html` renders it, a plain one as `playtest/plain_step.html`."""
     step = card.step
     texts = _texts(card, options)
     shape = _CardShape(
@@ -87,6 +89,7 @@ def step_html(card: Card, options: DisplayOptions) -> SafeString:
         is_blind=bool(options.get("is_blind")),
         is_later=bool(options.get("is_later")),
         may_note=bool(options.get("may_note")),
+        is_plain=bool(options.get("is_plain")),
         there=tuple(name for name, text in texts.items() if text),
     )
     return _fill(_card_frame(shape), texts)
@@ -94,7 +97,8 @@ def step_html(card: Card, options: DisplayOptions) -> SafeString:
 
 @lru_cache(MAX_FRAMES)
 def _card_frame(shape: _CardShape) -> Frame:
-    return _frame("episodes/step_card.html", {**asdict(shape), **{name: _mark(name) for name in shape.there}})
+    template = "playtest/plain_step.html" if shape.is_plain else "episodes/step_card.html"
+    return _frame(template, {**asdict(shape), **{name: _mark(name) for name in shape.there}})
 
 
 def _texts(card: Card, options: DisplayOptions) -> Texts:
@@ -115,6 +119,13 @@ def _texts(card: Card, options: DisplayOptions) -> Texts:
         "own": f"{at}/",
         "json": f"{at}.json",
     }
+    if options.get("is_plain"):
+        score = card.step.reward if not options.get("is_blind") else None
+        return texts | {
+            "title": in_words(card.tool),
+            "json": "",
+            "reward": reward(score, episode.environment) if score else "",
+        }
     if not options.get("is_blind"):
         texts |= _rewards(card, episode)
     if not options.get("is_bare"):
@@ -154,6 +165,8 @@ def _blocks(messages: list[MessageCard], side: str, at: str, options: DisplayOpt
 
 def _block(one: MessageCard, side: str, at: str, options: DisplayOptions) -> SafeString:
     is_open, is_alone, own = bool(options.get("is_open")), bool(options.get("is_alone")), f"{at}/"
+    if options.get("is_plain"):
+        one = replace(one, label=in_words(one.label) if side == "input" else "", kinds=())
     if options.get("is_bare"):
         return block_html(one, is_open=is_open, is_alone=is_alone)
     if side == "output" and one.kind == "image":

@@ -41,7 +41,18 @@ export class Composer extends EventTarget {
     for (const tab of this.#tabs) tab.addEventListener("click", () => this.choose(Number(tab.dataset.tool)));
     element.querySelector("[data-tool-tabs]").addEventListener("keydown", (event) => this.#pressedInTabs(event));
     document.addEventListener("keydown", (event) => this.#pressed(event));
-    if (this.#tools.length) this.choose(0);
+    if (this.#tools.length) this.choose(this.#likeliest());
+  }
+
+  // The first tool that needs an input, so that the focus is in a field; one without input would be called by Enter.
+  #likeliest() {
+    const fields = ({ input_schema: schema }) => Object.keys(schema?.properties ?? {}).length;
+    const found = [this.#tools.findIndex((tool) => fields(tool) && tool.input_schema.required?.length), this.#tools.findIndex(fields)];
+    return Math.max(0, found.find((number) => number >= 0) ?? 0);
+  }
+
+  get #isPlain() {
+    return "isPlain" in this.#element.dataset;
   }
 
   focus() {
@@ -64,7 +75,7 @@ export class Composer extends EventTarget {
     this.#panel.setAttribute("aria-labelledby", this.#tabs[number].id);
     this.#find("[data-tool-words]").textContent = tool.description;
     this.#find("[data-tool-words]").hidden = !tool.description;
-    this.#find("[data-call]").textContent = `Call ${tool.name}`;
+    this.#find("[data-call]").textContent = this.#isPlain ? tool.title : `Call ${tool.name}`;
     this.#find("[data-anyway]").hidden = true;
     this.#tell();
     this.#show(number, tool);
@@ -149,6 +160,7 @@ export class Composer extends EventTarget {
   invalid(number, errors) {
     this.#forms.get(number).form.showErrors(errors);
     const count = errors.length;
+    if (this.#isPlain) return this.#say(count === 1 ? "Correct the marked field first." : "Correct the marked fields first.");
     this.#say(`Not called: ${count} value${count === 1 ? "" : "s"} ${count === 1 ? "is" : "are"} invalid. An agent's call would be refused and recorded.`);
     this.#find("[data-anyway]").hidden = false;
   }

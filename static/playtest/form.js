@@ -226,6 +226,7 @@ function isMissing(element) {
 }
 
 function mark(slot, message) {
+  for (let folded = slot.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
   const error = slot.querySelector(":scope > [data-error]");
   const control = [...slot.querySelectorAll("[data-error-at]")].find((one) => one.dataset.errorAt === error.id);
   slot.classList.add("wrong");

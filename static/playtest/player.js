@@ -11,6 +11,7 @@ const RELOAD_MS = 700;
 
 const page = document.querySelector("[data-player]");
 const transcript = page.querySelector("[data-transcript]");
+const scroll = page.querySelector("[data-scroll]");
 const notices = page.querySelector("[data-notices]");
 const saidPlace = document.querySelector("[data-said]");
 const sign = document.querySelector("[data-live-state]");
@@ -105,17 +106,23 @@ function say(step) {
 
 // Scroll to the end of the step if all of it fits above the composer, otherwise to its beginning. Images grow when they are loaded.
 function show(step) {
-  const room = window.innerHeight - document.querySelector(".bar").offsetHeight - (page.querySelector("[data-composer]")?.offsetHeight ?? 0);
-  step.scrollIntoView({ block: step.offsetHeight + 16 > room ? "start" : "nearest" });
+  step.scrollIntoView({ block: step.offsetHeight + 8 > scroll.clientHeight ? "start" : "nearest" });
   for (const image of step.querySelectorAll("img")) {
     image.loading = "eager";
     if (!image.complete) image.addEventListener("load", () => last === Number(step.dataset.index) && show(step), { once: true });
   }
 }
 
-function keepRoom() {
-  const composed = page.querySelector("[data-composer]");
-  document.documentElement.style.scrollPaddingBottom = `${(composed?.offsetHeight ?? 0) + 12}px`;
+// Keep the newest step in sight when the room for it changes, as by the keyboard of a phone.
+function fit() {
+  const newest = transcript.querySelector(".step:last-child");
+  if (newest && !page.querySelector(".outcome")) show(newest);
+}
+
+// The keyboard of some phones covers the page instead of making it smaller.
+function keepAboveKeyboard() {
+  document.documentElement.style.setProperty("--visible-height", `${window.visualViewport.height}px`);
+  window.scrollTo(0, 0);
 }
 
 function move(by) {
@@ -178,10 +185,9 @@ function ended({ html, content }) {
   if ("isBlind" in page.dataset) return location.reload(); // what was hidden is now there
   clock.stop();
   composer?.hide();
-  keepRoom();
   for (const one of page.querySelectorAll("[data-leave], [data-starting], [data-until-end]")) one.remove();
   for (const one of ["lost", "soon", "error"]) notice(one);
-  page.querySelector("[data-content]").innerHTML = content;
+  if (content) page.querySelector("[data-content]").innerHTML = content;
   const place = page.querySelector("[data-outcome]");
   place.innerHTML = html;
   tokens(place);
@@ -248,7 +254,6 @@ function shutOut(why) {
   if (sign) sign.hidden = true;
   clock.stop();
   composer.hide();
-  keepRoom();
   settled(pending?.message.task_id, false);
   unanswered(words);
   for (const one of ["lost", "soon", "error"]) notice(one);
@@ -292,12 +297,18 @@ function start() {
   const dialog = document.querySelector("[data-leave-dialog]");
   page.querySelector("[data-leave]").addEventListener("click", () => dialog.showModal());
   dialog.addEventListener("close", () => dialog.returnValue === "leave" && connection.send({ type: "leave" }));
-  new ResizeObserver(keepRoom).observe(page.querySelector("[data-composer]"));
+  new ResizeObserver(fit).observe(scroll);
+  window.visualViewport?.addEventListener("resize", keepAboveKeyboard);
   connection.open();
   const newest = transcript.querySelector(".step:last-child");
   if (newest) show(newest);
 }
 
 document.addEventListener("keydown", pressed);
+page.querySelector("[data-goal-more]")?.addEventListener("click", ({ target }) => {
+  const isOpen = page.querySelector("[data-goal]").classList.toggle("open");
+  target.setAttribute("aria-expanded", String(isOpen));
+  target.textContent = isOpen ? "Show less" : "Show the whole task";
+});
 if (isOver) page.querySelector(".outcome")?.focus({ preventScroll: true });
 else start();

@@ -15,6 +15,7 @@ from environments.builtin.maze.grid import DIRECTIONS, Grid, Situation
 from environments.builtin.maze.maze import Maze
 from environments.builtin.web.web import Web
 from tests.browser.axe import load_axe, serious
+from tests.browser.test_invites import make_link
 from tests.server import LiveServer
 
 BUNDLED = [f"environments.builtin.{name}:{name.capitalize()}" for name in ("math", "web", "chart", "maze")]
@@ -216,6 +217,16 @@ def test_what_does_not_fit_is_reported_at_its_field(page: Page) -> None:
     assert page.locator(".step").count() == 0
 
 
+def test_the_choice_of_how_a_text_is_read_covers_none_of_it(page: Page) -> None:
+    sit_down(page, "echo")
+    send(page, "a long text " * 20)
+    text, choice = (
+        page.locator(f".step [data-side=output] .{name}").bounding_box() for name in ("said-text", "read-as")
+    )
+    assert text and choice
+    assert choice["x"] >= text["x"] + text["width"] or choice["y"] + choice["height"] <= text["y"]
+
+
 def test_a_long_call_tells_that_it_runs(page: Page) -> None:
     sit_down(page, "slow")
     choose(page, "wait")
@@ -339,6 +350,45 @@ def test_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(page: Page
     page.get_by_role("dialog").get_by_role("button", name="Give up").click()
     expect(page.locator(".outcome")).to_be_visible()
     assert_sound(page)
+
+
+BOXES = """() => {
+  const box = (one) => document.querySelector(one).getBoundingClientRect();
+  const [composer, scroll, field] = [".composer", "[data-scroll]", ".composer textarea"].map(box);
+  const step = box(".step:last-child");
+  return {
+    below: scroll.bottom <= composer.top + 1 && composer.bottom <= innerHeight,
+    seen: Math.min(step.bottom, scroll.bottom) - Math.max(step.top, scroll.top),
+    button: box("[data-call]").height,
+    field: field.height,
+    font: parseFloat(getComputedStyle(document.querySelector(".composer textarea")).fontSize),
+    page: document.documentElement.scrollHeight <= innerHeight,
+    goal: document.querySelector(".goal") ? box(".goal .prompt-text").height : 20,
+  };
+}"""
+"""What a phone shows: whether the form covers nothing, how much of the newest step is in sight, and sizes in pixels."""
+
+
+@pytest.mark.parametrize("height", [844, 470])
+@pytest.mark.parametrize("is_guest", [True, False])
+def test_a_phone_keeps_the_newest_step_and_the_form_in_sight(page: Page, height: int, is_guest: bool) -> None:
+    """470 px are left when its keyboard is open. Guests also keep their task in sight."""
+    if is_guest:
+        page.goto(make_link(page, f"phone {height}"))
+        page.keyboard.type("Zoë")
+        page.keyboard.press("Enter")
+        page.wait_for_url("**/play/?environment=echo")
+        page.get_by_role("button", name="Play", exact=True).click()
+        at_the_form(page)
+    else:
+        sit_down(page, "echo")
+    page.set_viewport_size({"width": 390, "height": height})
+    for text in ("first", "second", "third"):
+        send(page, text)
+        shown = page.evaluate(BOXES)
+        assert shown["below"] and shown["page"], shown
+        assert shown["seen"] >= 44 and shown["goal"] >= 16, shown
+        assert shown["button"] >= 44 and shown["field"] >= 44 and shown["font"] >= 16, shown
 
 
 def assert_sound(page: Page) -> None:

@@ -35,11 +35,14 @@ Schemas = Mapping[str, Any]
 """Name of a tool -> schema of its input; None if the tool takes no input."""
 
 
-def answer_form(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the answer to one message of a form. Never raises. Takes milliseconds of CPU: too long for the loop."""
+def answer_form(tools: Schemas, message: Mapping[str, Any], *, is_plain: bool = False) -> dict[str, Any]:
+    """Return the answer to one message of a form. Never raises. Takes milliseconds of CPU: too long for the loop.
+
+    In a plain form, optional fields are folded, and nothing speaks of JSON.
+    """
     head = {"type": "form", "id": message.get("id")}
     try:
-        return {**head, **_members_of_answer(tools, message)}
+        return {**head, **_members_of_answer(tools, message, is_plain=is_plain)}
     except (Unworkable, TooLarge, RecursionError) as error:
         is_unworkable = isinstance(error, Unworkable)
         return {**head, "error": str(error) if is_unworkable else "The form would be too large. Use the JSON view."}
@@ -59,11 +62,11 @@ def _problem_json(path: tuple[str | int, ...], message: str) -> dict[str, Any]:
     return {"path": list(path), "message": message}
 
 
-def _members_of_answer(tools: Schemas, message: Mapping[str, Any]) -> dict[str, Any]:
+def _members_of_answer(tools: Schemas, message: Mapping[str, Any], *, is_plain: bool) -> dict[str, Any]:
     name, state = message.get("tool"), _state(message.get("state"))
     if not isinstance(name, str) or name not in tools:
         raise Unworkable(f"There is no tool {shown(name)}; the tools are {', '.join(map(shown, tools))}.")
-    form = Form(tools[name], _prefix(name))
+    form = Form(tools[name], _prefix(name), is_plain=is_plain)
     if message.get("do") == "read":
         return _read(form, state)
     outcome = operate(form, state, _operation(message))

@@ -25,8 +25,12 @@ class TooLarge(Exception):
 
 
 class Form:
-    def __init__(self, schema: Any, prefix: str = "form") -> None:
-        """Create the form; `prefix` is put before the ids of elements on the page."""
+    def __init__(self, schema: Any, prefix: str = "form", *, is_plain: bool = False) -> None:
+        """Create the form; `prefix` is put before the ids of elements on the page.
+
+        A plain form is for lay people: it folds optional fields and does not speak of JSON.
+        """
+        self.is_plain = is_plain
         self.document = SchemaDocument(schema)
         self.prefix = prefix
         self._clear()

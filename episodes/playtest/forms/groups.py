@@ -126,6 +126,11 @@ class Members(Control):
         return (others not in (None, False) or is_free) and len(self.entries) < MAX_ENTRIES and not self._is_closed
 
     @property
+    def has_optional(self) -> bool:
+        """Return whether a named member can be left out; plain forms fold those."""
+        return any(name not in self.required for name in self.named)
+
+    @property
     def _is_closed(self) -> bool:
         return self.schema.get("additionalProperties") is False and "patternProperties" not in self.schema
 
