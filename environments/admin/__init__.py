@@ -1,5 +1,6 @@
 """Admin of what can be played: environments, splits and tasks."""
 
+from environments.admin.activity import ActivityAdmin
 from environments.admin.api_key import ApiKeyAdmin
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
 from environments.admin.environment import EnvironmentAdmin, hosted_tools, summary_of
@@ -8,6 +9,7 @@ from environments.admin.split import SplitAdmin
 from environments.admin.task import TaskAdmin
 
 __all__ = [
+    "ActivityAdmin",
     "ApiKeyAdmin",
     "ChipFilter",
     "EnvironmentAdmin",

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from django.db import transaction
 from django.db.models import Max, Q
 
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, Replaced, claimed, staged
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, Replaced
 from environments.curation.edited_spec import checked_spec
-from environments.curation.revisions import Revisions
+from environments.curation.labels import mark_replaced
 from environments.curation.split_counts import in_splits, shares_of, still_served
+from environments.curation.work import RecordedAction, claimed, recorded, staged
 from environments.database.jobs import Progress, silent
-from environments.database.json_rows import execute
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import commit
 from environments.tasks.sync import content_hash
@@ -53,15 +52,19 @@ class Edit:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         old = find_task(self.task)
-        spec, revisions = self._checked(old), Revisions("edit", author, self.reason)
-        new = succeed(old, spec, revisions, seen=self.seen)
+        spec = self._checked(old)
+        with recorded("edit", author, self.reason, environment=old.environment_id) as action:
+            new = succeed(old, spec, action, seen=self.seen)
+            return action.done(self._sentence(new), 1, task=new.pk, title="Edited a task.")
+
+    def _sentence(self, new: Task) -> str:
         splits, _ = shares_of(Q(pk=new.pk))
         served = "Agents get the new content from now on"
         if new.state == "quarantined":
             served = "The new content is quarantined, so agents don't get it until you release it"
         elif not splits:
             served = "The task is in no split, so agents don't get it"
-        return ActionOutcome(f"Saved. {served}.", 1, revisions.change, task=new.pk)
+        return f"Saved. {served}."
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)
@@ -101,7 +104,7 @@ def _about_existing(new: Task) -> list[str]:
     return sentences + [f"Split {share.name!r} has it already and will have it once." for share in there]
 
 
-def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> Task:
+def succeed(old: Task, spec: str, action: RecordedAction, *, seen: int | None) -> Task:
     """Put the task with the content in the place of `old`, in all splits that are not frozen or in none. Returns it.
 
     Raises: Replaced when `old` got another successor since revision `seen` (None: that does not matter), SplitBusy.
@@ -114,22 +117,10 @@ def succeed(old: Task, spec: str, revisions: Revisions, *, seen: int | None) -> 
         is_merge = SplitEntry.objects.filter(task=new, until=None, split__frozen=None).exists()
         for change in changes:
             change.replace(old.pk, new.pk)
-        revisions.write_edit(old.pk, new.pk, old.spec, new.spec, is_merge=is_merge)
+        action.revisions.write_edits([(old.pk, new.pk)], {new.pk} if is_merge else ())
         mark_replaced([(old.pk, new.pk)])
-        commit(*staged(changes))
+        commit(*staged(changes), also=lambda: action.decide(1))
     return new
-
-
-_REPLACED = """
-    UPDATE environments_task SET replaced_by_id = CAST(pair.value->>1 AS bigint)
-    FROM {rows} AS pair WHERE environments_task.id = CAST(pair.value->>0 AS bigint)
-"""
-
-
-def mark_replaced(pairs: Sequence[tuple[int, int]]) -> None:
-    """Write of a few hundred (task, task in its place) that the first is superseded and the second is not."""
-    Task.objects.filter(pk__in=[new for _, new in pairs], replaced_by__isnull=False).update(replaced_by=None)
-    execute(_REPLACED, [], pairs)
 
 
 def with_content(old: Task, spec: str) -> Task:

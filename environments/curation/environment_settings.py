@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import transaction
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
+from environments.curation.work import recorded
 from environments.database.jobs import Progress, silent
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
 
 T = TypeVar("T")
+SCORING = ("default_return", "reward_low", "reward_high", "success_threshold")
+ENABLED = ("is_enabled", "disabled_reason")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +42,14 @@ class SetScoring:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         row = _find(self.environment)
-        before = row.definition
-        self._set(row)
-        row.counted = row.counted if row.definition == before else ""  # so that the record counts again
-        row.save(update_fields=["default_return", "reward_low", "reward_high", "success_threshold", "counted"])
-        how = "by its own definition" if is_overridden(row) else "as its class declares"
-        return ActionOutcome(f"{row.name!r} is scored {how}.", 0)
+        definition, before = row.definition, _values(row, SCORING)
+        with recorded("scoring", author, environment=row.pk) as action:
+            self._set(row)
+            row.counted = row.counted if row.definition == definition else ""  # so that the record counts again
+            row.save(update_fields=[*SCORING, "counted"])
+            action.settings(before, _values(row, SCORING))
+            how = "by its own definition" if is_overridden(row) else "as its class declares"
+            return action.done(f"{row.name!r} is scored {how}.", 0)
 
     def _set(self, row: Environment) -> None:
         """Set the columns in force of `row`. Raises: ActionRefused."""
@@ -67,6 +73,8 @@ class SetEnabled:
 
     environment: int
     is_enabled: bool
+    because: str = ""
+    """Why the server disables it; empty if a person does."""
 
     def plan(self) -> Plan:
         row = _find(self.environment)
@@ -77,9 +85,12 @@ class SetEnabled:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         row = _find(self.environment)
-        row.is_enabled, row.disabled_reason = self.is_enabled, ""
-        row.save(update_fields=["is_enabled", "disabled_reason"])
-        return ActionOutcome(f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}.", 0)
+        before = _values(row, ENABLED)
+        with recorded("enabled", author, self.because, environment=row.pk) as action:
+            row.is_enabled, row.disabled_reason = self.is_enabled, self.because
+            row.save(update_fields=ENABLED)
+            action.settings(before, _values(row, ENABLED))
+            return action.done(f"{row.name!r} is {'enabled' if self.is_enabled else 'disabled'}.", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +113,12 @@ class SetBlind:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         row = _find(self.environment)
-        row.is_blind = self.is_blind
-        row.save(update_fields=["is_blind"])
         how = "blind: rewards are shown at the end" if self.is_blind else "with rewards as they come"
-        return ActionOutcome(f"People play {row.name!r} {how}.", 0)
+        with recorded("blind", author, environment=row.pk) as action:
+            action.settings({"is_blind": row.is_blind}, {"is_blind": self.is_blind})
+            row.is_blind = self.is_blind
+            row.save(update_fields=["is_blind"])
+            return action.done(f"People play {row.name!r} {how}.", 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,15 +139,24 @@ class SetPrivacy:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         row = _find(self.environment)
+        with recorded("privacy", author, environment=row.pk) as action:
+            before = privacy_of(row)
+            self._set(row)
+            action.settings(before, privacy_of(row))
+            return action.done(self._sentence(row), 0)
+
+    def _set(self, row: Environment) -> None:
         with transaction.atomic():
             row.members.set(self.members)
             row.member_groups.set(self.groups)
             row.is_private = self.is_private
             row.save(update_fields=["is_private"])
+
+    def _sentence(self, row: Environment) -> str:
         if not self.is_private:
-            return ActionOutcome(f"{row.name!r} is not private.", 0)
+            return f"{row.name!r} is not private."
         members = f"{_counted(len(self.members), 'account')} and {_counted(len(self.groups), 'group')}"
-        return ActionOutcome(f"{row.name!r} is private. Members: {members}.", 0)
+        return f"{row.name!r} is private. Members: {members}."
 
 
 def is_overridden(environment: Environment) -> bool:
@@ -152,6 +174,16 @@ def is_overridden(environment: Environment) -> bool:
         environment.declared_threshold,
     )
     return in_force != declared
+
+
+def privacy_of(row: Environment) -> dict[str, Any]:
+    """Return whether the environment is private, and the ids of its members and groups."""
+    members, groups = (sorted(some.values_list("pk", flat=True)) for some in (row.members, row.member_groups))
+    return {"is_private": row.is_private, "members": members, "groups": groups}
+
+
+def _values(row: Environment, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(row, name) for name in names}
 
 
 def _find(environment: int) -> Environment:

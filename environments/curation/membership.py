@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from django.db.models import Q
 
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare, carry_out, change_of
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.edit import with_content
 from environments.curation.filter_conditions import is_in_split
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_order_of, left_out, some_of, superseded_of, tasks
 from environments.curation.splits import find_split, free_name, making
+from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import Environment, Split, Task
-from environments.tasks.split_change import BATCH, FrozenSplit, SplitChange
+from environments.tasks.split_change import BATCH, SplitChange
+from environments.tasks.split_errors import FrozenSplit
 from environments.tasks.task_hash import is_sent_task
+from environments.tasks.task_places import FormerPlace
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +46,11 @@ class CopyToSplit:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _target(self.split, self.selection.condition())
-        revisions = Revisions("splits", author, self.reason)
-        with change_of(split) as target:
-            work = MembershipWork(revisions, adds=[target])
-            changed = carry_out(work, _listable(self.selection), [target], progress)
-        return ActionOutcome(f"Copied {tasks(changed)} to split {split.name!r}.", changed, revisions.change, split.pk)
+        chosen = _listable(self.selection)
+        with _recorded(split, author, self.reason) as action, change_of(split) as target:
+            work = MembershipWork(action.revisions, adds=[target])
+            changed = carry_out(action, work, chosen, [target], progress)
+            return action.done(f"Copied {tasks(changed)} to split {split.name!r}.", changed, split=split.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,13 +76,12 @@ class MoveToSplit:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         source, split = self._splits()
-        revisions = Revisions("splits", author, self.reason)
         chosen = in_order_of(source.pk, self.selection)
-        with change_of(source) as left, change_of(split) as target:
-            work = MembershipWork(revisions, adds=[target], removes=[left])
-            changed = carry_out(work, chosen, [left, target], progress)
-        sentence = f"Moved {tasks(changed)} from split {source.name!r} to {split.name!r}."
-        return ActionOutcome(sentence, changed, revisions.change, split.pk)
+        with _recorded(split, author, self.reason) as action, change_of(source) as left, change_of(split) as target:
+            work = MembershipWork(action.revisions, adds=[target], removes=[left])
+            changed = carry_out(action, work, chosen, [left, target], progress)
+            sentence = f"Moved {tasks(changed)} from split {source.name!r} to {split.name!r}."
+            return action.done(sentence, changed, split=split.pk)
 
     def _moving(self) -> Q:
         return self.selection.condition() & is_in_split(self.source)
@@ -104,11 +109,10 @@ class RemoveFromSplit:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = _unfrozen(self.split)
-        revisions = Revisions("splits", author, self.reason)
         chosen = in_order_of(split.pk, self.selection)
-        with change_of(split) as left:
-            changed = carry_out(MembershipWork(revisions, removes=[left]), chosen, [left], progress)
-        return ActionOutcome(f"Took {tasks(changed)} out of split {split.name!r}.", changed, revisions.change, split.pk)
+        with _recorded(split, author, self.reason) as action, change_of(split) as left:
+            changed = carry_out(action, MembershipWork(action.revisions, removes=[left]), chosen, [left], progress)
+            return action.done(f"Took {tasks(changed)} out of split {split.name!r}.", changed, split=split.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,11 +137,15 @@ class SaveAsSplit:
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         some_of(self.selection)
         chosen = _listable(self.selection)
-        revisions = Revisions("splits", author, self.reason)
-        with making(self._environment(), self.name, self.type) as change:
-            changed = carry_out(MembershipWork(revisions, adds=[change]), chosen, [change], progress)
-        split = change.split
-        return ActionOutcome(f"Saved {tasks(changed)} as split {split.name!r}.", changed, revisions.change, split.pk)
+        environment = self._environment()
+        with (
+            recorded("splits", author, self.reason, environment=environment) as action,
+            making(environment, self.name, self.type) as change,
+        ):
+            changed = carry_out(action, MembershipWork(action.revisions, adds=[change]), chosen, [change], progress)
+            split = change.split
+            action.settings({}, {"made": split.pk})
+            return action.done(f"Saved {tasks(changed)} as split {split.name!r}.", changed, split=split.pk)
 
     def _environment(self) -> int:
         environment = self.selection.environment
@@ -150,32 +158,54 @@ class MembershipWork:
     """Puts tasks into some splits and takes them out of others."""
 
     def __init__(
-        self, revisions: Revisions, *, adds: Sequence[SplitChange] = (), removes: Sequence[SplitChange] = ()
+        self,
+        revisions: Revisions,
+        *,
+        adds: Sequence[SplitChange] = (),
+        removes: Sequence[SplitChange] = (),
+        former: Mapping[int, Mapping[str, Sequence[FormerPlace]]] | None = None,
     ) -> None:
+        """Create the work. `former`: by task and name of a split, the places to which tasks are put back."""
         self._revisions, self._adds, self._removes = revisions, adds, removes
-        self._added = {change.split.name: set[int]() for change in adds}
-        """Name of a split -> tasks that were not in it before."""
+        self._former = former or {}
 
-    def stage(self, tasks: Sequence[int]) -> None:
-        names = split_names(tasks)
+    def stage(self, tasks: Sequence[int]) -> int:
+        before = split_names(tasks)
+        after = {task: set(before[task]) for task in tasks}
+        places = defaultdict[int, dict[str, list[FormerPlace]]](dict)
         for change in self._removes:
+            for place in change.places(tasks):
+                places[place.task].setdefault(change.split.name, []).append(place)
+                after[place.task].discard(change.split.name)
             change.remove(tasks)
         for change in self._adds:
-            self._added[change.split.name] |= {task for task in tasks if change.split.name not in names[task]}
+            change.put_back(place for task in tasks for place in self._former.get(task, {}).get(change.split.name, ()))
             change.add(tasks)
-
-    def settle(self, tasks: Sequence[int]) -> int:
-        names = split_names(tasks)
-        rows = [(task, self._before(task, names[task]), names[task]) for task in tasks]
+            for task in tasks:
+                after[task].add(change.split.name)
         return self._revisions.write(
-            (task, {"splits": sorted(before)}, {"splits": sorted(after)})
-            for task, before, after in rows
-            if before != after
+            (task, splits_before(before[task], places[task]), {"splits": sorted(after[task])})
+            for task in tasks
+            if before[task] != after[task]
         )
 
-    def _before(self, task: int, names: set[str]) -> set[str]:
-        added = {name for name, tasks in self._added.items() if task in tasks}
-        return (names - added) | {change.split.name for change in self._removes}
+
+def splits_before(names: Collection[str], places: Mapping[str, Sequence[FormerPlace]]) -> dict[str, Any]:
+    """Return the `before` of a revision: the names of splits, and the places in those that the task leaves."""
+    lost = {name: [[place.position, place.source_hash] for place in some] for name, some in places.items()}
+    return {"splits": sorted(names)} | ({"places": lost} if lost else {})
+
+
+def former_places(task: int, before: Mapping[str, Any]) -> dict[str, list[FormerPlace]]:
+    """Return the places in the `before` of a revision, by the name of the split."""
+    places = before.get("places", {})
+    return {name: [FormerPlace(at, task, content) for at, content in some] for name, some in places.items()}
+
+
+@contextmanager
+def _recorded(split: Split, author: str, reason: str) -> Iterator[RecordedAction]:
+    with recorded("splits", author, reason, environment=split.environment_id, split=split.pk) as action:
+        yield action
 
 
 def _listable(selection: Selection) -> Sequence[int]:

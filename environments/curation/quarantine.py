@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out, claimed
+from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_splits, left_out, shares_of, some_of, still_served, tasks
+from environments.curation.work import carry_out, claimed, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import Task
 from environments.tasks.split_change import SplitChange
@@ -31,7 +32,7 @@ class Quarantine:
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         if not self.reason.strip():
             raise ActionRefused("Give a reason: it is shown wherever the task is.")
-        return _apply("quarantined", self.selection, Revisions("quarantine", author, self.reason.strip()), progress)
+        return _apply("quarantined", self.selection, author, self.reason.strip(), progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Release:
         return _plan(self.selection, "Release", "active")
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        return _apply("active", self.selection, Revisions("release", author, self.reason.strip()), progress)
+        return _apply("active", self.selection, author, self.reason.strip(), progress)
 
 
 class StateWork:
@@ -68,16 +69,14 @@ class StateWork:
         self._wanted = {"state": state, "reason": reason}
         self._same = self._wanted if replaces_reasons else {"state": state}
 
-    def stage(self, tasks: Sequence[int]) -> None:
+    def stage(self, tasks: Sequence[int]) -> int:
         for change in self._changes:
             (change.hide if self._wanted["state"] == "quarantined" else change.show)(tasks)
-
-    def settle(self, tasks: Sequence[int]) -> int:
         others = Task.objects.filter(pk__in=tasks).exclude(**self._same).order_by("pk")
-        before = list(others.select_for_update().values_list("pk", "state", "reason"))
-        Task.objects.filter(pk__in=[task for task, *_ in before]).update(**self._wanted)
-        rows = ((task, {"state": state, "reason": why}, self._wanted) for task, state, why in before)
-        return self._revisions.write(rows)
+        before = others.select_for_update().values_list("pk", "state", "reason")
+        return self._revisions.write(
+            (task, {"state": state, "reason": why}, self._wanted) for task, state, why in before
+        )
 
 
 def _plan(selection: Selection, verb: str, state: str) -> Plan:
@@ -89,10 +88,10 @@ def _plan(selection: Selection, verb: str, state: str) -> Plan:
     return Plan(f"{verb} {tasks(changing)}", selected, changing, splits, frozen, sentences)
 
 
-def _apply(state: str, selection: Selection, revisions: Revisions, progress: Progress) -> ActionOutcome:
+def _apply(state: str, selection: Selection, author: str, reason: str, progress: Progress) -> ActionOutcome:
     chosen = selection.all_ids()
-    with claimed(chosen) as changes:
-        reason = revisions.reason if state == "quarantined" else ""
-        changed = carry_out(StateWork(state, reason, changes, revisions), chosen, changes, progress)
-    done = "Quarantined" if state == "quarantined" else "Released"
-    return ActionOutcome(f"{done} {tasks(changed)}.", changed, revisions.change)
+    kind, done = ("quarantine", "Quarantined") if state == "quarantined" else ("release", "Released")
+    with recorded(kind, author, reason, environment=selection.environment) as action, claimed(chosen) as changes:
+        work = StateWork(state, reason if state == "quarantined" else "", changes, action.revisions)
+        changed = carry_out(action, work, chosen, changes, progress)
+        return action.done(f"{done} {tasks(changed)}.", changed)

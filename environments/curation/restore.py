@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
 
 from django.db.models import Q
 
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out, change_of, claimed
+from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.edit import find_task, plan_succession, succeed
-from environments.curation.membership import MembershipWork
+from environments.curation.membership import MembershipWork, former_places
 from environments.curation.quarantine import StateWork
-from environments.curation.revisions import Revisions, split_names
+from environments.curation.revisions import object_of, split_names
 from environments.curation.split_counts import shares_of, still_served
 from environments.curation.splits import existing_splits
 from environments.curation.tags import TagWork
+from environments.curation.work import RecordedAction, carry_out, change_of, claimed, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import Split, Task, TaskRevision, TaskTag
 from environments.tasks.sync import content_hash
+from environments.tasks.task_places import FormerPlace, places_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,8 @@ class Restore:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         restoration = self._restoration()
-        revisions = Revisions("restore", author, self.reason)
-        task = restoration.apply(revisions)
-        return ActionOutcome("Restored.", 1, revisions.change, task=task)
+        with recorded("restore", author, self.reason, environment=restoration.task.environment_id) as action:
+            return action.done("Restored.", 1, task=restoration.apply(action), title="Restored a task.")
 
     def _restoration(self) -> _Content | _State | _Tags | _Splits:
         revision = TaskRevision.objects.filter(pk=self.revision).first()
@@ -48,13 +47,14 @@ class Restore:
             raise ActionRefused("This revision does not exist. Look at the task's history.")
         if revision.successor_id is not None:
             return _Content(find_task(_latest(revision)), revision.before)
-        task, before, after = find_task(revision.task_id), _object(revision.before), _object(revision.after)
+        task, before, after = find_task(revision.task_id), object_of(revision.before), object_of(revision.after)
         if "state" in before:
             return _State(task, before["state"], before.get("reason", ""))
         if "tags" in before:
             return _Tags(task, before["tags"])
         if "splits" in before:
-            return _Splits(task, set(before["splits"]), set(after.get("splits", ())))
+            former = former_places(task.pk, before)
+            return _Splits(task, set(before["splits"]), set(after.get("splits", ())), former)
         raise ActionRefused(
             "This revision records what the class did, so it cannot be restored here. Edit the task instead."
         )
@@ -71,9 +71,9 @@ class _Content:
         plan = plan_succession(self.task, self.spec)
         return Plan("Restore the earlier content", 1, 1, plan.splits, plan.frozen, plan.sentences)
 
-    def apply(self, revisions: Revisions) -> int:
+    def apply(self, action: RecordedAction) -> int:
         self._refuse_same()
-        return succeed(self.task, self.spec, revisions, seen=None).pk
+        return succeed(self.task, self.spec, action, seen=None).pk
 
     def _refuse_same(self) -> None:
         if content_hash(self.spec) == self.task.content_hash:
@@ -94,11 +94,11 @@ class _State:
         title = "Quarantine the task again" if self.state == "quarantined" else "Release the task"
         return Plan(title, 1, 1, splits, frozen, tuple(still_served(frozen)))
 
-    def apply(self, revisions: Revisions) -> int:
+    def apply(self, action: RecordedAction) -> int:
         self._refuse_same()
         with claimed([self.task.pk]) as changes:
-            work = StateWork(self.state, self.reason, changes, revisions, replaces_reasons=True)
-            carry_out(work, [self.task.pk], changes)
+            work = StateWork(self.state, self.reason, changes, action.revisions, replaces_reasons=True)
+            carry_out(action, work, [self.task.pk], changes)
         return self.task.pk
 
     def _refuse_same(self) -> None:
@@ -117,9 +117,9 @@ class _Tags:
         listed = ", ".join(f"“{name}”" for name in self.names) or "none"
         return Plan("Restore the earlier tags", 1, 1, sentences=(f"Its tags will be: {listed}.",))
 
-    def apply(self, revisions: Revisions) -> int:
+    def apply(self, action: RecordedAction) -> int:
         self._refuse_same()
-        carry_out(TagWork(lambda _: set(self.names), revisions), [self.task.pk], ())
+        carry_out(action, TagWork(lambda _: set(self.names), action.revisions), [self.task.pk], ())
         return self.task.pk
 
     def _refuse_same(self) -> None:
@@ -132,21 +132,28 @@ class _Splits:
     task: Task
     before: Collection[str]
     after: Collection[str]
+    former: Mapping[str, Sequence[FormerPlace]]
+    """By the name of a split, the places that the task had there."""
 
     def plan(self) -> Plan:
         joined, left = self._differences()
-        sentences = [f"It will be put at the end of split {split.name!r} again." for split in joined]
+        sentences = [f"It will be put {self._where(split)} of split {split.name!r} again." for split in joined]
         sentences += [f"It will be taken out of split {split.name!r}." for split in left]
         return Plan("Restore the earlier splits", 1, 1, sentences=tuple(sentences))
 
-    def apply(self, revisions: Revisions) -> int:
+    def apply(self, action: RecordedAction) -> int:
         joined, left = self._differences()
         with ExitStack() as stack:
             adds = [stack.enter_context(change_of(split)) for split in joined]
             removes = [stack.enter_context(change_of(split)) for split in left]
-            work = MembershipWork(revisions, adds=adds, removes=removes)
-            carry_out(work, [self.task.pk], [*adds, *removes])
+            work = MembershipWork(action.revisions, adds=adds, removes=removes, former={self.task.pk: self.former})
+            carry_out(action, work, [self.task.pk], [*adds, *removes])
         return self.task.pk
+
+    def _where(self, split: Split) -> str:
+        positions = [place.position for place in self.former.get(split.name, ())]
+        taken = places_of(split).filter(position__in=positions).exists()
+        return "at its place" if positions and not taken else "at the end"
 
     def _differences(self) -> tuple[list[Split], list[Split]]:
         """Return (splits to join again, splits to leave), without those that are gone. Raises: ActionRefused."""
@@ -173,11 +180,3 @@ def _latest(revision: TaskRevision) -> int:
             return revision.successor_id
         revision = following
     raise ActionRefused("The task that took this one's place is gone. Edit the task instead.")
-
-
-def _object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return value if isinstance(value, dict) else {}

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import uuid
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from django.utils import timezone
 
 from environments.database.json_rows import execute
+from environments.database.write_turns import give_way
 from environments.models import TaskRevision
 from environments.tasks.task_places import places_of_tasks
 
@@ -19,11 +21,19 @@ _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)
     SELECT CAST(value->>0 AS bigint), %s, %s, %s, %s, %s, value->>1, value->>2 FROM {rows} WHERE true
 """
+_EDIT = """
+    INSERT INTO environments_taskrevision
+        (kind, change, author, reason, created, task_id, successor_id, before, after)
+    SELECT %s, %s, %s, %s, %s, old.id, new.id, old.spec, new.spec
+    FROM {rows} AS pair
+    JOIN environments_task old ON old.id = CAST(pair.value->>0 AS bigint)
+    JOIN environments_task new ON new.id = CAST(pair.value->>1 AS bigint)
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """Writes the revisions of one action, which share the token `change`."""
+    """Writes the revisions of one action, which share the token `change`. The action is visible once it is decided."""
 
     kind: str
     author: str
@@ -36,27 +46,31 @@ class Revisions:
         execute(_INSERT, [self.kind, self.change, self.author[:150], self.reason, timezone.now()], texts)
         return len(texts)
 
-    def write_edit(self, task: int, successor: int, before: str, after: str, *, is_merge: bool = False) -> None:
-        """Write the revision of an edit; `before` and `after` are the exact specs.
+    def write_edits(self, pairs: Sequence[tuple[int, int]], merged: Collection[int] = ()) -> None:
+        """Write of each (task, task in its place) a revision with both specs.
 
-        `is_merge`: the successor had places of its own already.
+        `merged`: tasks in place that had places of their own before.
         """
-        row = self._row(task, before, after)
-        row.kind = "merge" if is_merge else row.kind
-        row.successor_id = successor
-        row.save()
+        own = self.kind if self.kind in ("undo", "restore") else "edit"
+        for kind, is_merge in ((own, False), ("merge", True)):
+            some = [pair for pair in pairs if (pair[1] in merged) == is_merge]
+            execute(_EDIT, [kind, self.change, self.author[:150], self.reason, timezone.now()], some)
 
-    def _row(self, task: int, before: str, after: str) -> TaskRevision:
-        return TaskRevision(
-            task_id=task,
-            kind=self.kind,
-            change=self.change,
-            author=self.author[:150],
-            reason=self.reason,
-            before=before,
-            after=after,
-            created=timezone.now(),
-        )
+    def delete(self) -> None:
+        """Delete all of them, in batches, because the action is not applied."""
+        while keys := list(TaskRevision.objects.filter(change=self.change).values_list("pk", flat=True)[:2000]):
+            TaskRevision.objects.filter(pk__in=keys).delete()
+            give_way()
+
+
+@lru_cache(256)  # the revisions of one action have few different texts
+def object_of(text: str) -> dict[str, Any]:
+    """Return the JSON object in `before` or `after` of a revision; an empty one of anything else. Do not change it."""
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    return value if isinstance(value, dict) else {}
 
 
 def split_names(tasks: Sequence[int]) -> dict[int, set[str]]:

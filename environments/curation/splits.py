@@ -3,29 +3,31 @@
 The content and order of a frozen split cannot change; a hash identifies them.
 
 A curated split that is not served does not exist for anybody: it was deleted, or its making was interrupted. Its row
-stays, because episodes refer to it and the record remembers its id by its name. The name is free, and a new split of
-that name takes the row.
+stays, because episodes refer to it and the record remembers its id by its name, and so do its places, to bring it back.
+The name is free, and a new split of that name takes the row and clears the places.
 """
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import F, Max, Q, QuerySet
+from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from environments import security_log
-from environments.curation.action import MAX_WAIT_SECONDS, ActionOutcome, ActionRefused, Plan, SplitShare
+from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.split_counts import tasks
+from environments.curation.work import MAX_WAIT_SECONDS, RecordedAction, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.write_turns import give_way
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
-from environments.tasks.split_change import BATCH, UNFROZEN, FrozenSplit, SplitChange, commit
+from environments.tasks.split_change import BATCH, UNFROZEN, SplitChange, commit
+from environments.tasks.split_errors import FrozenSplit
 
 
 def freeze(split: Split) -> str:
@@ -138,8 +140,11 @@ class FreezeSplit:
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         self.plan()
         split = find_split(self.split)
-        digest = freeze(split)
-        return ActionOutcome(f"Froze split {split.name!r}. Its hash is {digest}.", 0, split=split.pk)
+        with _recorded("freeze", author, split) as action:
+            digest = freeze(split)
+            action.settings({"frozen_hash": ""}, {"frozen_hash": digest})
+            froze = f"Froze split {split.name!r}."
+            return action.done(f"{froze} Its hash is {digest}.", 0, title=froze)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,14 +169,18 @@ class UnfreezeSplit:
         def tell(done: int) -> None:
             progress(done, max(done, len(stale)))
 
-        with SplitChange(split, serves=split.is_served, unfreezes=True, progress=tell) as change:
+        with (
+            _recorded("unfreeze", author, split) as action,
+            SplitChange(split, serves=split.is_served, unfreezes=True, progress=tell) as change,
+        ):
+            action.settings({"frozen_hash": split.frozen_hash}, {"frozen_hash": ""})
             while stale := self._stale():  # again, for tasks that were quarantined while these were staged
                 change.refresh(stale)
             if change.has_staged:
                 commit(change)
             else:
                 unfreeze(split)  # and readers need not read the split again
-        return ActionOutcome(f"Unfroze split {split.name!r}.", 0, split=split.pk)
+            return action.done(f"Unfroze split {split.name!r}.", 0)
 
     def _frozen(self) -> Split:
         split = find_split(self.split)
@@ -205,7 +214,7 @@ class SealSplit:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         self.plan()
-        return ActionOutcome(f"Sealed split {_set_sealed(self.split, True).name!r}.", 0, split=self.split)
+        return _seal(self.split, author, is_sealed=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,15 +232,21 @@ class UnsealSplit:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         self.plan()
-        return ActionOutcome(f"Unsealed split {_set_sealed(self.split, False).name!r}.", 0, split=self.split)
+        return _seal(self.split, author, is_sealed=False)
 
 
-def _set_sealed(pk: int, is_sealed: bool) -> Split:
-    """Save the row, for the security log, and return it. Raises: ActionRefused."""
+def _seal(pk: int, author: str, *, is_sealed: bool) -> ActionOutcome:
+    """Save the row, for the security log. Raises: ActionRefused."""
     split = find_split(pk)
-    split.is_sealed = is_sealed
-    split.save(update_fields=["is_sealed"])
-    return split
+    with _recorded("seal" if is_sealed else "unseal", author, split) as action:
+        action.settings({"is_sealed": split.is_sealed}, {"is_sealed": is_sealed})
+        split.is_sealed = is_sealed
+        split.save(update_fields=["is_sealed"])
+        return action.done(f"{'Sealed' if is_sealed else 'Unsealed'} split {split.name!r}.", 0)
+
+
+def _recorded(kind: str, author: str, split: Split, reason: str = "") -> AbstractContextManager[RecordedAction]:
+    return recorded(kind, author, reason, environment=split.environment_id, split=split.pk)
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,11 +267,15 @@ class DeleteSplit:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = self._deletable()
-        with SplitChange(split, wait_seconds=MAX_WAIT_SECONDS):
-            Split.objects.filter(pk=split.pk).update(is_served=False, size=0, version=F("version") + 1)
-            clear(split)
-        security_log.note("deleted", f"split {split.name} of {split.environment.name}", detail=self.reason)
-        return ActionOutcome(f"Deleted split {split.name!r}.", 0)
+        with (
+            _recorded("delete", author, split, self.reason) as action,
+            SplitChange(split, wait_seconds=MAX_WAIT_SECONDS, serves=False, becomes={"is_served": False}) as change,
+        ):
+            change.end()
+            commit(change)
+            action.settings({}, {"version": split.version + 1})
+            security_log.note("deleted", f"split {split.name} of {split.environment.name}", detail=self.reason)
+            return action.done(f"Deleted split {split.name!r}.", 0)
 
     def _deletable(self) -> Split:
         split = find_split(self.split)
@@ -270,7 +289,7 @@ class DeleteSplit:
 
 
 def clear(split: Split) -> None:
-    """Remove all places of a split that is not served."""
+    """Remove all places of a split that is not served, also those that it had when it was deleted."""
     while places := list(SplitEntry.objects.filter(split=split).values_list("pk", flat=True)[:BATCH]):
         SplitEntry.objects.filter(pk__in=places).delete()
         give_way()

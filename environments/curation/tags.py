@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from django.db.models import Q
 
 from environments.access.privacy import visible
-from environments.curation.action import ActionOutcome, ActionRefused, Plan, carry_out
+from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.filter_conditions import is_tagged
 from environments.curation.revisions import Revisions
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, left_out, some_of, tasks
+from environments.curation.work import carry_out, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import distinct_values
 from environments.models import Task, TaskTag
@@ -36,8 +36,10 @@ class AddTags:
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         tags = checked_tags(self.tags)
-        work = TagWork(lambda names: names | set(tags), Revisions("tag", author, self.reason))
-        return _apply(self.selection, work, f"Tagged %s {_listed(tags)}.", progress)
+        with recorded("tag", author, self.reason, environment=self.selection.environment) as action:
+            work = TagWork(lambda names: names | set(tags), action.revisions)
+            changed = carry_out(action, work, self.selection.all_ids(), (), progress)
+            return action.done(f"Tagged {tasks(changed)} {_listed(tags)}.", changed)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,31 +52,31 @@ class RemoveTags:
         tags, having = checked_tags(self.tags), Q()
         for tag in tags:
             having |= is_tagged(tag)
-        return _plan(self.selection, f"Take {_listed(tags)} off %s", having, "already without them")
+        return _plan(
+            self.selection, "Take " + _listed(tags).replace("%", "%%") + " off %s", having, "already without them"
+        )
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         tags = checked_tags(self.tags)
-        work = TagWork(lambda names: names - set(tags), Revisions("tag", author, self.reason))
-        return _apply(self.selection, work, f"Took {_listed(tags)} off %s.", progress)
+        with recorded("tag", author, self.reason, environment=self.selection.environment) as action:
+            work = TagWork(lambda names: names - set(tags), action.revisions)
+            changed = carry_out(action, work, self.selection.all_ids(), (), progress)
+            return action.done(f"Took {_listed(tags)} off {tasks(changed)}.", changed)
 
 
 class TagWork:
     """Replaces the tags of each task by what `change` makes of them."""
 
     def __init__(self, change: Callable[[set[str]], set[str]], revisions: Revisions) -> None:
-        self._change, self.revisions = change, revisions
+        self._change, self._revisions = change, revisions
 
-    def stage(self, tasks: Sequence[int]) -> None:
-        """Stage nothing, because tags are not served."""
-
-    def settle(self, tasks: Sequence[int]) -> int:
+    def stage(self, tasks: Sequence[int]) -> int:
         locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update().values_list("pk", flat=True)
         before = {task: set[str]() for task in locked}
         for task, name in TaskTag.objects.filter(task__in=tasks).values_list("task_id", "name"):
             before[task].add(name)
         after = {task: self._change(names) for task, names in before.items()}
-        _write(before, after)
-        return self.revisions.write(
+        return self._revisions.write(
             (task, {"tags": sorted(before[task])}, {"tags": sorted(names)})
             for task, names in after.items()
             if names != before[task]
@@ -98,31 +100,15 @@ def checked_tags(tags: Sequence[str]) -> tuple[str, ...]:
     return found
 
 
-def _write(before: dict[int, set[str]], after: dict[int, set[str]]) -> None:
-    new = [(task, name) for task, names in after.items() for name in names - before[task]]
-    TaskTag.objects.bulk_create((TaskTag(task_id=task, name=name) for task, name in new), ignore_conflicts=True)
-    gone = defaultdict[str, list[int]](list)
-    for task, names in before.items():
-        for name in names - after[task]:
-            gone[name].append(task)
-    for name, without in gone.items():
-        TaskTag.objects.filter(name=name, task__in=without).delete()
-
-
 def _plan(selection: Selection, title: str, changing: Q, same: str) -> Plan:
     selected, changes = some_of(selection), count_of(selection.condition() & changing)
     rest = selected - changes
     unchanged = [f"{tasks(rest, 'is', 'are')} {same}."] if rest else []
-    return Plan(title % tasks(changes), selected, changes, sentences=(*unchanged, *left_out(selection)))
-
-
-def _apply(selection: Selection, work: TagWork, sentence: str, progress: Progress) -> ActionOutcome:
-    changed = carry_out(work, selection.all_ids(), (), progress)
-    return ActionOutcome(sentence % tasks(changed), changed, work.revisions.change)
+    return Plan(title.replace("%s", tasks(changes), 1), selected, changes, sentences=(*unchanged, *left_out(selection)))
 
 
 def _listed(tags: Sequence[str]) -> str:
-    return ", ".join(f"“{tag}”" for tag in tags).replace("%", "%%")
+    return ", ".join(f"“{tag}”" for tag in tags)
 
 
 MAX_TAGS_OFFERED = 60

@@ -1,6 +1,7 @@
 """The tables of what can be played, and of who may."""
 
 from environments.models.access import ApiKey, RecordedBytes, SecurityEvent
+from environments.models.history import CurationAction, TaskRevision
 from environments.models.tasks import (
     DEFAULT_CONVENTION,
     Environment,
@@ -10,7 +11,6 @@ from environments.models.tasks import (
     SplitStretches,
     Task,
     TaskFlag,
-    TaskRevision,
     TaskStatistics,
     TaskTag,
     seen_at,
@@ -19,6 +19,7 @@ from environments.models.tasks import (
 __all__ = [
     "DEFAULT_CONVENTION",
     "ApiKey",
+    "CurationAction",
     "Environment",
     "RecordedBytes",
     "SecurityEvent",

@@ -273,41 +273,6 @@ class SplitRemoval(models.Model):
         return f"without {self.source_hash[:8]}"
 
 
-class TaskRevision(models.Model):
-    """A change of a task: who, when, why, before and after."""
-
-    KINDS: ClassVar = [
-        (kind, kind) for kind in ("edit", "merge", "quarantine", "release", "tag", "splits", "restore", "sync")
-    ]
-
-    task = models.ForeignKey(Task, on_delete=models.CASCADE, related_name="revisions", db_index=False)
-    successor = models.ForeignKey(
-        Task,
-        on_delete=models.SET_NULL,
-        null=True,
-        blank=True,
-        related_name="origins",
-        help_text="Of an edit: what it became",
-    )
-    kind = models.CharField(max_length=10, choices=KINDS)
-    change = models.CharField(max_length=32, help_text="Shared by all revisions of one action")
-    author = models.CharField(max_length=150, help_text="User name, 'operator' without accounts, or a command's name")
-    reason = models.TextField(blank=True)
-    before = models.TextField(help_text="Exact spec of an edit; else JSON of what changed: state, reason, tags, splits")
-    after = models.TextField()
-    created = models.DateTimeField()
-
-    class Meta:
-        ordering: ClassVar = ["-id"]
-        indexes: ClassVar = [
-            models.Index(fields=["task", "id"], name="taskrevision_task"),  # a task's history
-            models.Index(fields=["change", "id"], name="taskrevision_change"),  # what one action did
-        ]
-
-    def __str__(self) -> str:
-        return f"{self.kind} by {self.author}"
-
-
 class TaskStatistics(models.Model):
     """Statistics of the attempts at a task: of all of them, and for each run and model.
 

@@ -26,6 +26,7 @@ KINDS = {
     "group_changed": "Group changed",
     "environment_changed": "Environment changed",
     "retention_changed": "Retention changed",
+    "curated": "Tasks or splits changed",
     "exported": "Exported",
     "deleted": "Deleted",
     "redacted": "Redacted",

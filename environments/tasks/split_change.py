@@ -10,12 +10,10 @@ from __future__ import annotations
 
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import timedelta
-from itertools import islice
 from types import TracebackType
-from typing import TypeVar
 
 from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
@@ -23,12 +21,15 @@ from django.utils import timezone
 
 from environments.database.json_rows import execute
 from environments.database.write_turns import give_way
-from environments.errors import OrsError
 from environments.models import Split, SplitEntry, SplitRemoval, Task
+from environments.tasks.split_errors import FrozenSplit, SplitBusy, SplitGone
 from environments.tasks.split_indexes import renew, stretch_of
+from environments.tasks.task_places import FormerPlace, SplitPlace, batched
 
 BATCH = 900
 """Places written in one transaction, which takes about 30 ms. Also within SQLite's limit of parameters."""
+MAX_DELETED = 3000
+"""Places that nobody sees any more and that are deleted in one transaction."""
 CLAIM_SECONDS = 20.0
 """A change that has written nothing for this long is considered dead."""
 RETRY_SECONDS = 0.1
@@ -42,34 +43,6 @@ _INSERT = """
 _CLAIM = timedelta(seconds=CLAIM_SECONDS)
 UNFROZEN = {"frozen": None, "frozen_hash": ""}
 """Values of the columns `frozen` and `frozen_hash` of a split that is not frozen."""
-
-T = TypeVar("T")
-
-
-class FrozenSplit(OrsError):
-    def __init__(self, split: Split) -> None:
-        super().__init__(f"Split {split.name!r} of {split.environment.name!r} is frozen. Unfreeze it to change it.")
-
-
-class SplitBusy(OrsError):
-    def __init__(self, split: Split) -> None:
-        super().__init__(
-            f"Split {split.name!r} of {split.environment.name!r} is being changed by someone else. Try again when that "
-            f"has finished, or in half a minute if it was interrupted."
-        )
-
-
-class SplitGone(OrsError):
-    def __init__(self, split: Split) -> None:
-        super().__init__(f"Split {split.name!r} no longer exists.")
-
-
-@dataclass(frozen=True, slots=True)
-class SplitPlace:
-    """One place of a split. `source_hash` is the hash of the task that the class lists there, or empty."""
-
-    task: int
-    source_hash: str = ""
 
 
 class SplitChange:
@@ -109,7 +82,9 @@ class SplitChange:
         self._entries = SplitEntry.objects.filter(split=split.pk)
         self._progress, self._written = progress, 0
         self._has_staged = False
+        self._keeps_ended = False  # places that this change ended stay in the database
         self._removals: list[int] = []
+        self._put_back: list[int] = []  # removals that the commit deletes
         self._stretches: set[int] = set()  # the stretches in which something changed
         self._served = 0  # change in the number of served tasks
 
@@ -129,7 +104,8 @@ class SplitChange:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._has_staged and not self.is_committed and self._row.filter(changing=self._token).exists():
             self._discard()
-        self._purge()
+        if not (self._keeps_ended and self.is_committed):
+            self._purge()
         if self.is_committed:
             renew(self.split.pk, self._next, self._stretches)
         self._row.filter(changing=self._token).update(changing="", changing_until=None)
@@ -137,7 +113,7 @@ class SplitChange:
     def add(self, tasks: Iterable[int]) -> int:
         """Append tasks in order and return how many were added. Tasks that are already in the split are skipped."""
         added = 0
-        for batch in _batches(tasks):
+        for batch in batched(tasks, BATCH):
             there = set(self._open(batch).values_list("task_id", flat=True))
             new = [task for task in dict.fromkeys(batch) if task not in there]
             self._insert([(position, task, "") for position, task in enumerate(new, self._end)])
@@ -148,12 +124,43 @@ class SplitChange:
     def remove(self, tasks: Iterable[int]) -> int:
         """Remove every place of the tasks and return how many there were. A sync will not add them back."""
         removed = 0
-        for batch in _batches(tasks):
+        for batch in batched(tasks, BATCH):
             places = list(self._open(batch))
             self._forget(places)
             self._finish(places)
             removed += len(places)
         return removed
+
+    def put_back(self, places: Iterable[FormerPlace]) -> int:
+        """Put tasks back at the positions that they had, or at the end where another task is now.
+
+        Tasks that are in the split again keep their places. Returns how many came to the end.
+        """
+        moved = 0
+        for batch in batched(places, BATCH):
+            there = set(self._open({place.task for place in batch}).values_list("task_id", flat=True))
+            positions = [place.position for place in batch]
+            taken = set(self._open().filter(position__in=positions).values_list("position", flat=True))
+            rows = list[tuple[int, int, str]]()
+            for place in (place for place in batch if place.task not in there):
+                position = self._end if place.position in taken else place.position
+                moved += position != place.position
+                taken.add(position)
+                self._end = max(self._end, position + 1)
+                rows.append((position, place.task, place.source_hash))
+            self._insert(rows)
+            self._remember([content for _, _, content in rows if content])
+        return moved
+
+    def places(self, tasks: Collection[int]) -> list[FormerPlace]:
+        """Return the places of some tasks, in order, as this change has made them so far."""
+        found = self._open(tasks).values_list("position", "task_id", "source_hash")
+        return [FormerPlace(*place) for place in found]
+
+    @property
+    def is_empty(self) -> bool:
+        """Return whether the split has no place, as this change has made it so far."""
+        return not self._open().exists()
 
     def replace(self, old: int, new: int) -> int:
         """Put `new` in the places of `old` and return their number. If `new` is already there, `old` is removed."""
@@ -162,7 +169,7 @@ class SplitChange:
     def replace_all(self, tasks: Mapping[int, int]) -> int:
         """Put each value of `tasks` in the places of its key and return how many there were; see `replace`."""
         replaced = 0
-        for batch in _batches(tasks.items()):
+        for batch in batched(tasks.items(), BATCH):
             news = dict(batch)
             places = list(self._open(news.keys()))
             there = self._open(news.values()).values_list("task_id", flat=True)
@@ -174,6 +181,24 @@ class SplitChange:
             replaced += len(places)
         return replaced
 
+    def end(self) -> None:
+        """Remove all places, and leave them in the database for `revive`."""
+        self._has_staged = self._keeps_ended = True
+        last = -1
+        while places := list(self._open().filter(position__gt=last).order_by("position")[:BATCH]):
+            last = places[-1].position
+            self._finish(places)
+
+    def revive(self) -> int:
+        """Put back the places that `end` removed with the present version of the split. Return their number."""
+        ended = self._entries.filter(until=self.split.version).order_by("position")
+        last, revived = -1, 0
+        while places := list(ended.filter(position__gt=last)[:BATCH]):
+            last = places[-1].position
+            self._insert([(at.position, at.task_id, at.source_hash) for at in places])
+            revived += len(places)
+        return revived
+
     def hold(self) -> None:
         """Keep the claim while nothing is written. Call it more often than every CLAIM_SECONDS / 2."""
         if time.monotonic() > self._kept + CLAIM_SECONDS / 4:
@@ -182,7 +207,7 @@ class SplitChange:
     def refresh(self, tasks: Iterable[int]) -> int:
         """Hide the places of quarantined tasks, show those of other tasks, and return how many places changed."""
         changed = 0
-        for batch in _batches(tasks):
+        for batch in batched(tasks, BATCH):
             quarantined = Q(task__state="quarantined")
             wrong = (quarantined & Q(is_hidden=False)) | (~quarantined & Q(is_hidden=True))
             places = list(self._open(batch).filter(wrong))
@@ -254,7 +279,7 @@ class SplitChange:
 
     def _set_hidden(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
         changed = 0
-        for batch in _batches(tasks):
+        for batch in batched(tasks, BATCH):
             places = list(self._open(batch).exclude(is_hidden=is_hidden))
             self._finish(places)
             self._insert([(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden)
@@ -265,6 +290,15 @@ class SplitChange:
         """Record that a sync must not add these places back, although the class lists them."""
         rows = [SplitRemoval(split=self.split, source_hash=at.source_hash) for at in places if at.source_hash]
         self._removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
+
+    def _remember(self, hashes: Sequence[str]) -> None:
+        """Let the commit forget one removal of each hash, because its task is back."""
+        wanted = Counter(hashes)
+        rows = SplitRemoval.objects.filter(split=self.split, source_hash__in=wanted).exclude(pk__in=self._put_back)
+        for pk, content in rows.values_list("pk", "source_hash") if wanted else ():
+            if wanted[content]:
+                wanted[content] -= 1
+                self._put_back.append(pk)
 
     def _finish(self, places: Sequence[SplitEntry]) -> None:
         """End these places with the next version, and delete those that would only have started with it."""
@@ -310,6 +344,8 @@ class SplitChange:
         values = {**self._becomes, "version": self._next, "size": F("size") + self._served}
         if not self._changeable.filter(changing=self._token).update(**values):
             raise SplitBusy(self.split)
+        for removals in batched(self._put_back, BATCH):
+            SplitRemoval.objects.filter(pk__in=removals).delete()
 
     def _discard(self) -> None:
         """Undo everything that was staged for the next version."""
@@ -337,29 +373,13 @@ def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> 
         change.is_committed = True
 
 
-def splits_of(tasks: Iterable[int]) -> list[Split]:
-    """Return the unfrozen splits that hold one of the tasks, or will once a change in progress is committed."""
-    found: set[int] = set()
-    for batch in _batches(tasks):
-        found.update(
-            SplitEntry.objects.filter(task__in=batch, until=None).values_list("split_id", flat=True).distinct()
-        )
-    return list(Split.objects.filter(pk__in=found, frozen=None).select_related("environment").order_by("pk"))
-
-
 def _is_at(entry: SplitEntry | None, place: SplitPlace) -> bool:
     return entry is not None and (entry.task_id, entry.source_hash) == (place.task, place.source_hash)
 
 
-def _batches(items: Iterable[T]) -> Iterator[list[T]]:
-    rest = iter(items)
-    while batch := list(islice(rest, BATCH)):
-        yield batch
-
-
 def _key_batches(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:
     """Yield keys of `rows` in batches until none are left. The caller must make each batch disappear from `rows`."""
-    while keys := list(rows.values_list("pk", flat=True)[:BATCH]):
+    while keys := list(rows.values_list("pk", flat=True)[:MAX_DELETED]):
         yield keys
 
 

@@ -32,7 +32,8 @@ from environments.models import Environment, Split
 from environments.runtime.host import Host
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
-from environments.tasks.split_change import CLAIM_SECONDS, SplitBusy, SplitChange, commit
+from environments.tasks.split_change import CLAIM_SECONDS, SplitChange, commit
+from environments.tasks.split_errors import SplitBusy
 from environments.tasks.split_indexes import renew_missing
 from environments.tasks.sync_merge import Merge, listed_before, mark_dropped, merge_places, unmark_dropped
 from environments.tasks.sync_report import SplitSync, SyncReport

@@ -14,7 +14,8 @@ from django.utils import timezone
 
 from environments.database.write_turns import give_way
 from environments.models import Split, SplitEntry, SplitRemoval, Task
-from environments.tasks.split_change import BATCH, SplitPlace
+from environments.tasks.split_change import BATCH
+from environments.tasks.task_places import SplitPlace
 
 
 @dataclass(slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -10,7 +11,7 @@ from django.db.models import F
 
 from environments import conf
 from environments.display.json_diff import DiffLine, diff
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
+from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
 from environments.scoring.convention import Convention
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_indexes import last_served, served_indexes
@@ -94,6 +95,8 @@ def task_names(tasks: Sequence[int]) -> dict[int, str]:
 
 
 MAX_CHANGES = 50
+_PLACES = re.compile(r', "places": \{[^{}]*\}(?=\}$)')
+"""The positions that a task left, which are for restoring it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,8 @@ class TaskChange:
     """The task that replaced this one, if the revision is an edit of it."""
     came_from: Task | None
     """The task that this one replaced, if the revision is the edit that made it."""
+    action: CurationAction | None
+    """The action that it is part of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +143,7 @@ class History:
 
 
 def history_of(task: Task, before: int | None = None) -> History:
-    """Read the newest revisions of a task. `before`: only revisions with a smaller id. Two queries along indexes."""
+    """Read the newest revisions of a task. `before`: only revisions with a smaller id. Three queries along indexes."""
     revisions = TaskRevision.objects.select_related("task", "successor").order_by("-id")
     if before is not None:
         revisions = revisions.filter(pk__lt=before)
@@ -146,14 +151,17 @@ def history_of(task: Task, before: int | None = None) -> History:
     made = list(revisions.filter(successor=task)[: MAX_CHANGES + 1])
     found = sorted({one.pk: one for one in [*own, *made]}.values(), key=lambda one: -one.pk)
     shown = found[:MAX_CHANGES]
-    return History([_change(one, task) for one in shown], shown[-1].pk if len(found) > MAX_CHANGES else None)
+    actions = {row.token: row for row in CurationAction.objects.filter(token__in={one.change for one in shown})}
+    changes = [_change(one, task, actions.get(one.change)) for one in shown]
+    return History(changes, shown[-1].pk if len(found) > MAX_CHANGES else None)
 
 
-def _change(revision: TaskRevision, task: Task) -> TaskChange:
+def _change(revision: TaskRevision, task: Task, action: CurationAction | None) -> TaskChange:
     is_own = revision.task_id == task.pk
     return TaskChange(
         revision,
-        diff(revision.before, revision.after),
+        diff(_PLACES.sub("", revision.before), revision.after),
         became=revision.successor if is_own and revision.successor_id != task.pk else None,
         came_from=None if is_own else revision.task,
+        action=action,
     )

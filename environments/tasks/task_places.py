@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
+from typing import TypeVar
 
 from django.db.models import F, Q, QuerySet
 
 from environments.models import Split, SplitEntry, seen_at
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,6 +21,23 @@ class TaskAtPlace:
     task: int
     split: Split
     position: int
+
+
+@dataclass(frozen=True, slots=True)
+class SplitPlace:
+    """One place of a split. `source_hash` is the hash of the task that the class lists there, or empty."""
+
+    task: int
+    source_hash: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class FormerPlace:
+    """A place that a task had in a split."""
+
+    position: int
+    task: int
+    source_hash: str = ""
 
 
 def places(split: int, environment: int | None = None) -> QuerySet[SplitEntry]:
@@ -58,3 +79,20 @@ def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
 
 def _is_visible(entry: SplitEntry, version: int) -> bool:
     return entry.since <= version and (entry.until is None or entry.until > version)
+
+
+def splits_of(tasks: Iterable[int]) -> list[Split]:
+    """Return the unfrozen splits that hold one of the tasks, or will once a change in progress is committed."""
+    found: set[int] = set()
+    for batch in batched(tasks, 900):
+        found.update(
+            SplitEntry.objects.filter(task__in=batch, until=None).values_list("split_id", flat=True).distinct()
+        )
+    return list(Split.objects.filter(pk__in=found, frozen=None).select_related("environment").order_by("pk"))
+
+
+def batched(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    """Yield the items in lists of at most `size`."""
+    rest = iter(items)
+    while batch := list(islice(rest, size)):
+        yield batch

@@ -11,14 +11,12 @@ Works with or without a running server, whose agents get the new tasks with thei
 from __future__ import annotations
 
 import json
-import uuid
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
 
-from django.utils import timezone
-
 from environments.curation.splits import making
+from environments.curation.work import RecordedAction, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.tasks.split_change import SplitChange
@@ -27,7 +25,7 @@ from environments.transfer.report import TaskImportReport
 from environments.transfer.review import Decision, FileTask, Review, checked
 from environments.transfer.rows import FileRow, Refusal, TransferError, Unreadable
 from environments.transfer.scratch_database import Scratch
-from environments.transfer.settling import Settling, Stamp
+from environments.transfer.settling import Settling
 from environments.transfer.source import FileSource
 from environments.transfer.staging import BATCH_TASKS, MAX_BATCH_BYTES, Staging
 from environments.transfer.target import ImportTarget
@@ -74,7 +72,8 @@ def apply(
     is_checked = after is not None and _still_holds(after, source, target)
     with ExitStack() as stack:
         scratch = stack.enter_context(Scratch())
-        staging = Staging(target, scratch)
+        action = stack.enter_context(_recorded(source, target, author))
+        staging = Staging(target, scratch, action.revisions)
         stack.push(staging)  # exits after the change, which undoes the places
         change = stack.enter_context(_change_of(target))
         review = Review(replace(target, split=change.split), _report(source, target), scratch)
@@ -84,12 +83,21 @@ def apply(
         if review.report.refused and not skip_refused:
             raise RefusedRows(review.report)
         if review.report.has_work:
-            stamp = Stamp(uuid.uuid4().hex, author[:150], f"import of {source.name}", timezone.now())
-            Settling(change, scratch, stamp, stack).settle()
+            changed = review.report.added + review.report.changed
+            Settling(change, scratch, action, stack).settle(changed)
+            if target.split is None:
+                action.settings({}, {"made": change.split.pk})
+            action.done(review.report.sentence, changed, split=change.split.pk)
     if review.report.has_work:
         refresh_statistics()
     review.report.is_applied = True
     return review.report
+
+
+def _recorded(source: FileSource, target: ImportTarget, author: str) -> AbstractContextManager[RecordedAction]:
+    split = target.split.pk if target.split else None
+    reason = f"import of {source.name}"
+    return recorded("import", author, reason, environment=target.environment.pk, split=split)
 
 
 def _change_of(target: ImportTarget) -> AbstractContextManager[SplitChange]:

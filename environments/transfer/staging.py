@@ -15,6 +15,7 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, ProtectedError, QuerySet
 
+from environments.curation.revisions import Revisions, split_names
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.write_turns import give_way
 from environments.models import Task
@@ -43,9 +44,9 @@ _ADD_TAGS = """
 class Staging:
     """The staging of one import. A context manager: leaving by an exception deletes the tasks that were added."""
 
-    def __init__(self, target: ImportTarget, scratch: Scratch) -> None:
+    def __init__(self, target: ImportTarget, scratch: Scratch, revisions: Revisions) -> None:
         self._environment = target.environment.pk
-        self._scratch = scratch
+        self._scratch, self._revisions = scratch, revisions
         self._last = self._tasks().aggregate(last=Max("pk"))["last"] or 0
 
     def __enter__(self) -> Staging:
@@ -54,6 +55,7 @@ class Staging:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if kind is None:
             return
+        self._revisions.delete()
         for [hashes] in self._scratch.batches("new", 1, 0):
             self._delete_unused(hashes)
             give_way()
@@ -77,7 +79,7 @@ class Staging:
         """Write one batch within the limits above. `change`: the change of the target split."""
         self._add_tasks([decision for decision in decisions if decision.task is None])
         ids = self._ids(decisions)
-        change.add([ids[one.candidate.hash] for one in decisions if one.kind == "added"])
+        self._place([ids[one.candidate.hash] for one in decisions if one.kind == "added"], change)
         for one in decisions:
             task = ids[one.candidate.hash]
             if one.kind == "edited" and one.origin:
@@ -86,6 +88,16 @@ class Staging:
                 before = {"state": one.task.state, "reason": one.task.reason, "tags": one.task.tags}
                 self._scratch.put("labels", [task, before, _after(one)])
         change.hold()
+
+    def _place(self, tasks: Sequence[int], change: SplitChange) -> None:
+        before, name = split_names(tasks), change.split.name
+        with transaction.atomic():
+            change.add(tasks)
+            self._revisions.write(
+                (task, {"splits": sorted(before[task])}, {"splits": sorted({*before[task], name})})
+                for task in dict.fromkeys(tasks)
+                if name not in before[task]
+            )
 
     def _add_tasks(self, new: Sequence[Decision]) -> None:
         # In the order of the file, so that ids follow it. Sorting so small a batch by hash would save nothing.

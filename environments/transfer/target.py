@@ -10,7 +10,7 @@ from environments.curation.splits import existing_splits, free_name
 from environments.database.storable import is_storable
 from environments.errors import nearest, shorten
 from environments.models import Environment, Split
-from environments.tasks.split_change import FrozenSplit
+from environments.tasks.split_errors import FrozenSplit
 from environments.tasks.unknown_environment import unknown_environment
 from environments.transfer.rows import TransferError
 from environments.wire import SplitType

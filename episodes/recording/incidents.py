@@ -9,6 +9,7 @@ from django.db import transaction
 from django.db.models import F
 from django.db.models.functions import Greatest
 
+from environments.curation.environment_settings import SetEnabled
 from environments.database.storable import storable
 from environments.models import Environment
 from environments.runtime.crash_notes import NotedCall
@@ -19,6 +20,8 @@ MAX_DEATHS = 3
 """Deaths of the server that an environment may cause before it is disabled. Enabling it starts a new count."""
 SAME_HOLD = timedelta(hours=1)
 MAX_OTHERS = 20
+SERVER = "server"
+"""Author of what the server does to an environment by itself."""
 
 log = structlog.get_logger(__name__)
 
@@ -81,7 +84,7 @@ def _disable_after_too_many(environment: Environment, incident: Incident) -> Non
     if not environment.is_enabled or (count := deaths.filter(pk__gt=last).count()) < MAX_DEATHS:
         return
     reason = f"Its calls killed the server {count} times, last {incident.how} in {incident.call!r}."
-    Environment.objects.filter(pk=environment.pk).update(is_enabled=False, disabled_reason=reason)
+    SetEnabled(environment.pk, False, reason).apply(SERVER)
     Incident.objects.filter(pk=incident.pk).update(has_disabled=True)
     log.error("an environment is taken out of service", environment=environment.name, reason=reason)
 

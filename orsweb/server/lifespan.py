@@ -15,11 +15,12 @@ from typing import Any
 
 import structlog
 from django.conf import settings
-from django.db import Error
+from django.db import Error, connections
 
 from environments import conf
 from environments.access.local_operator import local_operator
 from environments.agent_http.handler import Receive, Send
+from environments.curation.work import finish_interrupted
 from environments.service import close_service, open_service
 from orsweb.server import culprits
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire
@@ -54,6 +55,7 @@ async def _open() -> Lock:
     lock = await asyncio.to_thread(acquire)
     try:
         culprits.write_stacks_into(conf.process_directory())
+        await asyncio.to_thread(_finish_actions)
         await open_service(recovers=True)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
@@ -61,6 +63,15 @@ async def _open() -> Lock:
         await asyncio.to_thread(lock.release)
         raise
     return lock
+
+
+def _finish_actions() -> None:
+    """Finish or take back what people were changing when the last process died."""
+    try:
+        if found := finish_interrupted():
+            log.warning("actions that were interrupted are finished or taken back", actions=found)
+    finally:
+        connections.close_all()
 
 
 async def _close(lock: Lock) -> None:

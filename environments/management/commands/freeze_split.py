@@ -26,6 +26,6 @@ class Command(BaseCommand):
                 f"There is no split {split!r} of {environment!r}; there are: {', '.join(known) or 'none'}."
             )
         try:
-            self.stdout.write(FreezeSplit(row.pk).apply("").sentence)
+            self.stdout.write(FreezeSplit(row.pk).apply("freeze_split").sentence)
         except OrsError as error:
             raise CommandError(str(error)) from error

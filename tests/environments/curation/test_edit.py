@@ -14,7 +14,8 @@ from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.curation.tags import AddTags
 from environments.models import Environment, Task, TaskRevision, TaskTag
-from environments.tasks.split_change import SplitBusy, SplitChange
+from environments.tasks.split_change import SplitChange
+from environments.tasks.split_errors import SplitBusy
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -147,7 +148,7 @@ def test_it_refuses_a_task_that_does_not_exist() -> None:
 
 
 def test_it_changes_nothing_while_a_split_is_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.curation.action.MAX_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("environments.curation.work.MAX_WAIT_SECONDS", 0.0)
     [old] = make_tasks(1)
     split = split_of(old)
     with SplitChange(split), pytest.raises(SplitBusy):

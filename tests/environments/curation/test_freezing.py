@@ -7,7 +7,8 @@ from django.core.management import CommandError, call_command
 
 from environments.curation.splits import freeze, unfreeze
 from environments.tasks.served_tasks import ListedTasks
-from environments.tasks.split_change import FrozenSplit, SplitChange, commit
+from environments.tasks.split_change import SplitChange, commit
+from environments.tasks.split_errors import FrozenSplit
 from tests.stored import make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -12,7 +12,8 @@ from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval, Task, TaskRevision
-from environments.tasks.split_change import BATCH, FrozenSplit, SplitBusy, SplitChange
+from environments.tasks.split_change import BATCH, SplitChange
+from environments.tasks.split_errors import FrozenSplit, SplitBusy
 from environments.tasks.sync import content_hash
 from environments.tasks.task_hash import hash_of_spec
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
@@ -198,7 +199,7 @@ def test_it_refuses_to_move_to_the_same_split() -> None:
 
 
 def test_it_leaves_both_splits_alone_when_one_is_being_changed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.curation.action.MAX_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("environments.curation.work.MAX_WAIT_SECONDS", 0.0)
     [task] = make_tasks(1)
     train, hard = split_of(task), split_of(name="hard")
     with SplitChange(hard), pytest.raises(SplitBusy):

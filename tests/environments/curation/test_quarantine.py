@@ -11,7 +11,8 @@ from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, Task, TaskRevision
-from environments.tasks.split_change import BATCH, SplitBusy, SplitChange
+from environments.tasks.split_change import BATCH, SplitChange
+from environments.tasks.split_errors import SplitBusy
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
@@ -131,24 +132,8 @@ def test_it_is_finished_when_it_is_stopped_after() -> None:
     assert Task.objects.filter(state="quarantined").count() == TaskRevision.objects.count() == MANY
 
 
-def test_it_is_completed_by_doing_it_again_after_a_crash(monkeypatch: pytest.MonkeyPatch) -> None:
-    split = split_of(*make_tasks(MANY))
-
-    def crash(done: int, total: int) -> None:
-        if done > MANY:
-            raise KeyboardInterrupt
-
-    action = Quarantine(Selection(state="active"), "why")
-    with pytest.raises(KeyboardInterrupt):
-        action.apply(AUTHOR, crash)
-    assert served(split) == []
-    assert 0 < Task.objects.filter(state="quarantined").count() < MANY
-    action.apply(AUTHOR)
-    assert Task.objects.filter(state="quarantined").count() == TaskRevision.objects.count() == MANY
-
-
 def test_it_changes_nothing_while_another_person_changes_the_split(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("environments.curation.action.MAX_WAIT_SECONDS", 0.0)
+    monkeypatch.setattr("environments.curation.work.MAX_WAIT_SECONDS", 0.0)
     [task] = make_tasks(1)
     split = split_of(task)
     with SplitChange(split), pytest.raises(SplitBusy):

@@ -16,7 +16,7 @@ from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, freeze
 from environments.curation.tags import AddTags, RemoveTags
 from environments.models import Task, TaskRevision, TaskTag
-from environments.tasks.split_change import FrozenSplit
+from environments.tasks.split_errors import FrozenSplit
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
 from tests.environments.transfer.files import Shelf
 from tests.stored import NOW, make_environment
@@ -138,11 +138,11 @@ def test_it_puts_back_splits() -> None:
     train, hard = split_of(one, two), split_of(name="hard")
     MoveToSplit(Selection(ids=(one,)), train.pk, hard.pk).apply(AUTHOR)
     assert Restore(revision()).plan().sentences == (
-        "It will be put at the end of split 'train' again.",
+        "It will be put at its place of split 'train' again.",
         "It will be taken out of split 'hard'.",
     )
     restore(revision())
-    assert (served(train), served(hard)) == ([two, one], [])
+    assert (served(train), served(hard)) == ([one, two], [])
 
 
 @pytest.mark.parametrize("kind", ["edit", "quarantine", "tag", "splits"])

@@ -11,7 +11,9 @@ from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.tasks import split_change
 from environments.tasks.served_tasks import ListedTasks, task_ids
-from environments.tasks.split_change import SplitBusy, SplitChange, SplitGone, commit, splits_of
+from environments.tasks.split_change import SplitChange, commit
+from environments.tasks.split_errors import SplitBusy, SplitGone
+from environments.tasks.task_places import splits_of
 from tests.stored import make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)

@@ -9,8 +9,9 @@ import pytest
 
 from environments.models import Split, SplitEntry, SplitStretches
 from environments.tasks import split_indexes
-from environments.tasks.split_change import SplitChange, SplitPlace, commit
+from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.split_indexes import renew_missing, served_before
+from environments.tasks.task_places import SplitPlace
 from tests.environments.curation.tasks import make_tasks, split_of
 
 pytestmark = pytest.mark.django_db

@@ -8,7 +8,7 @@ import pytest
 
 from environments.curation.action import ActionRefused
 from environments.models import Environment, Split
-from environments.tasks.split_change import FrozenSplit
+from environments.tasks.split_errors import FrozenSplit
 from environments.transfer.rows import TransferError
 from environments.transfer.target import ImportTarget, environment_named
 from tests.environments.transfer.files import Shelf

@@ -1,0 +1,95 @@
+"""Writes the labels of tasks that the revisions of one action say: states, reasons, tags, and what an edit replaced.
+
+An action writes its revisions first, unseen by agents. Then what is served changes, all at once, and from that moment
+on the labels follow from the revisions alone: a process that dies in between leaves all that is needed to finish them.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from django.db import transaction
+from django.db.models import Case, F, TextField, Value, When
+
+from environments.curation.revisions import object_of
+from environments.database.jobs import Progress, silent
+from environments.database.json_rows import execute
+from environments.database.write_turns import give_way
+from environments.models import Task, TaskRevision
+
+BATCH_REVISIONS = 1000
+"""Revisions whose labels are written in one transaction, which takes about 50 ms."""
+
+_STATE = """
+    UPDATE environments_task SET state = %s, reason = %s
+    WHERE id IN (SELECT CAST(value->>0 AS bigint) FROM {rows})
+"""
+_TAG = """
+    INSERT INTO environments_tasktag (task_id, name)
+    SELECT CAST(value->>0 AS bigint), value->>1 FROM {rows} WHERE true
+    ON CONFLICT DO NOTHING
+"""
+_UNTAG = """
+    DELETE FROM environments_tasktag
+    WHERE name = %s AND task_id IN (SELECT CAST(value->>0 AS bigint) FROM {rows})
+"""
+_REPLACED = """
+    UPDATE environments_task SET replaced_by_id = CAST(pair.value->>1 AS bigint)
+    FROM {rows} AS pair WHERE environments_task.id = CAST(pair.value->>0 AS bigint)
+"""
+
+Change = tuple[int, int, int | None, str, str]
+"""Id, task, successor, and before and after, which are empty if there is a successor: then they are specs."""
+
+
+def apply_labels(change: str, progress: Progress = silent) -> None:
+    """Write what the revisions of an action say of their tasks, in batches. Writing it again changes nothing."""
+    done = 0
+    for batch in changes_of(change):
+        with transaction.atomic():
+            write_labels(batch)
+        give_way()
+        done += len(batch)
+        progress(done, done)
+
+
+def changes_of(change: str, *, newest_first: bool = False) -> Iterator[list[Change]]:
+    """Yield the revisions of an action in batches."""
+    is_spec = When(successor__isnull=False, then=Value("", TextField()))
+    rows = TaskRevision.objects.filter(change=change).annotate(
+        old=Case(is_spec, default=F("before")), new=Case(is_spec, default=F("after"))
+    )
+    order, beyond = ("-id", "id__lt") if newest_first else ("id", "id__gt")
+    found = rows.order_by(order).values_list("pk", "task_id", "successor_id", "old", "new")
+    batch: list[Change] = list(found[:BATCH_REVISIONS])
+    while batch:
+        yield batch
+        batch = list(found.filter(**{beyond: batch[-1][0]})[:BATCH_REVISIONS])
+
+
+def write_labels(changes: Sequence[Change]) -> None:
+    """Write the labels of at most BATCH_REVISIONS tasks, in the transaction of the caller."""
+    replaced = [(task, successor) for _, task, successor, _, _ in changes if successor is not None]
+    mark_replaced(replaced)
+    states, gained, lost = defaultdict[tuple[str, str], list[Any]](list), list[Any](), defaultdict[str, list[Any]](list)
+    for _, task, successor, before, after in changes:
+        old, new = (object_of(before), object_of(after)) if successor is None else ({}, {})
+        if "state" in new:
+            states[new["state"], new.get("reason", "")].append([task])
+        if "tags" in new:
+            gained += [[task, name] for name in set(new["tags"]) - set(old["tags"])]
+            for name in set(old["tags"]) - set(new["tags"]):
+                lost[name].append([task])
+    for (state, reason), tasks in states.items():
+        execute(_STATE, [state, reason], tasks)
+    execute(_TAG, [], gained)
+    for name, tasks in lost.items():
+        execute(_UNTAG, [name], tasks)
+
+
+def mark_replaced(pairs: Sequence[tuple[int, int]]) -> None:
+    """Write of some (task, task in its place) that the first is superseded and the second is not."""
+    Task.objects.filter(pk__in=[new for _, new in pairs], replaced_by__isnull=False).update(replaced_by=None)
+    execute(_REPLACED, [], pairs)

@@ -1,0 +1,137 @@
+"""The work of an undo: what it stages for some revisions of an action, by what they changed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from environments.curation.membership import former_places, splits_before
+from environments.curation.revisions import Revisions, object_of, split_names
+from environments.curation.split_counts import tasks as counted
+from environments.models import SplitEntry, Task, TaskRevision, TaskTag
+from environments.tasks.split_change import SplitChange
+from environments.tasks.task_places import FormerPlace
+
+Labels = tuple[int, dict[str, Any], dict[str, Any]]
+"""A task, and what it had before and after the action that is undone."""
+
+
+class UndoWork:
+    """Takes back revisions, each unless the task was changed since in the same respect."""
+
+    def __init__(self, revisions: Revisions, changes: Mapping[int, SplitChange]) -> None:
+        """Create the work. `changes`: of the splits that can change, by id."""
+        self._revisions, self._changes = revisions, list(changes.values())
+        self._by_name = {change.split.name: change for change in self._changes}
+        self._left = self._moved = 0
+
+    def sentence(self, changed: int) -> str:
+        """Return what became of the tasks."""
+        said = [f"{counted(changed, 'is', 'are')} as before."]
+        if self._left:
+            said.append(f"{counted(self._left, 'was', 'were')} changed since and left alone.")
+        if self._moved:
+            said.append(f"{counted(self._moved, 'came', 'came')} to the end, where other tasks have the places.")
+        return " ".join(said)
+
+    def stage(self, tasks: Sequence[int]) -> int:
+        """Stage what takes back revisions, whose ids these are. Returns how many are taken back."""
+        rows = TaskRevision.objects.filter(pk__in=tasks).order_by("-pk")
+        edits = rows.filter(successor__isnull=False).exclude(kind="merge").values_list("task_id", "successor_id")
+        merged = rows.filter(successor__isnull=False, kind="merge").count()
+        found = rows.filter(successor=None).values_list("task_id", "before", "after")
+        labels = [(task, object_of(before), object_of(after)) for task, before, after in found]
+        done = self._edits(list(edits))
+        done += self._states([one for one in labels if "state" in one[2]])
+        done += self._tags([one for one in labels if "tags" in one[2]])
+        done += self._splits([one for one in labels if "splits" in one[2]])
+        self._left += len(edits) + merged + len(labels) - done
+        return done
+
+    def _edits(self, edits: Sequence[tuple[int, int]]) -> int:
+        """Put old contents in the places of those that replaced them, unless that was edited since."""
+        among = [old for old, _ in edits]
+        still = Task.objects.filter(pk__in=among, replaced_by__replaced_by=None).exclude(replaced_by=None)
+        there = set(still.values_list("pk", "replaced_by"))
+        placed = set(_placed(among))
+        pairs = {new: old for old, new in edits if (old, new) in there and old not in placed}
+        if pairs:
+            for change in self._changes:
+                change.replace_all(pairs)
+            self._revisions.write_edits(list(pairs.items()))
+        return len(pairs)
+
+    def _states(self, labels: Sequence[Labels]) -> int:
+        rows = Task.objects.filter(pk__in=[task for task, *_ in labels]).order_by("pk").select_for_update()
+        now = {task: {"state": state, "reason": why} for task, state, why in rows.values_list("pk", "state", "reason")}
+        good = [(task, now[task], old) for task, old, new in labels if now[task] == {"reason": "", **new}]
+        for change in self._changes if good else ():
+            change.hide(task for task, _, old in good if old["state"] == "quarantined")
+            change.show(task for task, _, old in good if old["state"] != "quarantined")
+        return self._revisions.write(good)
+
+    def _tags(self, labels: Sequence[Labels]) -> int:
+        now = defaultdict[int, set[str]](set)
+        for task, name in TaskTag.objects.filter(task__in=[one[0] for one in labels]).values_list("task_id", "name"):
+            now[task].add(name)
+        wanted = [(task, now[task], _without(now[task], old["tags"], new["tags"])) for task, old, new in labels]
+        return self._revisions.write(
+            (task, {"tags": sorted(has)}, {"tags": sorted(names)}) for task, has, names in wanted if has != names
+        )
+
+    def _splits(self, labels: Sequence[Labels]) -> int:
+        if not labels:
+            return 0
+        ids = [task for task, *_ in labels]
+        names, places = split_names(ids), self._own_places(ids)
+        before = {task: set(names[task]) for task in ids}
+        lost = defaultdict[int, dict[str, list[FormerPlace]]](dict)
+        leaves, joins, after = defaultdict[str, list[int]](list), defaultdict[str, list[FormerPlace]](list), {}
+        ends = defaultdict[str, list[int]](list)
+        for task, old, new in labels:
+            mine = set(before[task])
+            for name in (set(new["splits"]) - set(old["splits"])) & mine:
+                if own := places.get((name, task)):
+                    leaves[name].append(task)
+                    lost[task][name] = own
+                    mine.discard(name)
+            former = former_places(task, old)
+            for name in (set(old["splits"]) - set(new["splits"]) - mine) & self._by_name.keys():
+                joins[name] += former.get(name, ())
+                ends[name] += [] if former.get(name) else [task]
+                mine.add(name)
+            after[task] = mine
+        self._move(leaves, joins, ends)
+        rows = [(task, splits_before(before[task], lost[task]), {"splits": sorted(after[task])}) for task in ids]
+        return self._revisions.write(row for row in rows if before[row[0]] != after[row[0]])
+
+    def _move(
+        self,
+        leaves: Mapping[str, Sequence[int]],
+        joins: Mapping[str, Sequence[FormerPlace]],
+        ends: Mapping[str, Sequence[int]],
+    ) -> None:
+        for name, change in self._by_name.items():
+            change.remove(leaves.get(name, ()))
+            self._moved += change.put_back(joins.get(name, ()))
+            self._moved += change.add(ends.get(name, ()))
+
+    def _own_places(self, ids: Collection[int]) -> dict[tuple[str, int], list[FormerPlace]]:
+        """Return the places of tasks in splits that can change, unless a class lists them there by now."""
+        found = defaultdict[tuple[str, int], list[FormerPlace]](list)
+        for name, change in self._by_name.items():
+            for place in change.places(ids):
+                found[name, place.task].append(place)
+        return {key: some for key, some in found.items() if not any(place.source_hash for place in some)}
+
+
+def _without(now: set[str], old: Collection[str], new: Collection[str]) -> set[str]:
+    """Return the tags without those that a change added, and with those that it removed."""
+    return (now - (set(new) - set(old))) | (set(old) - set(new))
+
+
+def _placed(tasks: Collection[int]) -> list[int]:
+    """Return those of the tasks that are in a split that can change."""
+    found = SplitEntry.objects.filter(task__in=tasks, until=None, split__frozen=None, split__is_served=True)
+    return list(found.values_list("task_id", flat=True))

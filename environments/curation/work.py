@@ -1,0 +1,200 @@
+"""How an action is applied: recorded, in batches, and all of it or nothing.
+
+First the places of tasks and the revisions are staged in batches. Places are not visible yet, and until the action is
+decided on it can be stopped, which deletes both again. Then one short transaction makes the places visible and decides
+the action. Then the labels of tasks follow from its revisions (`labels.py`), also if the process dies: the next start
+of the server finishes what was decided, and forgets what was not. For few tasks all of this is one transaction.
+"""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from datetime import timedelta
+from typing import Any, Protocol
+
+from django.db import transaction
+from django.db.models import Max, Min
+from django.utils import timezone
+
+from environments import security_log
+from environments.curation.action import MAX_TOGETHER, ActionOutcome
+from environments.curation.labels import apply_labels
+from environments.curation.revisions import Revisions
+from environments.database.jobs import Progress, silent
+from environments.database.planner_statistics import refresh_statistics
+from environments.database.write_turns import give_way
+from environments.models import CurationAction, Split, TaskRevision
+from environments.tasks.split_change import SplitChange, commit
+from environments.tasks.task_places import splits_of
+
+MAX_WAIT_SECONDS = 2.0
+"""Longest wait for another change of the same split; changes of one task end sooner."""
+MAX_STAGED = 1000
+"""Number of tasks that are staged in one transaction, if there are more."""
+JUST_BEGUN = timedelta(minutes=1)
+
+
+class RecordedAction:
+    """One action while it is applied: its row, and the revisions that it writes."""
+
+    def __init__(self, row: CurationAction) -> None:
+        self.row = row
+        self.revisions = Revisions(row.kind, row.author, row.reason, row.token)
+
+    def decide(self, changed: int) -> None:
+        """Decide on the action, in the transaction that makes its changes visible."""
+        CurationAction.objects.filter(pk=self.row.pk).update(stage="applying", changed=changed)
+
+    def done(
+        self, sentence: str, changed: int, *, split: int | None = None, task: int | None = None, title: str = ""
+    ) -> ActionOutcome:
+        """Return the outcome, and keep it for the row. `title`: what the activity says instead of the sentence."""
+        row = self.row
+        row.title, row.changed, row.split_id = title or sentence, changed, split if split is not None else row.split_id
+        return ActionOutcome(sentence, changed, row.token, split, task)
+
+    def settings(self, before: Mapping[str, Any], after: Mapping[str, Any]) -> None:
+        """Keep the settings that the action changes."""
+        self.row.before, self.row.after = json.dumps(before), json.dumps(after)
+
+
+@contextmanager
+def recorded(
+    kind: str, author: str, reason: str = "", *, environment: int | None = None, split: int | None = None
+) -> Iterator[RecordedAction]:
+    """Write the row of an action that is applied within. What fails, and what changes nothing, leaves no row."""
+    row = CurationAction(token=uuid.uuid4().hex, kind=kind, stage="staging", author=author[:150], reason=reason)
+    row.environment_id, row.split_id, row.created = environment, split, timezone.now()
+    row.save()
+    action = RecordedAction(row)
+    try:
+        yield action
+    except BaseException:
+        if CurationAction.objects.filter(pk=row.pk, stage="staging").exists():
+            _forget(row)
+        raise
+    if not row.changed and row.before == row.after:
+        _forget(row)
+    else:
+        _finish(row)
+
+
+def _finish(row: CurationAction) -> None:
+    row.stage = "done"
+    if row.environment_id is None:
+        places = TaskRevision.objects.filter(change=row.token).aggregate(
+            low=Min("task__environment"), high=Max("task__environment")
+        )
+        row.environment_id = places["low"] if places["low"] == places["high"] else None
+    row.save()
+    security_log.note("curated", row.title, who=row.author, detail=f"action {row.pk}")
+
+
+def _forget(row: CurationAction) -> None:
+    """Delete an action that was not decided on, with its revisions."""
+    RecordedAction(row).revisions.delete()
+    CurationAction.objects.filter(pk=row.pk).delete()
+
+
+def finish_interrupted() -> int:
+    """Finish the actions that a dead process had decided on, and forget those that it had not. Returns their number."""
+    found = list(CurationAction.objects.exclude(stage="done").select_related("split"))
+    for row in found:
+        if row.stage == "applying":
+            apply_labels(row.token)
+            row.title = row.title or f"{row.get_kind_display()}, {row.changed:,} tasks. The server stopped meanwhile."
+            _finish(row)
+        elif not _may_run(row):
+            _forget(row)
+    return len(found)
+
+
+def _may_run(row: CurationAction) -> bool:
+    """Return whether a command may still be staging the action: it holds the split, or has only just begun."""
+    split, now = row.split, timezone.now()
+    is_held = split is not None and split.changing_until is not None and split.changing_until > now
+    return is_held or row.created > now - JUST_BEGUN
+
+
+class Work(Protocol):
+    """The part of an action that differs from one action to the next."""
+
+    def stage(self, tasks: Sequence[int]) -> int:
+        """Stage the changes of splits and write the revisions of at most MAX_STAGED tasks, in a transaction.
+
+        Returns how many tasks change. Labels are left to what the revisions say (`labels.py`).
+        """
+
+
+def carry_out(
+    action: RecordedAction,
+    work: Work,
+    tasks: Sequence[int],
+    changes: Sequence[SplitChange],
+    progress: Progress = silent,
+    also: Callable[[], object] = lambda: None,
+) -> int:
+    """Do the work on the tasks and commit the changes of splits, with what `also` writes. Returns how many changed.
+
+    `changes` have to be entered. What `progress` raises is raised before anything changes.
+    """
+    changed = 0
+
+    def decide() -> None:
+        also()
+        action.decide(changed)
+
+    if len(tasks) <= MAX_TOGETHER:
+        with transaction.atomic():
+            changed = work.stage(tasks)
+            commit(*staged(changes), also=decide)
+            apply_labels(action.row.token)
+        return changed
+    for done, batch in _batches(tasks, MAX_STAGED):
+        with transaction.atomic():
+            changed += work.stage(batch)
+        give_way()
+        for change in changes:
+            change.hold()
+        progress(done, 2 * len(tasks))
+    commit(*staged(changes), also=decide)
+    apply_labels(action.row.token, _finishing(progress, len(tasks)))
+    refresh_statistics()
+    return changed
+
+
+def _finishing(progress: Progress, staged: int) -> Progress:
+    """Return the progress of the second half, which cannot be stopped, because the action has been decided on."""
+
+    def finish(done: int, total: int) -> None:
+        with suppress(Exception):
+            progress(min(2 * staged, staged + done), 2 * staged)
+
+    return finish
+
+
+@contextmanager
+def claimed(tasks: Sequence[int]) -> Iterator[list[SplitChange]]:
+    """Enter a change of every unfrozen split that holds one of the tasks. Raises: SplitBusy."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(change_of(split)) for split in splits_of(tasks)]
+
+
+def change_of(split: Split) -> SplitChange:
+    """Return a change of the split that waits for another one under way; a split that is not served stays unserved."""
+    return SplitChange(split, wait_seconds=MAX_WAIT_SECONDS, serves=split.is_served)
+
+
+def staged(changes: Sequence[SplitChange]) -> list[SplitChange]:
+    """Return the changes that have something to commit: a version that rises in vain makes every reader read again."""
+    return [change for change in changes if change.has_staged]
+
+
+def _batches(tasks: Sequence[int], size: int) -> Iterator[tuple[int, Sequence[int]]]:
+    """Yield (number of tasks up to the end of the batch, the batch), in order."""
+    for start in range(0, len(tasks), size):
+        batch = tasks[start : start + size]
+        yield start + len(batch), batch

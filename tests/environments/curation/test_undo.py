@@ -1,0 +1,263 @@
+"""Undo: an action is taken back as a whole, to the same places, and what was changed since is left alone."""
+
+from __future__ import annotations
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from environments.curation.action import ActionRefused
+from environments.curation.edit import Edit
+from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring
+from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
+from environments.curation.quarantine import Quarantine, Release
+from environments.curation.selection import Selection
+from environments.curation.splits import (
+    DeleteSplit,
+    FreezeSplit,
+    SealSplit,
+    UnfreezeSplit,
+    content_digest,
+    existing_splits,
+)
+from environments.curation.tags import AddTags
+from environments.curation.undo import Undo, left_alone
+from environments.curation.work import finish_interrupted
+from environments.models import CurationAction, Environment, SecurityEvent, SplitRemoval, Task, TaskRevision, TaskTag
+from environments.tasks.split_change import SplitChange, commit
+from environments.tasks.task_places import FormerPlace, SplitPlace
+from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
+from tests.environments.transfer.files import Shelf
+from tests.stored import make_environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def latest() -> CurationAction:
+    return CurationAction.objects.latest("pk")
+
+
+def undo(action: CurationAction | None = None) -> str:
+    return Undo((action or latest()).pk).apply("bob").sentence
+
+
+def test_every_action_is_recorded_with_who_what_and_how_many() -> None:
+    make_tasks(3)
+    Quarantine(Selection(), "wrong").apply(AUTHOR)
+    row = latest()
+    assert (row.author, row.title, row.reason, row.changed) == (AUTHOR, "Quarantined 3 tasks.", "wrong", 3)
+    assert (row.environment, row.stage) == (make_environment(), "done")
+    event = SecurityEvent.objects.get(kind="curated")
+    assert (event.who, event.what, event.detail) == (AUTHOR, row.title, f"action {row.pk}")
+
+
+def test_what_changes_nothing_and_what_fails_is_not_recorded() -> None:
+    make_tasks(1)
+    AddTags(Selection(), ("a",)).apply(AUTHOR)
+    AddTags(Selection(), ("a",)).apply(AUTHOR)
+    with pytest.raises(ActionRefused):
+        AddTags(Selection(), ("a,b",)).apply(AUTHOR)
+    assert CurationAction.objects.count() == 1
+
+
+def test_it_takes_back_a_quarantine_to_the_same_places() -> None:
+    ids = make_tasks(4)
+    split = split_of(*ids)
+    Quarantine(Selection(ids=tuple(ids[1:3])), "wrong").apply(AUTHOR)
+    assert undo() == "Undone: Quarantined 2 tasks. 2 tasks are as before."
+    assert served(split) == ids
+    assert not Task.objects.exclude(state="active", reason="").exists()
+
+
+def test_what_was_changed_since_is_left_alone_and_listed() -> None:
+    one, two = make_tasks(2)
+    split_of(one, two)
+    Quarantine(Selection(), "wrong").apply(AUTHOR)
+    action = latest()
+    Release(Selection(ids=(one,), state="")).apply(AUTHOR)
+    Quarantine(Selection(ids=(one,)), "another reason").apply(AUTHOR)
+    assert (
+        "1 of them had other changes since. What was changed since is left alone." in Undo(action.pk).plan().sentences
+    )
+    assert undo(action).endswith("1 task is as before. 1 task was changed since and left alone.")
+    assert dict(Task.objects.values_list("pk", "state")) == {one: "quarantined", two: "active"}
+    assert [revision.task_id for revision in left_alone(action, latest())] == [one]
+
+
+def test_it_takes_off_only_the_tags_that_the_action_added() -> None:
+    make_tasks(1)
+    AddTags(Selection(), ("a", "b")).apply(AUTHOR)
+    action = latest()
+    AddTags(Selection(), ("c",)).apply(AUTHOR)
+    undo(action)
+    assert list(TaskTag.objects.values_list("name", flat=True)) == ["c"]
+
+
+def test_a_task_that_was_taken_out_comes_back_to_its_place_and_to_the_class() -> None:
+    ids = make_tasks(4)
+    split = split_of()
+    with SplitChange(split) as change:
+        change.place([SplitPlace(task, Task.objects.get(pk=task).content_hash) for task in ids])
+        commit(change)
+    RemoveFromSplit(Selection(ids=tuple(ids[1:3])), split.pk).apply(AUTHOR)
+    undo()
+    assert served(split) == ids
+    assert not SplitRemoval.objects.exists()
+    assert split.entries.exclude(source_hash="").count() == 4
+
+
+def test_a_moved_task_comes_back_and_one_whose_place_is_taken_comes_to_the_end() -> None:
+    one, two, three = make_tasks(3)
+    train, hard = split_of(one, two), split_of(name="hard")
+    MoveToSplit(Selection(), train.pk, hard.pk).apply(AUTHOR)
+    with SplitChange(train) as change:
+        change.put_back([FormerPlace(0, three)])
+        commit(change)
+    assert undo().endswith("1 task came to the end, where other tasks have the places.")
+    assert (served(train), served(hard)) == ([three, two, one], [])
+
+
+def test_it_deletes_the_split_that_was_made_and_brings_back_one_that_was_deleted() -> None:
+    ids = make_tasks(3)
+    saved = SaveAsSplit(Selection(make_environment().pk, state=""), "hard", "test").apply(AUTHOR).split or 0
+    Quarantine(Selection(ids=(ids[1],)), "wrong").apply(AUTHOR)
+    made = CurationAction.objects.get(kind="splits")
+    DeleteSplit(saved).apply(AUTHOR)
+    undo()
+    assert served(saved) == [ids[0], ids[2]]
+    undo(made)
+    assert not existing_splits().filter(pk=saved).exists()
+
+
+def test_it_takes_back_an_undo() -> None:
+    ids = make_tasks(3)
+    split = split_of(*ids)
+    RemoveFromSplit(Selection(ids=(ids[0],)), split.pk).apply(AUTHOR)
+    undo()
+    undo()
+    assert served(split) == ids[1:]
+    with pytest.raises(ActionRefused, match="bob has undone this already"):
+        undo(CurationAction.objects.earliest("pk"))
+
+
+def test_it_takes_back_an_edit_unless_it_was_edited_since() -> None:
+    one, two = make_tasks(2)
+    split = split_of(one, two)
+    new = Edit(one, '{"n": "new"}', 0).apply(AUTHOR).task or 0
+    first = latest()
+    undo()
+    assert served(split) == [one, two]
+    assert (Task.objects.get(pk=new).replaced_by_id, Task.objects.get(pk=one).replaced_by_id) == (one, None)
+    undo()  # the new content again
+    Edit(new, '{"n": "newer"}', 10**9).apply(AUTHOR)
+    with pytest.raises(ActionRefused, match="changed since"):
+        undo(CurationAction.objects.get(undoes__undoes=first))
+
+
+def test_it_takes_back_an_import_with_edits_labels_and_new_tasks(tmp_path: Path) -> None:
+    shelf = Shelf(tmp_path)
+    shelf.apply(shelf.lines({"w": "a"}, {"w": "b"}))
+    split, before = existing_splits().get(), served(existing_splits().get())
+    row = Task.objects.get(pk=before[0])
+    shelf.apply(shelf.lines({"_hash": row.content_hash, "w": "A"}, {"w": "b", "_tags": ["x"]}, {"w": "c"}))
+    assert served(split) != before
+    assert latest().kind == "import"
+    undo()
+    assert served(split) == before
+    assert not TaskTag.objects.exists()
+
+
+def test_a_frozen_split_stays_as_it_is() -> None:
+    ids = make_tasks(2)
+    train, frozen = split_of(*ids), split_of(name="frozen")
+    CopyToSplit(Selection(), frozen.pk).apply(AUTHOR)
+    copied = latest()
+    FreezeSplit(frozen.pk).apply(AUTHOR)
+    assert "Split 'frozen' is frozen and stays as it is." in Undo(copied.pk).plan().sentences
+    with pytest.raises(ActionRefused):
+        undo(copied)
+    undo()  # the freeze
+    undo(copied)
+    assert (served(train), served(frozen)) == (ids, [])
+
+
+def test_it_takes_back_settings_of_splits_and_environments_unless_they_were_changed_since() -> None:
+    [one] = make_tasks(1)
+    split, environment = split_of(one), make_environment()
+    before = Environment.objects.values().get()
+    for action in (
+        SetEnabled(environment.pk, False),
+        SetBlind(environment.pk, True),
+        SetScoring(environment.pk, "max", 0.0, 2.0, 1.0),
+        SetPrivacy(environment.pk, True),
+    ):
+        action.apply(AUTHOR)
+        undo()
+    assert {**Environment.objects.values().get(), "counted": before["counted"]} == before
+    FreezeSplit(split.pk).apply(AUTHOR)
+    UnfreezeSplit(split.pk).apply(AUTHOR)
+    unfrozen = latest()
+    undo()
+    split.refresh_from_db()
+    assert split.frozen_hash == content_digest(split)
+    undo()
+    SealSplit(split.pk).apply(AUTHOR)
+    with pytest.raises(ActionRefused, match="undone this already"):
+        undo(unfrozen)
+    SetEnabled(environment.pk, False).apply(AUTHOR)
+    disabled = latest()
+    SetEnabled(environment.pk, True).apply(AUTHOR)
+    with pytest.raises(ActionRefused, match="changed since"):
+        undo(disabled)
+
+
+def test_a_stopped_action_leaves_nothing_behind() -> None:
+    ids = make_tasks(1100)
+    split = split_of(*ids)
+    for action in (AddTags(Selection(), ("a",)), Quarantine(Selection(), "wrong")):
+        with pytest.raises(ZeroDivisionError):
+            action.apply(AUTHOR, break_off_after(1000))
+    counts = [rows.objects.count() for rows in (TaskRevision, TaskTag, CurationAction)]
+    assert (counts, Task.objects.filter(state="quarantined").count()) == ([0, 0, 0], 0)
+    assert len(served(split)) == 1100
+
+
+def test_what_a_dead_process_decided_is_finished_and_the_rest_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    make_tasks(400)
+
+    def die(*_: object) -> None:
+        raise SystemExit
+
+    with monkeypatch.context() as patch:
+        patch.setattr("environments.curation.work.apply_labels", die)
+        with pytest.raises(SystemExit):
+            AddTags(Selection(), ("a",)).apply(AUTHOR)
+    with monkeypatch.context() as patch:
+        patch.setattr("environments.curation.work._forget", die)
+        with pytest.raises(SystemExit):
+            AddTags(Selection(), ("b",)).apply(AUTHOR, break_off_after(0))
+    CurationAction.objects.update(created="2026-01-01T00:00Z")
+    assert finish_interrupted() == 2
+    assert (TaskTag.objects.filter(name="a").count(), TaskTag.objects.filter(name="b").count()) == (400, 0)
+    assert TaskRevision.objects.count() == 400
+
+
+def test_of_two_who_undo_the_same_one_is_refused() -> None:
+    make_tasks(2)
+    AddTags(Selection(), ("a",)).apply(AUTHOR)
+    action, refusals = latest(), list[str]()
+
+    def race() -> None:
+        try:
+            undo(action)
+        except ActionRefused as refusal:
+            refusals.append(str(refusal))
+
+    racers = [threading.Thread(target=race) for _ in range(2)]
+    for racer in racers:
+        racer.start()
+    for racer in racers:
+        racer.join()
+    assert len(refusals) == 1
+    assert CurationAction.objects.count() == 2
