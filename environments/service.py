@@ -25,6 +25,7 @@ from django.conf import settings
 from django.utils.module_loading import import_string
 
 from environments import conf, security_log
+from environments.authoring.declarations import HandControls
 from environments.authoring.revision import note_revisions, sources_of
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
@@ -231,6 +232,13 @@ def hidden_fields(environment: str) -> frozenset[str] | None:
     service = service_or_none()
     hosted = service.registry.find(environment) if service else None
     return hosted.hidden_fields if hosted else None
+
+
+def hand_controls(environment: str) -> HandControls:
+    """Return how people play `environment` by hand; no controls if this process serves no class of it that says so."""
+    service = service_or_none()
+    hosted = service.registry.find(environment) if service else None
+    return getattr(hosted, "hand_controls", None) or HandControls()
 
 
 def try_out_spec(environment: str, spec: str, seconds: float = MAX_TRIAL_SECONDS) -> Trial:

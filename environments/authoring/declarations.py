@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from typing import Any, get_args
+from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, PydanticUserError, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError
 
 from environments import wire
 from environments.authoring.reserved_names import RESERVED_NAMES
@@ -22,9 +22,40 @@ MAX_NAME_CHARACTERS = 200
 """Longest name of an environment or a split: the width of their database columns."""
 
 
+class HandControl(BaseModel):
+    """A button, and perhaps a key, that makes one call when a person plays."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    label: str = Field(min_length=1, max_length=40)
+    tool: str
+    input: dict[str, Any] = {}
+    key: str = Field(default="", max_length=30)
+    """The key as browsers name it, such as "ArrowUp", "p" or "Shift+ArrowUp"; empty for a button without a key."""
+
+
+class HandControls(BaseModel):
+    """How people play an environment by hand, as its `hand_controls()` says."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    controls: list[HandControl] = Field(default=[], max_length=40)
+    drawing: Literal["", "image", "text"] = ""
+    """What stays in view: the newest image, the newest text, or nothing."""
+
+
 def check_class_methods(cls: type) -> None:
     """Check that no @classmethod is missing from a method that is called on the class. Raises: Unhostable."""
-    for method in ("name", "list_splits", "list_tasks", "num_tasks", "get_task", "get_task_range", "list_tools"):
+    for method in (
+        "name",
+        "list_splits",
+        "list_tasks",
+        "num_tasks",
+        "get_task",
+        "get_task_range",
+        "list_tools",
+        "hand_controls",
+    ):
         mine = inspect.getattr_static(cls, method, None)
         if inspect.isfunction(mine) and next(iter(inspect.signature(mine).parameters), "") in ("self", "cls"):
             raise Unhostable(f"{cls.__name__}.{method}() must be a class method; put @classmethod above it.")
@@ -105,6 +136,20 @@ def unavailable_of(cls: type) -> str:
     if not isinstance(reason, str | None):
         raise Unhostable(f"{cls.__name__}.unavailable() returned {reason!r}; return a sentence, or None.")
     return " ".join((reason or "").split())
+
+
+def hand_controls_of(cls: type) -> HandControls:
+    """Return what the class method `hand_controls` returns, which a class of any SDK may have; else no controls."""
+    if not isinstance(inspect.getattr_static(cls, "hand_controls", None), classmethod | staticmethod):
+        return HandControls()
+    returned = _ask(cls, "hand_controls")
+    try:
+        return HandControls() if returned is None else HandControls.model_validate(returned)
+    except ValidationError as error:
+        raise Unhostable(
+            f"{cls.__name__}.hand_controls() returned {_short_repr(returned)}, which can't be used: {describe(error)}. "
+            'Return {"controls": [{"label": …, "tool": …, "input": {…}, "key": …}], "drawing": "image"}.'
+        ) from error
 
 
 def listed_tools(cls: type) -> list[ToolSpec]:

@@ -162,6 +162,16 @@ class Environment:
         """Return rewards for several finished answers to this task, one per candidate, in their order. Optional."""
         raise NotImplementedError
 
+    @classmethod
+    def hand_controls(cls) -> JSONObject | None:
+        """Return the buttons and keys with which people play in the browser, and what stays in view. Optional.
+
+        `{"controls": [{"label": "Up", "key": "ArrowUp", "tool": "move", "input": {"direction": "up"}}, …],
+        "drawing": "image"}`: a control of a tool that a task does not offer is not shown. `drawing` is "image" or
+        "text", the newest of which stays in view, or "" for neither. None: people use the forms of the tools.
+        """
+        return None
+
     # The next two are called by `check_environment` alone; a server has no way to call them.
 
     def oracle(self) -> Calls | Awaitable[Calls]:

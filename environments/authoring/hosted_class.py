@@ -21,7 +21,9 @@ from pydantic import BaseModel
 
 from environments import wire
 from environments.authoring.declarations import (
+    HandControls,
     check_class_methods,
+    hand_controls_of,
     listed_tools,
     served_name,
     splits_of,
@@ -91,6 +93,7 @@ class HostedClass(HostedEnvironment):
         self.splits: list[Split] = splits_of(cls)
         self._check()
         self.unavailable: str = unavailable_of(cls)
+        self.hand_controls: HandControls = hand_controls_of(cls)
         self.revision: ClassRevision | None = None  # set by `revision.note_revisions` when the server starts
         _ = self.class_tools  # computed now, because an author's own list_tools may raise
         for tool, reason in self.tools.skipped.items():

@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
+from environments.service import hand_controls
 from episodes.filtering.names import name_tasks
 from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.continuing.pages import progress_of
@@ -38,8 +39,11 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         name_tasks([episode])
     tools = episode.tools.text if episode.tools else ""
     offered, is_over = offered_tools(tools), episode.status != "running"
+    by_hand, names = hand_controls(episode.environment.name), {tool.name for tool in offered}
     context = {
         "seat": seat,
+        "controls": [one.model_dump() for one in by_hand.controls if one.tool in names],
+        "drawing": by_hand.drawing,
         "play": facts.play,
         "again": progress,
         "is_over": is_over,

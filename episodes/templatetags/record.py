@@ -206,3 +206,12 @@ def own_return(episode: Episode) -> SafeString:
     """Return the return by the environment's own definition. `episode` has its environment."""
     environment = episode.environment
     return reward(episode.returns[environment.default_return], environment)
+
+
+_KEY_SIGNS = {"ArrowUp": "↑", "ArrowDown": "↓", "ArrowLeft": "←", "ArrowRight": "→", " ": "Space", "Shift": "⇧"}
+
+
+@register.filter
+def key_sign(key: str) -> str:
+    """Return a key of `hand_controls` as people know it, such as ⇧ ↑ for "Shift+ArrowUp"."""
+    return " ".join(_KEY_SIGNS.get(part, part) for part in key.split("+") if part)

@@ -21,6 +21,7 @@ export class Composer extends EventTarget {
   #isBusy = false; // from the press until the call is answered or refused
   #isWaiting = false; // until the connection is back nothing goes out
   #sent; // what stood in the lone field when it was sent
+  #controls = []; // of the environment's hand_controls: {label, key, tool, input}
   #recalling = Promise.resolve(); // earlier inputs come one after the other; a call waits for the last
   #touched = 0; // how often something was typed or chosen: a recall that it overtook comes to nothing
 
@@ -41,7 +42,12 @@ export class Composer extends EventTarget {
     for (const tab of this.#tabs) tab.addEventListener("click", () => this.choose(Number(tab.dataset.tool)));
     element.querySelector("[data-tool-tabs]").addEventListener("keydown", (event) => this.#pressedInTabs(event));
     document.addEventListener("keydown", (event) => this.#pressed(event));
-    if (this.#tools.length) this.choose(this.#likeliest());
+    this.#controls = JSON.parse(element.querySelector("#play-controls")?.textContent ?? "[]");
+    for (const button of element.querySelectorAll("[data-control]")) {
+      button.addEventListener("click", () => this.#callControl(this.#controls[Number(button.dataset.control)]));
+    }
+    if (this.#tools.length) this.#select(this.#likeliest());
+    this.focus();
   }
 
   // The first tool that needs an input, so that the focus is in a field; one without input would be called by Enter.
@@ -55,8 +61,11 @@ export class Composer extends EventTarget {
     return "isPlain" in this.#element.dataset;
   }
 
+  // The keys of the controls work where nothing is typed, so the focus is beside them.
   focus() {
-    this.#form.focus();
+    const byForm = this.#find("[data-by-form]");
+    if (byForm && !byForm.open) this.#find("[data-pad]").focus({ preventScroll: true });
+    else if (this.#tools.length) this.#form.focus();
   }
 
   hide() {
@@ -65,6 +74,13 @@ export class Composer extends EventTarget {
 
   choose(number) {
     if (!this.#tools[number]) return;
+    const byForm = this.#find("[data-by-form]");
+    if (byForm) byForm.open = true;
+    this.#select(number);
+    this.focus();
+  }
+
+  #select(number) {
     this.#chosen = number;
     const tool = this.#tools[number];
     for (const [n, tab] of this.#tabs.entries()) {
@@ -79,7 +95,6 @@ export class Composer extends EventTarget {
     this.#find("[data-anyway]").hidden = true;
     this.#tell();
     this.#show(number, tool);
-    this.focus();
   }
 
   // The form of each tool keeps what was typed into it.
@@ -121,6 +136,14 @@ export class Composer extends EventTarget {
     this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
   }
 
+  #callControl({ tool, input }) {
+    if (this.#isBusy) return this.#say(this.#isWaiting ? WAITS : RUNS);
+    this.#busy(true);
+    const number = this.#tools.findIndex((one) => one.name === tool);
+    this.dispatchEvent(new Event("typed"));
+    this.dispatchEvent(new CustomEvent("call", { detail: { tool, input, anyway: false, number } }));
+  }
+
   // The call was answered or refused; the next one can start.
   free(words = "") {
     this.#busy(false);
@@ -146,6 +169,7 @@ export class Composer extends EventTarget {
 
   // The call was made: its input can be recalled, and in a form with a single field, typing replaces it.
   called(number, input) {
+    if (!this.#forms.has(number)) return; // called by a control
     this.#pasts.get(number).add(input);
     const line = this.#line(number);
     if (line && line === document.activeElement && line.value === this.#sent) line.select();
@@ -158,6 +182,7 @@ export class Composer extends EventTarget {
   }
 
   invalid(number, errors) {
+    if (!this.#forms.has(number)) return this.#say(errors.map((one) => one.message).join(" "));
     this.#forms.get(number).form.showErrors(errors);
     const count = errors.length;
     if (this.#isPlain) return this.#say(count === 1 ? "Correct the marked field first." : "Correct the marked fields first.");
@@ -242,13 +267,22 @@ export class Composer extends EventTarget {
   #pressed(event) {
     if (this.#element.hidden || event.defaultPrevented || event.ctrlKey || event.metaKey || event.isComposing) return;
     if (document.querySelector("dialog[open]")) return;
+    const control = !isTyping(event) && !event.target.closest?.("[data-tool-panel]") && this.#controls.find((one) => isKey(one.key, event));
+    if (control) {
+      event.preventDefault();
+      if (!event.repeat) this.#callControl(control);
+      return;
+    }
     const digit = /^Digit([1-9])$/.exec(event.code);
     if (digit && (event.altKey || (!isTyping(event) && !event.shiftKey)) && this.#tools[digit[1] - 1]) {
       event.preventDefault();
       this.choose(digit[1] - 1);
+    } else if ((event.code === "BracketLeft" || event.code === "BracketRight") && (event.altKey || !isTyping(event))) {
+      event.preventDefault();
+      this.choose((this.#chosen + (event.code === "BracketRight" ? 1 : -1) + this.#tools.length) % this.#tools.length);
     } else if (event.key === "f" && !event.altKey && !isTyping(event)) {
       event.preventDefault();
-      this.focus();
+      this.choose(this.#chosen);
     }
   }
 
@@ -261,4 +295,12 @@ export class Composer extends EventTarget {
   #say(words) {
     this.#find("[data-call-state]").textContent = words;
   }
+}
+
+// Whether a key of hand_controls, such as "p" or "Shift+ArrowUp", was pressed.
+function isKey(key, { key: pressed, shiftKey, altKey }) {
+  const wantsShift = key.startsWith("Shift+");
+  const name = wantsShift ? key.slice("Shift+".length) : key;
+  if (!name || altKey) return false;
+  return name.toLowerCase() === pressed.toLowerCase() && (wantsShift === shiftKey || (!wantsShift && pressed.length === 1 && name === pressed));
 }

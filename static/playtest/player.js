@@ -22,6 +22,7 @@ let last = Number(page.dataset.last); // index of the last step that is shown
 let pending = null; // the call that is on its way, until its step is shown
 let clock = null;
 let composer = null;
+let drawn = -1; // index of the step whose picture stays in view
 let alive = 0;
 let questions = 0;
 
@@ -94,6 +95,7 @@ function grow(html) {
     step.classList.add("fresh");
   }
   if (!fresh.length) return;
+  draw();
   say(fresh.at(-1));
   show(fresh.at(-1));
 }
@@ -111,6 +113,27 @@ function show(step) {
     image.loading = "eager";
     if (!image.complete) image.addEventListener("load", () => last === Number(step.dataset.index) && show(step), { once: true });
   }
+}
+
+// The newest image or text stays in view, if the environment's hand_controls ask for it.
+async function draw() {
+  const place = page.querySelector("[data-drawing]");
+  if (!place) return;
+  const isImage = place.dataset.drawing === "image";
+  const sources = isImage ? ".zoom img" : "[data-side=output] .said-text";
+  const found = [...transcript.querySelectorAll(".step")].findLast((step) => step.querySelector(sources)) ?? page.querySelector(".prompt");
+  const newest = found && [...found.querySelectorAll(isImage ? ".zoom img" : ".said-text")].at(-1);
+  if (!newest) return;
+  const shown = isImage ? new Image() : newest.cloneNode(true);
+  if (isImage) {
+    Object.assign(shown, { src: newest.src, alt: "How it looks now" });
+    await shown.decode().catch(() => {});
+    if (found.matches(".step") && Number(found.dataset.index) < drawn) return; // a newer one came first
+    drawn = Number(found.dataset.index ?? -1);
+  }
+  place.replaceChildren(shown);
+  place.hidden = false;
+  page.classList.add("has-drawing");
 }
 
 // Keep the newest step in sight when the room for it changes, as by the keyboard of a phone.
@@ -310,5 +333,6 @@ page.querySelector("[data-goal-more]")?.addEventListener("click", ({ target }) =
   target.setAttribute("aria-expanded", String(isOpen));
   target.textContent = isOpen ? "Show less" : "Show the whole task";
 });
+draw();
 if (isOver) page.querySelector(".outcome")?.focus({ preventScroll: true });
 else start();

@@ -141,8 +141,11 @@ def test_web_is_walked_through(page: Page, complaints: list[str]) -> None:
 
 def test_maze_is_left(page: Page, complaints: list[str]) -> None:
     episode = sit_down(page, "maze", MAZE)
+    expect(page.locator("[data-drawing] img")).to_be_visible()
     for way in ways_out():
-        send(page, way[0])
+        count = page.locator(".step").count()
+        page.keyboard.press(f"Arrow{way.capitalize()}")
+        expect(page.locator(".step")).to_have_count(count + 1)
     expect(page.locator(".outcome")).to_contain_text("Solved")
     page.keyboard.press("n")
     assert at_the_form(page) > episode
@@ -344,7 +347,8 @@ def test_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(page: Page
     page.goto("/play/?environment=maze")
     assert_sound(page)
     sit_down(page, "maze", MAZE)
-    send(page, "u")
+    page.get_by_role("button", name="Up", exact=True).click()
+    expect(page.locator(".step")).to_have_count(1)
     assert_sound(page)
     page.get_by_role("button", name="Give up").click()
     page.get_by_role("dialog").get_by_role("button", name="Give up").click()

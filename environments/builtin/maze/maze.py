@@ -120,6 +120,22 @@ class Maze(Environment):
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         return [layouts.task(split, index) for index in range(layouts.COUNTS[split])]
 
+    @classmethod
+    def hand_controls(cls) -> JSONObject:
+        ways: list[JSONObject] = [
+            {"label": way.capitalize(), "key": f"Arrow{way.capitalize()}", "tool": "move", "input": {"direction": way}}
+            for way in DIRECTIONS
+        ]
+        looks: list[JSONObject] = [
+            {**way, "label": f"Look {way['input']['direction']}", "key": f"Shift+{way['key']}", "tool": "look"}
+            for way in ways
+        ]
+        others: list[JSONObject] = [
+            {"label": name.replace("_", " ").capitalize(), "key": name[0], "tool": name}
+            for name in ("pick_up", "unlock", "light", "map")
+        ]
+        return {"controls": [*ways, *looks, *others], "drawing": "image"}
+
     def get_prompt(self) -> Blocks:
         text = (
             f"You (@) are in a maze of {self.grid.width} x {self.grid.height} cells. Reach the exit E within "

@@ -189,3 +189,21 @@ def test_it_names_the_abstract_methods_a_class_lacks(base: type) -> None:
 def test_it_refuses_what_is_no_environment(thing: Any) -> None:
     with pytest.raises(Unhostable, match="is not an Environment class"):
         HostedClass(thing)
+
+
+def by_hand(cls: type, returned: Any) -> HostedClass:
+    return HostedClass(type("ByHand", (cls,), {"hand_controls": classmethod(lambda cls: returned)}))
+
+
+@pytest.mark.parametrize("cls", ALL_THREE)
+def test_a_class_of_any_sdk_says_how_people_play_it(cls: type) -> None:
+    control = {"label": "Hello", "key": "h", "tool": "echo", "input": {"text": "hello"}}
+    found = by_hand(cls, {"controls": [control], "drawing": "text"}).hand_controls
+    assert (found.drawing, [one.model_dump() for one in found.controls]) == ("text", [control])
+    assert HostedClass(cls).hand_controls.controls == []
+
+
+@pytest.mark.parametrize("faulty", [{"controls": [{"tool": "echo"}]}, {"drawing": "video"}, {"keys": []}, "up"])
+def test_faulty_hand_controls_are_refused_when_the_class_is_hosted(faulty: Any) -> None:
+    with pytest.raises(Unhostable, match=r"hand_controls\(\) returned .*which can't be used"):
+        by_hand(envs.Echo, faulty)

@@ -62,3 +62,10 @@ def test_optional_fields_are_folded_and_say_nothing_of_how_they_are_sent() -> No
     before, _, folded = html.partition('<details class="more-options">')
     assert 'data-slot="/pway"' in before and 'data-slot="/psteps"' in folded
     assert "leave out" not in folded and "JSON" not in html
+
+
+async def test_controls_are_shown_for_the_tools_that_a_task_offers() -> None:
+    async with hosting("environments.builtin.maze:Maze") as browser:
+        page = (await browser.get(f"/play/{await start_play(browser, 'maze', number='12')}/")).text
+    assert 'data-key="ArrowUp"' in page and 'data-drawing="image"' in page
+    assert "Pick up" not in page and "Look up" not in page
