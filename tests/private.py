@@ -25,6 +25,7 @@ from episodes.models import (
     Run,
     RunTag,
     SavedView,
+    Study,
     Suite,
 )
 from episodes.rollups.follower import catch_up
@@ -54,7 +55,7 @@ WORDS = (
     | frozenset(
         f"canary{what}" for what in ("run", "model", "runtag", "runnote", "rollout", "message", "view", "invite")
     )
-    | {"canarysuite", "canarywords"}
+    | {"canarysuite", "canarywords", "canarystudy"}
 )
 """Every word of it that pages show to members."""
 
@@ -79,7 +80,8 @@ def make_private(**values: Any) -> Environment:
     _record(environment, task, split)
     SavedView.objects.create(pk=NUMBER, name="canaryview", query="environment=canaryenv", author="ada")
     suite = Suite.objects.create(pk=NUMBER, name="canarysuite", description="canarywords", author="ada")
-    publish(suite, SuiteAsked("success", [MemberAsked(split, definition_of(environment))]), "ada")
+    version = publish(suite, SuiteAsked("success", [MemberAsked(split, definition_of(environment))]), "ada")
+    Study.objects.create(name="canarystudy", environment=environment, member=version.members.get(), author="ada")
     Invite.objects.create(
         pk=NUMBER, token_hash="t" * 64, name="canaryinvite", environment=environment, author="ada",
         expires=timezone.now() + timedelta(days=1),

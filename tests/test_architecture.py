@@ -49,7 +49,7 @@ ROOMS = {
         {"rollups", "runs"},
         {"removal", "analytics"},
         {"recording", "doctor", "suites"},
-        {"visibility", "transcript", "redaction"},
+        {"visibility", "transcript", "redaction", "studies"},
         {"transfer"},
         {"templatetags"},
         {"admin", "dashboard", "playtest", "api", "platform_api", "management"},

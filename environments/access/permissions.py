@@ -21,6 +21,7 @@ SEE_HIDDEN = "environments.view_hidden_fields"
 SEE_PRIVATE = "environments.view_private_environments"
 DESCRIBE_RUNS = "episodes.change_run"
 PUBLISH_SUITES = "episodes.add_suite"
+MAKE_STUDIES = "episodes.add_study"
 SEE_OPERATIONS = "episodes.view_operations"
 CHANGE_KEYS = "environments.change_apikey"
 OPEN_ADMIN = "environments.open_admin"
@@ -35,6 +36,7 @@ ACTS = {
     SEE_PRIVATE: "see private environments",
     DESCRIBE_RUNS: "describe runs",
     PUBLISH_SUITES: "publish suites",
+    MAKE_STUDIES: "make studies",
     SEE_OPERATIONS: "see the operation of this server",
     OPEN_ADMIN: "open the admin",
 }

@@ -198,7 +198,7 @@ def _within(asked: EpisodeFilter, named: NamedRows) -> QuerySet[Episode] | None:
         return Episode.objects.filter(task=asked.task)
     if named.run is not None:
         return Episode.objects.filter(run=named.run)
-    if asked.who is not None or asked.player == "human":
+    if asked.is_of_people:
         return Episode.objects.by_people()
     if asked.model is not None:
         return Episode.objects.filter(model=asked.model).exclude(model="")

@@ -85,6 +85,7 @@ _TEXTS = {
     " episode), or `attempt` (what statistics count)",
     "player": "Kind of player",
     "who": "The person who played, such as `@alice`",
+    "study": "Name of a study, whose people played",
     "return": "Definition of the return for `return_from`, `return_to` and sorting; "
     "default: that of the environment, else the sum",
     "no_call": "How agents' rollouts without a tool call count; default: as the environment declares, else `zero`",

@@ -31,7 +31,7 @@ from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import ENDED, FAILURES, IS_CONTINUATION, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
-from episodes.models import EnvironmentRevision, Episode, Run, Suite, SuiteMember, SuiteTask, SuiteVersion
+from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suite, SuiteMember, SuiteTask, SuiteVersion
 from episodes.models.privacy import visible_runs, visible_suites
 from episodes.search.index import MAX_MATCHES, transcript_contains
 
@@ -91,7 +91,7 @@ class NamedRows:
         code = _revisions(asked)
         if asked.revision is not None and not code:
             sentences.append(_unknown("revision", asked.revision, revisions(asked.hidden)))
-        sentences += _unknown_task(asked) + _unknown_model(asked) + _unknown_person(asked)
+        sentences += _unknown_task(asked) + _unknown_model(asked) + _unknown_person(asked) + _unknown_study(asked)
         return cls(environment, split, run, members, code, " ".join(sentences))
 
     def conventions(self, asked: EpisodeFilter) -> ConventionsInForce:
@@ -184,9 +184,7 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
         found &= Q(task__in=places(named.split.pk).values("task"))
     if not named.environment:
         return found
-    if (
-        asked.player == "human" or asked.who is not None
-    ):  # SQLite would use the index of the environment, but people are few
+    if asked.is_of_people:  # SQLite would use the index of the environment, but people are few
         return found & Q(Exact(Unindexed(F("environment_id")), named.environment.pk))
     return found & Q(environment=named.environment.pk)
 
@@ -195,7 +193,9 @@ def _played_by(asked: EpisodeFilter) -> Q:
     found = Q()
     if asked.model is not None:
         found &= Q(model=asked.model) & ~Q(model="")
-    player = "human" if asked.who is not None else asked.player
+    player = "human" if asked.is_of_people else asked.player
+    if asked.study is not None:
+        found &= Q(pk__in=Play.objects.filter(guest__invite__study__name=asked.study).values("pk"))
     if player == "others":
         found &= ~Q(player="human")
     elif player is not None:
@@ -294,3 +294,11 @@ def _unknown_person(asked: EpisodeFilter) -> list[str]:
         return []
     played = Episode.objects.by_people().filter(visible(asked.hidden), key_label=asked.who)
     return [] if played.exists() else [_unknown("player", asked.who, people(asked.hidden))]
+
+
+def _unknown_study(asked: EpisodeFilter) -> list[str]:
+    if asked.study is None:
+        return []
+    rows = Study.objects.filter(visible(asked.hidden))
+    names = rows.values_list("name", flat=True)[:MAX_NAMES]
+    return [] if rows.filter(name=asked.study).exists() else [_unknown("study", asked.study, names)]

@@ -59,6 +59,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "ending": chosen(ENDINGS),
     "player": chosen(tuple(PLAYER_CHOICES)),
     "who": person,
+    "study": words,
     **DEFINITION_PARSERS,
     "return_from": real,
     "return_to": real,
@@ -115,6 +116,8 @@ class EpisodeFilter:
     player: str | None = None
     who: str | None = None
     """Label of the person who played, such as @alice; agents have none."""
+    study: str | None = None
+    """Name of a study, whose people played."""
     definition: Return | None = None
     """Parameter `return`; None uses the default of the environment, or the sum if none is named."""
     no_call: Treatment | None = None
@@ -177,6 +180,8 @@ class EpisodeFilter:
             raise BadFilter("split", self.split, SPLIT_NEEDS_ENVIRONMENT)
         if self.who is not None and self.player not in (None, "human"):
             raise BadFilter("who", self.who, f"only people have names; remove player={self.player}")
+        if self.study is not None and self.player not in (None, "human"):
+            raise BadFilter("study", self.study, f"only people play studies; remove player={self.player}")
         for low, high in _RANGES:
             if (least := getattr(self, low)) is not None and (most := getattr(self, high)) is not None and least > most:
                 raise BadFilter(low, least, f"it is above {high}={most}; swap the two")
@@ -206,6 +211,11 @@ class EpisodeFilter:
     def asked(self) -> DefinitionAsked:
         """The parts of the definition that the filter gives; it has no threshold."""
         return DefinitionAsked(self.definition, None, self.no_call, self.expired, self.interrupted, self.env_error)
+
+    @property
+    def is_of_people(self) -> bool:
+        """Return whether the filter finds only episodes that people played, who are few."""
+        return self.player == "human" or self.who is not None or self.study is not None
 
     @property
     def conditions(self) -> list[str]:

@@ -16,6 +16,7 @@ from episodes.models.rollups import (
     ToolUse,
     TranscriptText,
 )
+from episodes.models.studies import DealtTask, Study
 from episodes.models.suites import Suite, SuiteMember, SuiteTask, SuiteVersion
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Activity",
     "Blob",
     "CurveBlock",
+    "DealtTask",
     "EnvironmentRevision",
     "Episode",
     "EpisodeComponent",
@@ -50,6 +52,7 @@ __all__ = [
     "Step",
     "StepGroup",
     "StepSpan",
+    "Study",
     "Suite",
     "SuiteMember",
     "SuiteTask",

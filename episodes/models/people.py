@@ -20,7 +20,7 @@ LOOSE: dict[str, Any] = {"on_delete": models.SET_NULL, "null": True, "blank": Tr
 
 
 class Invite(models.Model):
-    """A link that lets a person without an account play one environment, or one split of it, and see nothing else."""
+    """A link that lets a person without an account play one environment, one split of it, or the tasks of a study."""
 
     token_hash = models.CharField(
         max_length=64, unique=True, help_text="sha256 of the link's secret, which is not kept"
@@ -29,6 +29,12 @@ class Invite(models.Model):
     environment = models.ForeignKey(Environment, models.CASCADE, related_name="invites", db_index=False)
     split = models.ForeignKey(Split, models.CASCADE, null=True, blank=True, related_name="invites", db_index=False)
     is_blind = models.BooleanField(default=False, help_text="Rewards stay hidden until the end")
+    study = models.ForeignKey(
+        "episodes.Study", models.CASCADE, null=True, blank=True, related_name="invites", help_text="If it is for one"
+    )
+    is_personal = models.BooleanField(
+        default=False, help_text="Whoever opens the link is the same guest, whose name is that of the invite"
+    )
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
     expires = models.DateTimeField()
@@ -47,6 +53,7 @@ class Guest(models.Model):
     invite = models.ForeignKey(Invite, models.CASCADE, related_name="guests")
     name = models.CharField(max_length=60, help_text="As they call themselves")
     created = models.DateTimeField(auto_now_add=True)
+    consented = models.DateTimeField(null=True, blank=True, help_text="When they started the study of the invite")
 
     def __str__(self) -> str:
         return self.name

@@ -28,6 +28,8 @@ MAX_RUNNING_PLAYS = 20
 @never_cache
 @seated
 def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
+    if seat.study is not None:  # which deals the tasks
+        return redirect("study_home")
     if request.method == "POST":
         return _start(request, seat)
     choice = choice_of(request.GET.dict())

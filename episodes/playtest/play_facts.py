@@ -12,8 +12,9 @@ from typing import Any
 
 from environments.display import parts
 from environments.service import hidden_fields
-from episodes.models import Episode, Play
+from episodes.models import Episode, Guest, Play
 from episodes.playtest.player_seat import PlayerSeat
+from episodes.studies.dealing import GuestDeck, deck_of
 from episodes.transcript.cards import message_cards
 from episodes.transcript.peers import standings
 
@@ -81,6 +82,15 @@ def content_of(episode: Episode) -> dict[str, Any]:
     return context | {"spec": message_cards(shown, "spec"), "hidden_count": len(fields) - len(shown)}
 
 
+def deck_of_play(play: Play) -> GuestDeck | None:
+    """Return the tasks of the guest who plays in a study; None for other plays."""
+    if play.guest_id is None:
+        return None
+    rows = Guest.objects.select_related("invite__study")
+    guest = rows.get(pk=play.guest_id)
+    return deck_of(guest) if guest.invite.study_id is not None else None
+
+
 def outcome_of(episode: Episode) -> dict[str, Any]:
     """Return the context of `playtest/outcome.html`. `episode` has its environment, split, task and play."""
     environment = episode.environment
@@ -96,4 +106,5 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment),
         "is_guest": episode.play.guest_id is not None,
         "is_plain": is_plain(episode.play),
+        "deck": deck_of_play(episode.play),
     }

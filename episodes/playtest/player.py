@@ -16,7 +16,7 @@ from episodes.filtering.names import name_tasks
 from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.continuing.pages import progress_of
 from episodes.playtest.notes_and_flags import visible_flags
-from episodes.playtest.play_facts import PlayFacts, content_of, outcome_of
+from episodes.playtest.play_facts import PlayFacts, content_of, deck_of_play, outcome_of
 from episodes.playtest.play_steps import MAX_STEPS, cards, step_context, view_of
 from episodes.playtest.player_parts import play_or_404
 from episodes.playtest.player_seat import INVITE_OVER, PlayerSeat, seated
@@ -59,7 +59,7 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         "notes": notes_of(episode, seat.author if seat.guest else None),
         "author": seat.author,
         "flags": visible_flags(seat, episode.task),
-        **(outcome_of(episode) if is_over else {}),
+        **(outcome_of(episode) if is_over else {"deck": deck_of_play(facts.play)}),
     }
     return render(request, "playtest/player.html", context)
 

@@ -22,7 +22,7 @@ from django.utils import timezone
 from environments.access.logins import logged_in
 from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
 from environments.access.privacy import hidden_from, visible
-from episodes.models import Guest, Invite, Play
+from episodes.models import Guest, Invite, Play, Study
 from episodes.playtest.invites.rule import is_open_to
 
 GUEST_KEY = "guest"
@@ -52,6 +52,11 @@ class PlayerSeat:
     def author(self) -> str:
         """Unique name with which notes and flags are signed."""
         return self.owner.removeprefix("@")
+
+    @property
+    def study(self) -> Study | None:
+        """The study that the guest takes part in."""
+        return self.invite.study if self.invite is not None else None
 
     @property
     def plays(self) -> Q:
@@ -156,5 +161,5 @@ def _seat(user: Any, session: Any) -> PlayerSeat | None:
 
 
 def _guest(pk: Any) -> Guest | None:
-    related = Guest.objects.select_related("invite__environment", "invite__split")
+    related = Guest.objects.select_related("invite__environment", "invite__split", "invite__study")
     return related.filter(pk=pk, invite__revoked=None, invite__expires__gt=timezone.now()).first()

@@ -14,6 +14,9 @@ from episodes.playtest.invites.pages import invite, invites, leave, revoke_invit
 from episodes.playtest.notes_and_flags import flag_task, notes
 from episodes.playtest.people import people
 from episodes.playtest.player import player
+from episodes.playtest.studies.form import study_new
+from episodes.playtest.studies.pages import studies, study, study_close, study_csv, study_links, study_revoke
+from episodes.playtest.studies.participant import study_begin, study_home, study_next, study_return
 
 consumer: Any = PlayConsumer.as_asgi()
 
@@ -28,6 +31,17 @@ urlpatterns = [
     path("invites/", invites, name="invites"),
     path("invites/<id:pk>/revoke/", revoke_invite, name="revoke_invite"),
     path("invite/<str:token>/", invite, name="invite"),
+    path("invite/back/<str:token>/", study_return, name="study_return"),
+    path("study/", study_home, name="study_home"),
+    path("study/begin/", study_begin, name="study_begin"),
+    path("study/next/", study_next, name="study_next"),
+    path("studies/", studies, name="studies"),
+    path("studies/new/", study_new, name="study_new"),
+    path("studies/<str:name>/", study, name="study"),
+    path("studies/<str:name>/results.csv", study_csv, name="study_csv"),
+    path("studies/<str:name>/links/", study_links, name="study_links"),
+    path("studies/<str:name>/links/<id:pk>/revoke/", study_revoke, name="study_revoke"),
+    path("studies/<str:name>/close/", study_close, name="study_close"),
     path("leave/", leave, name="leave"),
     path("<id:pk>/", player, name="player"),
     path("<id:pk>/again/", again, name="play_again"),

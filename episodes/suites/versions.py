@@ -55,6 +55,8 @@ class MemberAsked:
     """With its environment."""
     definition: Definition
     weight: float = 1.0
+    only: frozenset[int] | None = None
+    """Ids of the tasks of the split that the member has; None: all."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,13 +87,18 @@ def version_named(name: str, number: int | None, hidden: frozenset[int]) -> Suit
     return found or f"There is no v{number} of the suite {name}. Its page lists all versions."
 
 
-def check_name(name: str) -> None:
-    """Raises: SuiteRefused unless a new suite may have the name."""
+def check_spelling(name: str, what: str) -> None:
+    """Raises: SuiteRefused unless something whose name is part of addresses, a suite or a study, may be spelt so."""
     if not _NAME.fullmatch(name) or len(name) > MAX_NAME_CHARACTERS:
         raise SuiteRefused(
-            f"A suite's name has 1 to {MAX_NAME_CHARACTERS} letters, digits, and - _ . between them; {name[:120]!r} "
+            f"A {what}'s name has 1 to {MAX_NAME_CHARACTERS} letters, digits, and - _ . between them; {name[:120]!r} "
             "has not."
         )
+
+
+def check_name(name: str) -> None:
+    """Raises: SuiteRefused unless a new suite may have the name."""
+    check_spelling(name, "suite")
     if name in _TAKEN or Suite.objects.filter(name=name).exists():
         raise SuiteRefused(f"The name {name!r} is taken. Choose another one.")
 
@@ -99,7 +106,7 @@ def check_name(name: str) -> None:
 def publish(suite: Suite, asked: SuiteAsked, author: str) -> SuiteVersion:
     """Freeze what is asked for as the next version of the suite, which is saved if it is new. Raises: SuiteRefused."""
     _check(asked)
-    lists = [_tasks_of(one.split) for one in asked.members]
+    lists = [_tasks_of(one) for one in asked.members]
     count = sum(map(len, lists))
     if count > MAX_TASKS:
         raise SuiteRefused(f"The members have {count:,} tasks together; {MAX_TASKS:,} are allowed.")
@@ -195,12 +202,14 @@ def _check(asked: SuiteAsked) -> None:
         raise SuiteRefused(f"{twice.split} is there twice with the same definition. Give it a weight instead.")
 
 
-def _tasks_of(split: Split) -> dict[int, str]:
-    """Return the content hash of each served task by its id, in the order of the split."""
-    places = served(split).order_by("position").values_list("task", "task__content_hash")
-    found = dict(places[: MAX_TASKS + 1])
+def _tasks_of(asked: MemberAsked) -> dict[int, str]:
+    """Return the content hash of each task of the member by its id, in the order of the split."""
+    places = served(asked.split).order_by("position").values_list("task", "task__content_hash")
+    found = dict(places if asked.only is not None else places[: MAX_TASKS + 1])
+    if asked.only is not None:
+        found = {pk: digest for pk, digest in found.items() if pk in asked.only}
     if not found:
-        raise SuiteRefused(f"{split} has no tasks now.")
+        raise SuiteRefused(f"{asked.split} has no {'such ' if asked.only is not None else ''}tasks now.")
     return found
 
 

@@ -15,6 +15,7 @@ from django.urls import Resolver404, resolve
 from environments.access.permissions import (
     FLAG_TASKS,
     INVITE,
+    MAKE_STUDIES,
     OPEN_ADMIN,
     PLAY,
     PUBLISH_SUITES,
@@ -35,6 +36,8 @@ PERMISSIONS = {
     ),
     **dict.fromkeys(("invites", "revoke_invite"), INVITE),
     **dict.fromkeys(("suite_new", "suite_edit"), PUBLISH_SUITES),
+    **dict.fromkeys(("study_new", "study_links", "study_revoke", "study_close"), MAKE_STUDIES),
+    **dict.fromkeys(("study_home", "study_begin", "study_next"), PLAY),
     **dict.fromkeys(("save_view", "delete_view"), SAVE_VIEWS),
     "flag": FLAG_TASKS,
     "operations": SEE_OPERATIONS,
@@ -42,7 +45,7 @@ PERMISSIONS = {
 """Permission by the name of the page's URL; all others need SEE_PAGES."""
 CHANGES = {"notes": WRITE_NOTES}
 """Permission for requests that change something, where it is not that of the page."""
-OPEN = frozenset(("login", "logout", "password", "password_changed", "invite", "leave"))
+OPEN = frozenset(("login", "logout", "password", "password_changed", "invite", "study_return", "leave"))
 """Pages for everybody who is logged in; those of guests check who they are."""
 VERBS = {"add": "add", "delete": "delete", "changelist": "view", "change": "view", "history": "view"}
 """Permission that a page of the admin asks for, by the last part of its URL's name; pages of our own change rows."""

@@ -31,11 +31,12 @@ from episodes.playtest.invites.rule import (
     State,
     add_guest,
     open_invite,
+    personal_guest,
     revoke,
     save_invite,
     state_of,
 )
-from episodes.playtest.player_seat import GUEST_KEY, for_accounts, seat_of
+from episodes.playtest.player_seat import GUEST_KEY, PlayerSeat, for_accounts, seat_of
 
 REFERRER_POLICY = "strict-origin"
 """Requests from the page tell only the server's name. `no-referrer` would make the form's Origin null, which the CSRF
@@ -77,17 +78,32 @@ def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
     if seat is not None and seat.invite is not None and seat.invite.pk == found.pk:
         return redirect(_chooser(found))
     if seat is not None and seat.guest is None and conf.has_keys():  # it plays under its own name
-        return redirect(_chooser(found))
+        return _for_account(request, found, seat)
+    if found.is_personal:
+        return _enter(request, found, personal_guest(found))
     if request.method != "POST":
         return _invite_page(request, found)
     try:
         guest = add_guest(found, request.POST.get("name", ""))
     except ValueError as error:
         return _invite_page(request, found, {"error": str(error), "name": request.POST.get("name", "")}, status=422)
+    return _enter(request, found, guest)
+
+
+def _enter(request: HttpRequest, found: Invite, guest: Guest) -> HttpResponse:
+    """Make the browser that of the guest."""
     security_log.note("login", f"invite {found.name}", who=f"guest {guest.name}")
     request.session.cycle_key()
     request.session[GUEST_KEY] = guest.pk
     return redirect(_chooser(found))
+
+
+def _for_account(request: HttpRequest, found: Invite, seat: PlayerSeat) -> HttpResponse:
+    """Let somebody who is logged in play what the invite is for. In a study they would not be a guest."""
+    if found.study_id is None:
+        return redirect(_chooser(found))
+    sentence = f"You're logged in as {seat.name}, but studies are for guests. Open this link in a private window."
+    return render(request, "playtest/invite_closed.html", {"sentence": sentence}, status=409)
 
 
 def _invite_page(
@@ -103,6 +119,8 @@ def _invite_page(
 
 
 def _chooser(found: Invite) -> str:
+    if found.study_id is not None:
+        return reverse("study_home")
     choice = {"environment": found.environment.name} | ({"split": found.split.name} if found.split else {})
     return f"{reverse('play')}?{urlencode(choice)}"
 
@@ -111,7 +129,7 @@ def _chooser(found: Invite) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class GuestLine:
+class InvitedGuest:
     """A guest in the list of invites."""
 
     name: str
@@ -127,7 +145,7 @@ class InviteLine:
 
     invite: Invite
     state: State
-    guests: Sequence[GuestLine]
+    guests: Sequence[InvitedGuest]
     played: int
     """Number of episodes with a tool call of all guests together."""
 
@@ -218,8 +236,8 @@ def _lines(hidden: frozenset[int]) -> Iterator[InviteLine]:
     """Yield the lines of the newest MAX_SHOWN invites. Three queries."""
     played = Count("plays", filter=Q(plays__episode__is_probe=False))
     guests = Guest.objects.annotate(played=played).order_by("pk")
-    rows = Invite.objects.filter(visible(hidden)).select_related("environment", "split")
+    rows = Invite.objects.filter(visible(hidden), study=None).select_related("environment", "split")
     rows = rows.prefetch_related(Prefetch("guests", queryset=guests))
     for invite in rows[:MAX_SHOWN]:
-        found = [GuestLine(guest.name, guest.label, guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
+        found = [InvitedGuest(guest.name, guest.label, guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]
         yield InviteLine(invite, state_of(invite), found, sum(guest.played for guest in found))

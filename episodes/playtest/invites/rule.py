@@ -11,6 +11,7 @@ import secrets
 from datetime import timedelta
 from typing import Literal
 
+from django.db import transaction
 from django.utils import timezone
 
 from environments import security_log
@@ -48,14 +49,19 @@ def state_of(invite: Invite) -> State:
 
 def open_invite(token: str) -> Invite:
     """Return the open invite with that secret. Raises: InviteRefused, whose message hides what the invite was for."""
-    invite = Invite.objects.select_related("environment", "split").filter(token_hash=_hash(token)).first()
+    invite = Invite.objects.select_related("environment", "split", "study").filter(token_hash=_hash(token)).first()
     if invite is None:
         raise InviteRefused("There is no invite with this link. Check that you copied the whole link.", 404)
+    refuse_unless_open(invite)
+    return invite
+
+
+def refuse_unless_open(invite: Invite) -> None:
+    """Raises: InviteRefused if the invite has expired or was revoked."""
     state = state_of(invite)
     if state != "open":
         was = "has expired" if state == "expired" else "was revoked"
         raise InviteRefused(f"This invite {was}. Ask the person who sent it for a new one.", 410)
-    return invite
 
 
 def add_guest(invite: Invite, name: str) -> Guest:
@@ -68,6 +74,15 @@ def add_guest(invite: Invite, name: str) -> Guest:
     if not name.isprintable():
         raise ValueError("The name contains characters that can't be shown. Use letters, digits and spaces.")
     return Guest.objects.create(invite=invite, name=name)
+
+
+def personal_guest(invite: Invite) -> Guest:
+    """Return the one guest of a personal link, whose name the link has. Two tabs that open it first are one guest."""
+    with transaction.atomic():
+        Invite.objects.select_for_update().get(pk=invite.pk)
+        return Guest.objects.filter(invite=invite).first() or Guest.objects.create(
+            invite=invite, name=invite.name[:MAX_NAME_CHARACTERS]
+        )
 
 
 def is_open_to(guest: int) -> bool:

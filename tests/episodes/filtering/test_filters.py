@@ -19,7 +19,7 @@ from tests.stored import make_environment, make_episode, make_run, make_split, m
 EVERYTHING = {
     "environment": "math", "split": "train", "task": "7", "suite": "core/v2/1", "run": "grpo", "step": "-2",
     "model": "m", "revision": "0123abcd", "ending": "probe",
-    "player": "human", "who": "@ada", "return": "last", "no_call": "out", "expired": "zero",
+    "player": "human", "who": "@ada", "study": "pilot", "return": "last", "no_call": "out", "expired": "zero",
     "interrupted": "zero", "env_error": "zero", "return_from": "-0.5", "return_to": "1", "steps_from": "1",
     "steps_to": "9", "error": "no", "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3",
     "ends_to": "4",

@@ -34,6 +34,7 @@ NOWHERE = {"canary": "absent", str(NUMBER): "5555555"}
 NAMES = {
     "environments/<str:name>": "canaryenv",
     "suites/<str:name>": "canarysuite",
+    "play/studies/<str:name>": "canarystudy",
     "episodes/<id:pk>/<str:name>.json": "task",
     "admin/episodes/episode/<id:pk>/<str:name>.json": "task",
     "admin/environments/task/act/<str:name>": "quarantine",
@@ -54,6 +55,7 @@ ASKED = [
     "episodes/?run=canaryru",
     "episodes/?model=canarymodel",
     "episodes/?who=@canaryperson",
+    "episodes/?study=canarystudy",
     "episodes/?player=human",
     "episodes/?text=canary",
     "episodes/?revision=canarycode",

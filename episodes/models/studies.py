@@ -1,0 +1,74 @@
+"""Models of studies: Study, and which of its tasks each of its guests was dealt.
+
+`episodes/studies/` alone writes them. The tasks of a study are a member of a suite's version, so they never change.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from django.db import models
+
+from environments.models import Environment, Task
+from episodes.models.people import Guest
+from episodes.models.suites import SuiteMember
+
+
+class Study(models.Model):
+    """A fixed list of tasks that invited people play, each by the same rules."""
+
+    name = models.CharField(max_length=100, unique=True, help_text="As in addresses: letters, digits, and - _ . inside")
+    environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="studies", db_index=False)
+    member = models.ForeignKey(
+        SuiteMember, on_delete=models.PROTECT, related_name="studies", help_text="Whose tasks the study has"
+    )
+    is_shuffled = models.BooleanField(default=False, help_text="Every person gets an order of their own")
+    people_per_task = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Tasks are dealt out until each has so many people; empty: everybody gets all"
+    )
+    tasks_per_person = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Most tasks that one person gets; empty: no limit"
+    )
+    attempts = models.PositiveSmallIntegerField(default=1, help_text="Attempts that a person has at each task")
+    is_blind = models.BooleanField(default=False, help_text="Rewards stay hidden until an episode ends")
+    instructions = models.TextField(blank=True, help_text="Markdown, shown before the first task")
+    consent = models.TextField(blank=True, help_text="Markdown, to which people agree before the first task")
+    completion = models.TextField(blank=True, help_text="Markdown, shown after the last task")
+    completion_code = models.CharField(max_length=100, blank=True, help_text="Shown after the last task")
+    counts_left = models.BooleanField(
+        default=False, help_text="Attempts that people left or gave up count in the results of the study"
+    )
+    author = models.CharField(max_length=150)
+    created = models.DateTimeField(auto_now_add=True)
+    closed = models.DateTimeField(null=True, blank=True, help_text="When its links were revoked for good")
+
+    class Meta:
+        ordering: ClassVar = ["-id"]
+        verbose_name_plural = "studies"
+
+    def __str__(self) -> str:
+        return self.name
+
+
+class DealtTask(models.Model):
+    """A task that a guest of a study was given to play."""
+
+    id = models.BigAutoField(primary_key=True)
+    study = models.ForeignKey(Study, on_delete=models.CASCADE, related_name="dealt", db_index=False)
+    guest = models.ForeignKey(Guest, on_delete=models.CASCADE, related_name="dealt", db_index=False)
+    task = models.ForeignKey(Task, on_delete=models.PROTECT, related_name="+", db_index=False)
+    created = models.DateTimeField(auto_now_add=True)
+    starting = models.DateTimeField(null=True, blank=True, help_text="Since when a session for it is being started")
+
+    class Meta:
+        ordering: ClassVar = ["id"]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["guest", "task"], name="dealttask_unique"),
+        ]
+        indexes: ClassVar = [
+            models.Index(fields=["study", "task"], name="dealttask_study"),  # how many people have each task
+            models.Index(fields=["task"], name="dealttask_task"),  # whether a task can be deleted
+        ]
+
+    def __str__(self) -> str:
+        return f"task {self.task_id} of guest {self.guest_id}"

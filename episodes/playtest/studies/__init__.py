@@ -1,0 +1,1 @@
+"""Pages of studies: those of the people who take part, and those of the people who run one."""

@@ -1,0 +1,121 @@
+"""The page on which curators set up a study."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods
+
+from environments.access.privacy import hidden_from
+from environments.errors import OrsError
+from environments.models import Split
+from environments.scoring.task_buckets import BUCKETS
+from episodes.models import Study, SuiteMember
+from episodes.playtest.player_seat import for_accounts
+from episodes.studies.making import TaskSelection, check_study_name, make_study, members_for_studies
+from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_suites
+
+MAX_TEXT_CHARACTERS = 20_000
+MAX_MEMBERS_OFFERED = 200
+_TEXT: Any = {"required": False, "max_length": MAX_TEXT_CHARACTERS, "widget": forms.Textarea}
+
+
+class StudyForm(forms.Form):
+    """The form of a new study. `tasks` is `split/3` or `member/5`: the id of a split, or of a member of a suite."""
+
+    name = forms.CharField(max_length=MAX_NAME_CHARACTERS)
+    tasks = forms.ChoiceField()
+    numbers = forms.CharField(required=False, max_length=2_000)
+    search = forms.CharField(required=False, max_length=200)
+    bucket = forms.ChoiceField(required=False, choices=[("", "any"), *((name, name) for name in BUCKETS)])
+    at_random = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
+    is_shuffled = forms.ChoiceField(
+        choices=[("", "the same for everybody"), ("yes", "shuffled for each person")], required=False
+    )
+    people_per_task = forms.IntegerField(required=False, min_value=1, max_value=10_000)
+    tasks_per_person = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
+    attempts = forms.IntegerField(min_value=1, max_value=100, initial=1)
+    is_blind = forms.BooleanField(required=False)
+    counts_left = forms.BooleanField(required=False)
+    instructions = forms.CharField(**_TEXT)
+    consent = forms.CharField(**_TEXT)
+    completion = forms.CharField(**_TEXT)
+    completion_code = forms.CharField(required=False, max_length=100)
+
+    def __init__(self, hidden: frozenset[int], *args: Any, **kwargs: Any) -> None:
+        """`hidden`: ids of the private environments that do not exist for the person."""
+        super().__init__(*args, **kwargs)
+        self.splits = {f"split/{one.pk}": one for one in splits_for_suites(hidden) if not one.is_generated}
+        members = members_for_studies(hidden)[:MAX_MEMBERS_OFFERED]
+        self.members: dict[str, SuiteMember] = {f"member/{one.pk}": one for one in members}
+        field: Any = self.fields["tasks"]
+        field.choices = [
+            ("Splits, frozen as they are now", [(key, _split_label(one)) for key, one in self.splits.items()]),
+            ("Versions of suites", [(key, _member_label(one)) for key, one in self.members.items()]),
+        ]
+
+    def clean_name(self) -> str:
+        name: str = self.cleaned_data["name"]
+        try:
+            check_study_name(name)
+        except OrsError as refusal:
+            raise forms.ValidationError(str(refusal)) from refusal
+        return name
+
+    def clean(self) -> dict[str, Any] | None:
+        given = super().clean() or {}
+        narrows = [name for name in ("numbers", "search", "bucket", "at_random") if given.get(name)]
+        if given.get("tasks") in self.members and narrows:
+            self.add_error(
+                "tasks", "The tasks of a suite are taken as they are. Remove the conditions, or choose a split."
+            )
+        return given
+
+    def save(self, author: str) -> Study:
+        """Return the new study. Call `is_valid` first. Raises: OrsError."""
+        given = self.cleaned_data
+        names = ("name", "people_per_task", "tasks_per_person", "attempts", "is_blind", "counts_left")
+        texts = ("instructions", "consent", "completion", "completion_code")
+        study = Study(author=author[:150], **{name: given[name] for name in (*names, *texts)})
+        study.is_shuffled = given["is_shuffled"] == "yes"
+        make_study(study, self._tasks())
+        return study
+
+    def _tasks(self) -> SuiteMember | TaskSelection:
+        given = self.cleaned_data
+        if (member := self.members.get(given["tasks"])) is not None:
+            return member
+        narrowed = {name: given[name] for name in ("numbers", "search", "bucket", "at_random")}
+        return TaskSelection(self.splits[given["tasks"]], **narrowed)
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@for_accounts
+def study_new(request: HttpRequest) -> HttpResponse:
+    """Return the form of a new study; a POST makes it."""
+    hidden, trouble = hidden_from(request.user), ""
+    if request.method != "POST":
+        form = StudyForm(hidden, initial={"attempts": 1, "tasks": request.GET.get("tasks", "")})
+        return render(request, "playtest/study_form.html", {"form": form})
+    form = StudyForm(hidden, request.POST)
+    if form.is_valid():
+        try:
+            return redirect("study", form.save(request.user.get_username()).name)
+        except OrsError as refusal:
+            trouble = str(refusal)
+    return render(request, "playtest/study_form.html", {"form": form, "trouble": trouble}, status=422)
+
+
+def _split_label(split: Split) -> str:
+    return f"{split.environment.name} / {split.name} ({split.size:,} task{'' if split.size == 1 else 's'})"
+
+
+def _member_label(member: SuiteMember) -> str:
+    version, count = member.version, member.tasks_count
+    label = f"{version.suite.name} v{version.number}: {member.label}"
+    return f"{label} ({count:,} task{'' if count == 1 else 's'})"

@@ -1,0 +1,204 @@
+"""The pages of the people who run studies: the list, one study with its links and results, and its results as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from environments import conf, security_log
+from environments.access.permissions import MAKE_STUDIES
+from environments.access.privacy import hidden_from
+from episodes.models import Invite, Study
+from episodes.playtest.invites.rule import MAX_NAME_CHARACTERS, revoke, save_invite, state_of
+from episodes.playtest.player_seat import for_accounts
+from episodes.studies.making import visible_studies
+from episodes.studies.results import StudyPlay, StudyResults, plays_of, results_of
+from episodes.transfer.csv_lines import csv_line
+
+MAX_STUDIES = 200
+MAX_LINKS = 500
+"""Personal links that one form makes."""
+MAX_DAYS = 365
+COLUMNS = (
+    *("study", "person", "link", "task", "task_id", "attempt", "counts", "episode", "status", "cause", "return"),
+    *("success", "steps", "seconds", "started", "ended", "blind"),
+)
+
+
+class LinksForm(forms.Form):
+    """The form of further links: one for everybody, or one for each of the names."""
+
+    names = forms.CharField(required=False, widget=forms.Textarea, max_length=MAX_LINKS * (MAX_NAME_CHARACTERS + 2))
+    days = forms.IntegerField(min_value=1, max_value=MAX_DAYS, initial=30)
+
+    def clean_names(self) -> list[str]:
+        names = [" ".join(line.split()) for line in self.cleaned_data["names"].splitlines()]
+        names = list(dict.fromkeys(name for name in names if name))
+        if len(names) > MAX_LINKS:
+            raise forms.ValidationError(f"There are {len(names)} names; at most {MAX_LINKS} are allowed at once.")
+        for name in names:
+            if len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
+                raise forms.ValidationError(
+                    f"{name[:40]!r} can't be a name. Use at most {MAX_NAME_CHARACTERS} letters, digits and spaces."
+                )
+        return names
+
+
+@require_safe
+@never_cache
+@for_accounts
+def studies(request: HttpRequest) -> HttpResponse:
+    """Return the list of studies."""
+    rows = visible_studies(hidden_from(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
+    return render(request, "playtest/studies.html", {"studies": rows, "may_make": request.user.has_perm(MAKE_STUDIES)})
+
+
+@require_safe
+@never_cache
+@for_accounts
+def study(request: HttpRequest, name: str) -> HttpResponse:
+    """Return the page of a study: its links, who is where, and its results. Raises: Http404."""
+    return _page(request, _study(request, name), LinksForm(initial={"days": 30}))
+
+
+@require_safe
+@never_cache
+@for_accounts
+def study_csv(request: HttpRequest, name: str) -> HttpResponse:
+    """Return every episode of a study as CSV, one a line. Raises: Http404."""
+    found = _study(request, name)
+    security_log.note("exported", f"study {found.name}")
+    lines = [csv_line(COLUMNS), *_lines(found)]
+    return _file(f"{found.name}.csv", "".join(lines))
+
+
+@require_POST
+@for_accounts
+def study_links(request: HttpRequest, name: str) -> HttpResponse:
+    """Make one link for everybody, whose page shows it once, or personal links, as a CSV file. Raises: Http404."""
+    found = _study(request, name)
+    form = LinksForm(request.POST)
+    if found.closed is not None:
+        form.add_error("names", "The study is closed, so it takes nobody in.")
+    elif request.POST.get("kind") == "personal" and form.is_valid() and not form.cleaned_data["names"]:
+        form.add_error("names", "Enter a name for each link, one on a line.")
+    if not form.is_valid():
+        return _page(request, found, form, status=422)
+    lasts, author = timedelta(days=form.cleaned_data["days"]), request.user.get_username()[:150]
+    if request.POST.get("kind") != "personal":
+        row = _invite(found, "link for everybody", author)
+        link = _link(request, save_invite(row, lasts))
+        return _page(request, found, LinksForm(initial={"days": 30}), {"link": link}, status=201)
+    lines = [csv_line(("name", "link", "expires"))]
+    for one in form.cleaned_data["names"]:
+        row = _invite(found, one, author, is_personal=True)
+        lines.append(csv_line((one, _link(request, save_invite(row, lasts)), _time(row.expires))))
+    return _file(f"{found.name}-links.csv", "".join(lines))
+
+
+@require_POST
+@for_accounts
+def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    """End one link of a study. Raises: Http404."""
+    found = _study(request, name)
+    if not found.invites.filter(pk=pk).exists():
+        raise Http404(f"The study {found.name} has no link {pk}. Its page lists all of them.")
+    revoke(pk)
+    return redirect("study", found.name)
+
+
+@require_POST
+@for_accounts
+def study_close(request: HttpRequest, name: str) -> HttpResponse:
+    """End all links of a study for good. Raises: Http404."""
+    found = _study(request, name)
+    if Study.objects.filter(pk=found.pk, closed=None).update(closed=timezone.now()):
+        found.invites.filter(revoked=None).update(revoked=timezone.now())
+        security_log.note("invite_changed", f"study {found.name}", detail="closed, with all of its links")
+    return redirect("study", found.name)
+
+
+def _study(request: HttpRequest, name: str) -> Study:
+    rows = visible_studies(hidden_from(request.user))
+    found = rows.filter(name=name).first() if "\0" not in name else None
+    if found is None:
+        raise Http404(f"There is no study {name[:100]!r}. The Studies page lists all of them.")
+    return found
+
+
+def _page(
+    request: HttpRequest, found: Study, form: LinksForm, more: dict[str, Any] | None = None, status: int = 200
+) -> HttpResponse:
+    results = results_of(found)
+    links = found.invites.annotate(people=Count("guests"))[:MAX_LINKS]
+    context = {
+        "study": found,
+        "results": results,
+        "wanted": found.people_per_task,
+        "guests": [(line, state_of(line.guest.invite)) for line in results.guests],
+        "links": [(one, state_of(one)) for one in links],
+        "form": form,
+        "max_links": MAX_LINKS,
+        "may_make": request.user.has_perm(MAKE_STUDIES),
+        "has_keys": conf.has_keys(),
+        "episodes": f"{reverse('episodes')}?{urlencode({'study': found.name})}",
+        **_shares(results),
+        **(more or {}),
+    }
+    return render(request, "playtest/study.html", context, status=status)
+
+
+def _shares(results: StudyResults) -> dict[str, Any]:
+    return {"counted": len(results.counted), "played": sum(bool(one.attempt) for one in results.plays)}
+
+
+def _invite(found: Study, name: str, author: str, *, is_personal: bool = False) -> Invite:
+    return Invite(
+        name=name,
+        environment=found.environment,
+        study=found,
+        is_blind=found.is_blind,
+        is_personal=is_personal,
+        author=author,
+    )
+
+
+def _link(request: HttpRequest, token: str) -> str:
+    return request.build_absolute_uri(reverse("invite", args=[token]))
+
+
+def _lines(found: Study) -> Iterator[str]:
+    for one in plays_of(found):
+        yield csv_line(_cells(found, one))
+
+
+def _cells(found: Study, one: StudyPlay) -> list[Any]:
+    episode, guest = one.episode, one.play.guest
+    return [
+        *(found.name, guest.label if guest else "", guest.invite.name if guest else ""),
+        *(one.number, episode.task_id, one.attempt or None, "yes" if one.counts else "no", episode.pk),
+        *(episode.status, episode.cause, one.return_, {True: "yes", False: "no", None: ""}[one.is_success]),
+        *(episode.steps_count, episode.duration_seconds),
+        *(_time(episode.created), _time(episode.ended)),
+        "yes" if one.play.is_blind else "no",
+    ]
+
+
+def _file(name: str, text: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _time(when: datetime | None) -> str:
+    return when.isoformat(timespec="seconds") if when else ""

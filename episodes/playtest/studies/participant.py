@@ -1,0 +1,153 @@
+"""The pages of a guest in a study: instructions and consent, how far they are, the next task, and the end."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+from django.core import signing
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from environments import security_log
+from environments.models import Task
+from environments.runtime.live_episode import NewSession
+from environments.tasks.task_hash import is_sent_task
+from episodes.models import Guest, Study
+from episodes.playtest.invites.rule import InviteRefused, refuse_unless_open
+from episodes.playtest.player_seat import GUEST_KEY, PlayerSeat, seated
+from episodes.playtest.session_start import NotStarted, start_play
+from episodes.playtest.task_choice import why_unplayable
+from episodes.rendering.markdown import markdown
+from episodes.studies.dealing import AlreadyStarting, GuestDeck, deal, deck_of, note_started
+
+RETURN_SALT = "orsweb.study.return"
+NOT_PLAYABLE = "Tasks can't be started at the moment. What you have done is saved. Try again later with the same link."
+
+
+@require_safe
+@never_cache
+@seated
+def study_home(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
+    """Return where the guest is in the study: before the first task, between two tasks, or at the end."""
+    return _page(request, _guest(seat))
+
+
+@require_POST
+@seated
+def study_begin(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
+    """Note that the guest has read the instructions and agrees, and start the first task."""
+    guest = _guest(seat)
+    study = guest.invite.study
+    if study is not None and study.consent and request.POST.get("agrees") != "on":
+        return _page(request, guest, {"error": "Check the box to take part."}, status=422)
+    Guest.objects.filter(pk=guest.pk, consented=None).update(consented=timezone.now())
+    guest.refresh_from_db(fields=["consented"])
+    return _next(request, seat, guest)
+
+
+@require_POST
+@seated
+def study_next(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
+    """Start the next task, or with `again` a further attempt at the last one."""
+    guest = _guest(seat)
+    return redirect("study_home") if guest.consented is None else _next(request, seat, guest)
+
+
+@require_safe
+@never_cache
+def study_return(request: HttpRequest, token: str) -> HttpResponse:
+    """Make this browser the guest whose own link it opened, on whatever device."""
+    try:
+        guest = _returning(token)
+    except InviteRefused as refusal:
+        security_log.note("login_failed", "invite", detail=str(refusal))
+        return render(request, "playtest/invite_closed.html", {"sentence": refusal}, status=refusal.status)
+    request.session.cycle_key()
+    request.session[GUEST_KEY] = guest.pk
+    return redirect("study_home")
+
+
+def _returning(token: str) -> Guest:
+    try:
+        pk = signing.loads(token, salt=RETURN_SALT)
+    except signing.BadSignature as error:
+        raise InviteRefused("This link isn't valid. Check that you copied the whole link.", 404) from error
+    guest = Guest.objects.select_related("invite").filter(pk=pk, invite__study__isnull=False).first()
+    if guest is None:
+        raise InviteRefused("This link isn't valid. Check that you copied the whole link.", 404)
+    refuse_unless_open(guest.invite)
+    return guest
+
+
+def _guest(seat: PlayerSeat) -> Guest:
+    """Return the guest, with the invite and its study. Raises: Http404 for others."""
+    if seat.guest is None or seat.study is None:
+        raise Http404("You don't take part in a study. The Play page lists what you can play.")
+    return seat.guest
+
+
+def _next(request: HttpRequest, seat: PlayerSeat, guest: Guest) -> HttpResponse:
+    study = guest.invite.study
+    assert study is not None
+    if why_unplayable(study.environment) or not study.environment.is_hosted:
+        return _page(request, guest, {"error": NOT_PLAYABLE}, status=503)
+    try:
+        row = deal(guest, again=request.POST.get("again") == "on")
+    except AlreadyStarting:
+        running = deck_of(guest).running
+        if running is not None:
+            return redirect("player", running)
+        return _page(request, guest, {"error": "This task is being started in another tab. Reload this page."}, 409)
+    if row is None:
+        return redirect("study_home")
+    try:
+        session = _session(seat, study, row.task, request.headers.get("User-Agent", ""))
+        is_blind = study.is_blind or study.environment.is_blind
+        play = start_play(seat, session, is_blind=is_blind)
+    except NotStarted as error:
+        return _page(request, guest, {"error": f"{error} Press the button to try again."}, status=503)
+    finally:
+        note_started(row)
+    return redirect("player", play.pk)
+
+
+def _session(seat: PlayerSeat, study: Study, task: Task, user_agent: str) -> NewSession:
+    """Return a session of the task as it was when the study was made."""
+    return NewSession(
+        sid=str(uuid.uuid4()),
+        owner=seat.owner,
+        environment=study.environment.name,
+        spec=json.loads(task.spec),
+        is_sent=is_sent_task(task),
+        player="human",
+        user_agent=user_agent[:300],
+    )
+
+
+def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    deck = deck_of(guest)
+    link = reverse("study_return", args=[signing.dumps(guest.pk, salt=RETURN_SALT)])
+    context = {
+        "deck": deck,
+        "study": deck.study,
+        "is_new": guest.consented is None,
+        **_texts(deck),
+        "return_link": request.build_absolute_uri(link),
+        **(more or {}),
+    }
+    return render(request, "playtest/study_home.html", {**context, "seat": _seat_for(guest)}, status=status)
+
+
+def _seat_for(guest: Guest) -> PlayerSeat:
+    return PlayerSeat(guest.label, guest.name, guest=guest, invite=guest.invite)
+
+
+def _texts(deck: GuestDeck) -> dict[str, Any]:
+    names = ("instructions", "consent", "completion")
+    return {name: markdown(text) if (text := getattr(deck.study, name)) else "" for name in names}

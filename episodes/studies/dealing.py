@@ -1,0 +1,169 @@
+"""Which task a guest of a study plays next, and how far they are.
+
+A task is done by a guest once they have used up an attempt at it. An episode that ended without a tool call, or because
+the server or the environment failed, uses up none: the guest gets the task again. Where tasks are dealt out so that
+each gets k people, a place that somebody has left for an hour, or whose attempt does not count, goes to somebody else.
+Quarantined tasks are not dealt out any longer; edits change nothing, because the list of a study has contents.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.db.models import Count, Exists, F, OuterRef, Q
+from django.utils import timezone
+
+from episodes.attempts.rule import FAILURES
+from episodes.models import DealtTask, Guest, Play, Study, SuiteTask
+
+HELD = timedelta(hours=1)
+"""How long a task is kept for a guest who has not finished it, where each task gets k people."""
+STARTING = timedelta(seconds=30)
+"""How long another tab of the same guest waits for a session that is being started."""
+LEFT = ("abandoned", "expired")
+"""Causes of endings of an episode that its player left."""
+USES_ATTEMPT = Q(episode__status="ended", episode__is_probe=False) & ~Q(episode__cause__in=FAILURES)
+"""Condition on the plays that use up an attempt."""
+
+
+@dataclass(frozen=True, slots=True)
+class GuestDeck:
+    """The tasks of one guest of a study, as they are now."""
+
+    study: Study
+    guest: Guest
+    dealt: tuple[int, ...]
+    """Ids of the tasks that the guest was dealt and that are not quarantined, in the order of dealing."""
+    used: Counter[int]
+    """Attempts that the guest has used up, by task."""
+    running: int | None
+    """Episode that the guest plays now."""
+    last: int | None
+    """Task that the guest has finished last."""
+    fresh: int | None
+    """Task that would be dealt next; None if there is none for the guest."""
+    size: int
+    """Tasks of the study that are not quarantined."""
+
+    @property
+    def open(self) -> int | None:
+        """The first task that the guest was dealt and has no attempt at."""
+        return next((task for task in self.dealt if not self.used[task]), None)
+
+    @property
+    def next(self) -> int | None:
+        """The task that the guest plays next, apart from further attempts; None if there is none."""
+        return self.fresh if self.open is None else self.open
+
+    @property
+    def again(self) -> int | None:
+        """The task at which the guest has a further attempt."""
+        return self.last if self.attempts_left else None
+
+    @property
+    def done(self) -> int:
+        """Number of tasks at which the guest has used up an attempt."""
+        return sum(1 for count in self.used.values() if count)
+
+    @property
+    def number(self) -> int:
+        """Number of the task that the guest plays now or has just played, from 1."""
+        return self.done + 1 if self.running is not None or not self.done else self.done
+
+    @property
+    def total(self) -> int | None:
+        """Number of tasks that the guest gets; None where that depends on how others go on."""
+        most = self.study.tasks_per_person
+        if self.study.people_per_task is not None:
+            return most
+        return self.size if most is None else min(most, self.size)
+
+    @property
+    def is_over(self) -> bool:
+        return self.running is None and self.next is None
+
+    @property
+    def attempts_left(self) -> int:
+        """Further attempts at the task that the guest has finished last."""
+        return max(0, self.study.attempts - self.used[self.last]) if self.last is not None else 0
+
+
+def deck_of(guest: Guest) -> GuestDeck:
+    """Return the tasks of a guest, whose invite has its study. Five queries at most."""
+    study = guest.invite.study
+    assert study is not None
+    rows = SuiteTask.objects.filter(member=study.member_id, task__state="active").order_by("position")
+    tasks = list(rows.values_list("task", flat=True))
+    if study.is_shuffled:
+        random.Random(f"{study.pk}/{guest.pk}").shuffle(tasks)  # nosec B311 # an order, not a secret
+    given = list(DealtTask.objects.filter(guest=guest).values_list("task", flat=True))
+    dealt = tuple(task for task in given if task in set(tasks))
+    plays = Play.objects.filter(guest=guest).order_by("episode__ended", "pk")
+    used = list(plays.filter(USES_ATTEMPT).values_list("episode__task", flat=True))
+    running = plays.filter(episode__status="running").values_list("pk", flat=True).first()
+    return GuestDeck(
+        study=study,
+        guest=guest,
+        dealt=dealt,
+        used=Counter(used),
+        running=running,
+        last=used[-1] if used else None,
+        fresh=_fresh(study, [task for task in tasks if task not in given], len({*dealt, *used})),
+        size=len(tasks),
+    )
+
+
+def deal(guest: Guest, *, again: bool = False) -> DealtTask | None:
+    """Return the task that the guest plays next, marked as starting; None if there is none.
+
+    `again`: a further attempt at the last task instead of the next one. Raises: AlreadyStarting.
+    """
+    assert guest.invite.study_id is not None
+    with transaction.atomic():
+        # the write makes everybody who is dealt a task of this study wait for each other, also on SQLite
+        Study.objects.filter(pk=guest.invite.study_id).update(attempts=F("attempts"))
+        deck = deck_of(guest)
+        task = deck.again if again else deck.next
+        if task is None:
+            return None
+        row, _ = DealtTask.objects.get_or_create(guest=guest, task_id=task, defaults={"study": deck.study})
+        now = timezone.now()
+        if deck.running is not None or (row.starting is not None and row.starting > now - STARTING):
+            raise AlreadyStarting
+        row.starting = now
+        row.save(update_fields=["starting"])
+    return row
+
+
+class AlreadyStarting(Exception):
+    """The guest plays already, or a session is being started in another tab."""
+
+
+def note_started(row: DealtTask) -> None:
+    """Note that the session of a dealt task has started, or has failed to."""
+    DealtTask.objects.filter(pk=row.pk).update(starting=None)
+
+
+def _fresh(study: Study, tasks: list[int], had: int) -> int | None:
+    """Return which of `tasks`, in the order of the guest, is dealt next. `had`: how many the guest had so far."""
+    if study.tasks_per_person is not None and had >= study.tasks_per_person:
+        return None
+    if study.people_per_task is None or not tasks:
+        return next(iter(tasks), None)
+    most, taken = study.people_per_task, _people_by_task(study)
+    return min((task for task in tasks if taken.get(task, 0) < most), key=lambda task: taken.get(task, 0), default=None)
+
+
+def _people_by_task(study: Study) -> dict[int, int]:
+    """Return how many people have each task of a study. One query."""
+    own = Play.objects.filter(guest=OuterRef("guest"), episode__task=OuterRef("task"))
+    counted = own.filter(USES_ATTEMPT)
+    if not study.counts_left:
+        counted = counted.exclude(episode__cause__in=LEFT)
+    kept = Q(created__gt=timezone.now() - HELD) & ~Exists(own.filter(USES_ATTEMPT))
+    rows = study.dealt.filter(kept | Exists(counted) | Exists(own.filter(episode__status="running")))
+    return dict(rows.order_by().values_list("task").annotate(Count("guest")))

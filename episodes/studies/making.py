@@ -1,0 +1,123 @@
+"""Making a study. Its tasks are a member of a suite's version.
+
+Either a suite has the member already, or a suite with the name of the study is published for it. So the list is frozen,
+has a hash, and models that play the same tasks have a leaderboard.
+"""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import transaction
+from django.db.models import QuerySet
+
+from environments.access.privacy import visible
+from environments.curation.filter_parameters import Filters
+from environments.errors import OrsError
+from environments.models import Split, Task
+from environments.scoring.definition import definition_of
+from environments.tasks.split_indexes import served
+from episodes.models import Study, Suite, SuiteMember
+from episodes.models.privacy import visible_suites
+from episodes.suites.versions import MemberAsked, SuiteAsked, check_spelling, publish
+
+_TAKEN = ("new",)
+"""Names that are addresses of other pages."""
+_RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
+
+
+class StudyRefused(OrsError):
+    """A study cannot be made as it was asked for. The message says why, and what is allowed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSelection:
+    """Which tasks of a split a study has. Each condition that is given leaves out others."""
+
+    split: Split
+    """With its environment."""
+    numbers: str = ""
+    """Numbers of tasks in the split, such as `0, 3, 5-9`."""
+    search: str = ""
+    """A part of their content."""
+    bucket: str = ""
+    """Bucket of their success rate."""
+    at_random: int | None = None
+    """How many of them are drawn."""
+
+    def tasks(self) -> frozenset[int] | None:
+        """Return the ids of the tasks; None for all of the split. Raises: StudyRefused."""
+        if not (self.numbers or self.search or self.bucket or self.at_random):
+            return None
+        ids = list(served(self.split).order_by("position").values_list("task", flat=True))
+        chosen = [ids[number] for number in _numbers(self.numbers, len(ids))] if self.numbers else ids
+        if self.search or self.bucket:
+            filters = Filters(split=self.split.pk, state="served", search=self.search, bucket=self.bucket)
+            found = set(Task.objects.filter(filters.condition()).values_list("pk", flat=True))
+            chosen = [pk for pk in chosen if pk in found]
+        if not chosen:
+            raise StudyRefused(f"No task of {self.split} meets all of these conditions. Remove one of them.")
+        if self.at_random is not None and self.at_random < len(chosen):
+            chosen = random.SystemRandom().sample(chosen, self.at_random)
+        return frozenset(chosen)
+
+
+def visible_studies(hidden: frozenset[int]) -> QuerySet[Study]:
+    """Return the studies that exist for a reader from whom the environments `hidden` are hidden."""
+    return Study.objects.filter(visible(hidden)).select_related("environment", "member__version__suite")
+
+
+def members_for_studies(hidden: frozenset[int]) -> QuerySet[SuiteMember]:
+    """Return the members of suites whose tasks a study can have."""
+    suites = Suite.objects.filter(visible_suites(hidden))
+    rows = SuiteMember.objects.filter(version__suite__in=suites).select_related("version__suite", "environment")
+    return rows.order_by("version__suite__name", "-version__number", "number")
+
+
+def check_study_name(name: str) -> None:
+    """Raises: OrsError unless a new study may have the name."""
+    check_spelling(name, "study")
+    if name in _TAKEN or Study.objects.filter(name=name).exists():
+        raise StudyRefused(f"The name {name!r} is taken. Choose another one.")
+
+
+def make_study(study: Study, tasks: SuiteMember | TaskSelection) -> None:
+    """Save a new study, which has everything but its tasks. Raises: OrsError."""
+    check_study_name(study.name)
+    if isinstance(tasks, SuiteMember):
+        _save(study, tasks)
+        return
+    split = tasks.split
+    member = MemberAsked(split, definition_of(split.environment), only=tasks.tasks())
+    text = f"The tasks of the study {study.name}."
+    suite = Suite(name=study.name, author=study.author, description=text)
+    with transaction.atomic():
+        _save(study, publish(suite, SuiteAsked("success", [member]), study.author).members.get())
+
+
+def _save(study: Study, member: SuiteMember) -> None:
+    study.member, study.environment = member, member.environment
+    study.save(force_insert=True)
+
+
+def _numbers(text: str, count: int) -> list[int]:
+    """Return the numbers in a text such as `0, 3, 5-9`, in order. Raises: StudyRefused."""
+    found = set[int]()
+    for low, high in _ranges(text):
+        if high >= count:
+            raise StudyRefused(f"There is no task {high}; the split has tasks 0 to {count - 1} now.")
+        found.update(range(low, high + 1))
+    return sorted(found)
+
+
+def _ranges(text: str) -> Iterator[tuple[int, int]]:
+    for part in text.replace("\u2013", "-").split(","):
+        if not (written := "".join(part.split())):
+            continue
+        match = _RANGE.fullmatch(written)
+        if match is None or int(match[2] or match[1]) < int(match[1]):
+            raise StudyRefused(f"{part.strip()[:40]!r} is no number or range of tasks. Write them as 0, 3, 5-9.")
+        yield int(match[1]), int(match[2] or match[1])

@@ -1,0 +1,133 @@
+"""What people have played in a study: every episode with whether it counts, and how far each person is."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median
+
+from environments.scoring.definition import definition_of
+from episodes.attempts.rule import FAILURES
+from episodes.attempts.summary import returns_counted
+from episodes.models import Episode, Guest, Play, Study, SuiteTask
+from episodes.studies.dealing import LEFT
+
+MAX_GUESTS = 1_000
+"""Guests that the page of a study lists, the newest ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyPlay:
+    """An episode of a study."""
+
+    play: Play
+    """With its episode and guest."""
+    number: int | None
+    """Number of the task in the study, from 1; None for a task that is not in its list."""
+    attempt: int
+    """Which attempt of the person at the task it is, from 1; 0 if it uses up none."""
+    counts: bool
+    """Whether it is in the figures: the first attempt of the person, if it ended as the study asks."""
+    return_: float | None
+    is_success: bool | None
+    """None if it does not count or has no return."""
+
+    @property
+    def episode(self) -> Episode:
+        return self.play.episode
+
+
+@dataclass(frozen=True, slots=True)
+class GuestLine:
+    """How far a guest is in a study."""
+
+    guest: Guest
+    done: int
+    counted: int
+    successes: int
+    running: StudyPlay | None
+    median_seconds: float | None
+    """Of the attempts that count."""
+
+
+@dataclass(frozen=True, slots=True)
+class StudyResults:
+    plays: Sequence[StudyPlay]
+    guests: Sequence[GuestLine]
+    tasks: int
+    """Tasks of the study."""
+    complete: int
+    """Tasks with as many counted people as the study asks for; with one at least where it asks for no number."""
+
+    @property
+    def counted(self) -> list[StudyPlay]:
+        return [one for one in self.plays if one.counts]
+
+    @property
+    def successes(self) -> int:
+        return sum(bool(one.is_success) for one in self.plays)
+
+    @property
+    def mean(self) -> float | None:
+        values = [one.return_ for one in self.counted if one.return_ is not None]
+        return sum(values) / len(values) if values else None
+
+    @property
+    def median_seconds(self) -> float | None:
+        return _median(self.plays)
+
+
+def results_of(study: Study) -> StudyResults:
+    """Return the results of a study, which has its environment. Three queries."""
+    plays = list(plays_of(study))
+    guests = list(Guest.objects.filter(invite__study=study).select_related("invite").order_by("-pk")[:MAX_GUESTS])
+    by_guest = defaultdict[int | None, list[StudyPlay]](list)
+    for one in plays:
+        by_guest[one.play.guest_id].append(one)
+    people = Counter(one.episode.task_id for one in plays if one.counts)
+    needed = study.people_per_task or 1
+    return StudyResults(
+        plays=plays,
+        guests=[_line(guest, by_guest[guest.pk]) for guest in guests],
+        tasks=study.member.tasks_count,
+        complete=sum(count >= needed for count in people.values()),
+    )
+
+
+def plays_of(study: Study) -> Iterator[StudyPlay]:
+    """Yield the episodes of a study, oldest first. Two queries."""
+    places = SuiteTask.objects.filter(member=study.member_id).values_list("task", "position")
+    numbers = {task: position + 1 for task, position in places}
+    definition = definition_of(study.environment)
+    attempts = Counter[tuple[int | None, int]]()
+    rows = Play.objects.filter(guest__invite__study=study).select_related("episode", "guest__invite")
+    for play in rows.order_by("pk"):
+        episode = play.episode
+        key = (play.guest_id, episode.task_id)
+        uses = episode.status == "ended" and not episode.is_probe and episode.cause not in FAILURES
+        attempts[key] += uses
+        counts = uses and attempts[key] == 1 and (study.counts_left or episode.cause not in LEFT)
+        value = episode.returns[definition.return_]
+        if counts:
+            value = next(iter(returns_counted([(episode.cause, value)], definition.convention)), None)
+        is_success = value > definition.threshold if counts and value is not None else None
+        attempt = attempts[key] if uses else 0
+        yield StudyPlay(play, numbers.get(episode.task_id), attempt, counts, value, is_success)
+
+
+def _line(guest: Guest, plays: Sequence[StudyPlay]) -> GuestLine:
+    return GuestLine(
+        guest=guest,
+        done=len({one.episode.task_id for one in plays if one.attempt}),
+        counted=sum(one.counts for one in plays),
+        successes=sum(bool(one.is_success) for one in plays),
+        running=next((one for one in plays if one.episode.status == "running"), None),
+        median_seconds=_median(plays),
+    )
+
+
+def _median(plays: Sequence[StudyPlay]) -> float | None:
+    seconds = [one.episode.duration_seconds for one in plays if one.counts]
+    known = [value for value in seconds if value is not None]
+    return median(known) if known else None

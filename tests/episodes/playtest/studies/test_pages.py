@@ -1,0 +1,149 @@
+"""Setting up a study, its links, and its results, as the people who run it do."""
+
+from __future__ import annotations
+
+import csv
+import io
+from typing import Any
+
+import pytest
+from django.test import Client
+from django.utils import timezone
+
+from environments.models import Environment, SplitEntry
+from episodes.models import Guest, Invite, Play, Study, SuiteTask
+from tests.episodes.playtest.studies.taking_part import link_of, study_of
+from tests.episodes.suites.published import core, split_of
+from tests.people import client_of
+from tests.stored import make_episode
+
+pytestmark = pytest.mark.django_db
+
+
+def form(tasks: str, **changes: str) -> dict[str, str]:
+    return {"name": "pilot", "tasks": tasks, "attempts": "1", **changes}
+
+
+def tasks_of(study: Study) -> list[int]:
+    return list(SuiteTask.objects.filter(member=study.member).order_by("position").values_list("task", flat=True))
+
+
+@pytest.fixture
+def curator() -> Client:
+    return client_of("curator", "operator")
+
+
+def test_a_study_freezes_the_chosen_tasks_of_a_split_as_a_suite(curator: Client) -> None:
+    split = split_of("math", 10)
+    ids = list(SplitEntry.objects.filter(split=split).order_by("position").values_list("task", flat=True))
+    sent = form(f"split/{split.pk}", numbers="7, 0-2", consent="I agree.", people_per_task="3")
+    assert curator.post("/play/studies/new/", sent)["Location"] == "/play/studies/pilot/"
+    study = Study.objects.get()
+    assert tasks_of(study) == [*ids[:3], ids[7]] and study.member.version.suite.name == "pilot"
+    assert (study.people_per_task, study.consent, study.author) == (3, "I agree.", "ada")
+    page = curator.get("/play/studies/pilot/").content.decode()
+    assert "4 tasks of" in page and "3 people per task" in page
+    assert "pilot" in curator.get("/play/studies/").content.decode()
+
+
+def test_a_filter_and_a_draw_choose_tasks(curator: Client) -> None:
+    split = split_of("math", 20)
+    text = SplitEntry.objects.select_related("task").filter(split=split)[3].task.spec
+    curator.post("/play/studies/new/", form(f"split/{split.pk}", search=text[1:-1]))
+    curator.post("/play/studies/new/", form(f"split/{split.pk}", name="drawn", at_random="5"))
+    assert [len(tasks_of(one)) for one in Study.objects.order_by("pk")] == [1, 5]
+
+
+def test_a_study_takes_the_tasks_of_a_suite(curator: Client) -> None:
+    member = core().members.get(number=2)
+    curator.post("/play/studies/new/", form(f"member/{member.pk}"))
+    assert Study.objects.get().member == member
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"name": "a b"}, "study&#x27;s name has 1 to 100 letters"),
+        ({"name": "new"}, "is taken"),
+        ({"numbers": "8-99"}, "There is no task 99; the split has tasks 0 to 3 now."),
+        ({"numbers": "one"}, "&#x27;one&#x27; is no number or range of tasks"),
+        ({"search": "nowhere"}, "meets all of these conditions"),
+        ({"attempts": "0"}, "greater than or equal to 1"),
+        ({"tasks": "split/999"}, "Select a valid choice"),
+    ],
+)
+def test_a_faulty_form_says_what_is_allowed(curator: Client, changes: dict[str, str], words: str) -> None:
+    answer = curator.post("/play/studies/new/", form(f"split/{split_of('math', 4).pk}") | changes)
+    assert answer.status_code == 422 and words in answer.content.decode()
+    assert not Study.objects.exists()
+
+
+def test_making_and_closing_studies_takes_the_permission_of_curators() -> None:
+    study_of(split_of("math", 2))
+    viewer = client_of("viewer", "player")
+    assert viewer.get("/play/studies/pilot/").status_code == 200
+    for path in ("new/", "pilot/links/", "pilot/close/"):
+        answer = viewer.post(f"/play/studies/{path}")
+        assert answer.status_code == 403 and "may not make studies" in answer.content.decode(), path
+
+
+def test_personal_links_are_a_file_and_one_can_be_revoked(curator: Client) -> None:
+    study_of(split_of("math", 2))
+    answer = curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": "P01\nP02\n", "days": "3"})
+    rows = list(csv.DictReader(io.StringIO(answer.content.decode())))
+    assert [row["name"] for row in rows] == ["P01", "P02"]
+    [first, second] = [Client().get(row["link"].partition("testserver")[2]) for row in rows]
+    assert (first["Location"], second["Location"]) == ("/play/study/", "/play/study/")
+    invite = Invite.objects.get(name="P01")
+    assert curator.post(f"/play/studies/pilot/links/{invite.pk}/revoke/").status_code == 302
+    assert Client().get(rows[0]["link"].partition("testserver")[2]).status_code == 410
+    assert "link revoked" in curator.get("/play/studies/pilot/").content.decode()
+
+
+def test_the_link_for_everybody_is_shown_once(curator: Client) -> None:
+    study_of(split_of("math", 2))
+    page = curator.post("/play/studies/pilot/links/", {"kind": "shared", "days": "30"})
+    assert page.status_code == 201 and "http://testserver/play/invite/" in page.content.decode()
+    assert "/play/invite/" not in curator.get("/play/studies/pilot/").content.decode()
+    assert curator.get("/play/invites/").content.decode().count("link for everybody") == 0
+
+
+def test_closing_a_study_ends_its_links(curator: Client) -> None:
+    path = link_of(study_of(split_of("math", 2)))
+    assert Client().get(path).status_code == 200
+    curator.post("/play/studies/pilot/close/")
+    assert Client().get(path).status_code == 410
+    answer = curator.post("/play/studies/pilot/links/", {"kind": "shared", "days": "1"})
+    assert answer.status_code == 422 and "The study is closed" in answer.content.decode()
+
+
+def played(study: Study, **values: Any) -> Play:
+    task = SuiteTask.objects.filter(member=study.member).order_by("position")[0].task
+    count = Guest.objects.count()
+    facts = {"study": study, "token_hash": str(count), "name": "all", "expires": timezone.now()}
+    invite = Invite.objects.create(environment=study.environment, **facts)
+    guest = Guest.objects.create(invite=invite, name="Zoë", consented=timezone.now())
+    episode = make_episode(task=task, player="human", key_label=guest.label, **values)
+    return Play.objects.create(episode=episode, guest=guest)
+
+
+def test_results_are_on_the_page_and_in_lists(curator: Client) -> None:
+    study = study_of(split_of("math", 2))
+    played(study, return_sum=1.0, duration_seconds=30.0)
+    played(study, status="running", cause="")
+    make_episode(environment=study.environment, player="human")
+    page = curator.get("/play/studies/pilot/").content.decode()
+    assert "task 1</a>" in page and "of 1 played" in page and "30" in page
+    assert curator.get("/episodes/?study=pilot").context["page"].matches == 2
+    assert "No study is named" in curator.get("/episodes/?study=pilo").content.decode()
+    assert curator.get("/episodes/?study=pilot&player=agent").status_code == 400
+
+
+def test_a_study_of_a_private_environment_does_not_exist_for_others(curator: Client) -> None:
+    study_of(split_of("math", 2))
+    Environment.objects.update(is_private=True)
+    stranger = client_of("curator", name="eve")
+    assert stranger.get("/play/studies/pilot/").status_code == 404
+    assert stranger.get("/play/studies/pilot/results.csv").status_code == 404
+    assert "pilot" not in stranger.get("/play/studies/").content.decode()
+    assert curator.get("/play/studies/pilot/").status_code == 200

@@ -1,0 +1,197 @@
+"""Guests of a study: instructions, one task after the other, what counts, and the end."""
+
+from __future__ import annotations
+
+import asyncio
+import csv
+import io
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import pytest
+from django.utils import timezone
+
+from environments.models import Split, Task
+from episodes.models import Episode, Guest, Invite, Play, Study
+from episodes.studies.results import plays_of, results_of
+from tests.environments.protocol.serving import in_database
+from tests.episodes.playtest.playing import hosting, open_tab, send_form
+from tests.episodes.playtest.studies.taking_part import enter, finish, link_of, send, start, study_of
+from tests.people import client_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+KEYS = {"lab": "0123456789"}
+
+
+@asynccontextmanager
+async def taking_part(**values: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """Yield the browser of a guest who has entered a study of `Echo` by the link for everybody."""
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        await enter(browser, await in_database(lambda: link_of(_study(**values))))
+        yield browser
+
+
+def _study(**values: Any) -> Study:
+    return study_of(Split.objects.get(name="train"), **{"numbers": "0-1", **values})
+
+
+def _plays() -> list[tuple[int, int, bool]]:
+    return [(one.number or 0, one.attempt, one.counts) for one in plays_of(Study.objects.get())]
+
+
+async def test_a_guest_reads_the_instructions_plays_every_task_and_gets_the_code() -> None:
+    texts = {"instructions": "Read *carefully*.", "consent": "I am an adult.", "completion_code": "C0DE"}
+    async with taking_part(**texts) as browser:
+        page = (await browser.get("/play/study/")).text
+        assert "Read <em>carefully</em>." in page and "I am an adult." in page and "C0DE" not in page
+        assert (await send(browser, "/play/study/", "/play/study/begin/")).status_code == 422
+        first = await start(browser, "/play/study/begin/", agrees="on")
+        assert "Task 1 of 2" in (await browser.get(f"/play/{first}/")).text
+        assert (
+            "1 of 2 done" in await finish(browser, first) and "1 of 2 done" in (await browser.get("/play/study/")).text
+        )
+        assert "Finish" in await finish(browser, await start(browser))
+        assert "C0DE" in (await browser.get("/play/study/")).text
+        assert (await send(browser, "/play/study/", "/play/study/next/")).headers["Location"] == "/play/study/"
+    assert await in_database(_plays) == [(1, 1, True), (2, 1, True)]
+
+
+async def test_only_the_first_attempt_counts() -> None:
+    async with taking_part(attempts=2) as browser:
+        assert "Try again" in await finish(browser, await start(browser, "/play/study/begin/"))
+        assert "Try again" not in await finish(browser, await start(browser, again="on"))
+        await finish(browser, await start(browser))
+    assert await in_database(_plays) == [(1, 1, True), (1, 2, False), (2, 1, True)]
+
+
+async def test_a_guest_of_a_study_chooses_no_task() -> None:
+    async with taking_part() as browser:
+        assert (await browser.get("/play/")).headers["Location"] == "/play/study/"
+        form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
+        answer = await send(browser, "/play/study/", "/play/", **form)
+        assert answer.headers["Location"] == "/play/study/" and not await in_database(Episode.objects.exists)
+
+
+async def test_what_was_opened_and_left_without_a_call_is_given_again() -> None:
+    async with taking_part() as browser:
+        first = await start(browser, "/play/study/begin/")
+        async with open_tab(browser, first) as tab:
+            await tab.send("leave")
+            await tab.receive("ended")
+        await finish(browser, await start(browser))
+    assert await in_database(_plays) == [(1, 0, False), (1, 1, True)]
+
+
+@pytest.mark.parametrize("counts_left", [False, True])
+async def test_what_was_given_up_counts_only_where_the_study_says_so(counts_left: bool) -> None:
+    async with taking_part(counts_left=counts_left) as browser:
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+            await tab.call("echo", text="hello")
+            await tab.receive("step")
+            await tab.send("leave")
+            await tab.receive("ended")
+        assert "1 of 2 done" in (await browser.get("/play/study/")).text
+    assert await in_database(_plays) == [(1, 1, counts_left)]
+
+
+async def test_two_tabs_of_a_person_play_one_episode() -> None:
+    async with taking_part() as browser:
+        first = await start(browser, "/play/study/begin/")
+        assert await start(browser) == first
+        assert "is waiting for you" in (await browser.get("/play/study/")).text
+    assert await in_database(Play.objects.count) == 1
+
+
+async def test_a_task_that_is_quarantined_meanwhile_is_not_given_any_longer() -> None:
+    async with taking_part() as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        await in_database(lambda: Task.objects.exclude(episodes=None).update(state="quarantined"))
+        assert await in_database(lambda: Task.objects.filter(state="active").update(state="quarantined"))
+        page = (await browser.get("/play/study/")).text
+        assert "done. Thank you!" in page and "You finished 1 task" in page
+    assert await in_database(_plays) == [(1, 1, True)]
+
+
+async def test_a_link_revoked_in_mid_task_ends_it_and_keeps_what_was_played() -> None:
+    async with taking_part() as browser:
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+            await tab.call("echo", text="hello")
+            await tab.receive("step")
+            await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
+            await tab.call("echo", text="again")
+            assert "Your invite has ended" in (await tab.receive("error"))["message"]
+        answer = await browser.get("/play/study/")
+        assert answer.status_code == 410 and "Your episodes are saved" in answer.text
+    assert await in_database(lambda: Episode.objects.get().steps.count()) == 1
+
+
+async def test_a_personal_link_is_the_same_person_on_every_device() -> None:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        link = await in_database(lambda: link_of(_study(), "<b>P01</b>", is_personal=True))
+        assert (await browser.get(link)).headers["Location"] == "/play/study/"
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        browser.cookies.clear()
+        await browser.get(link)
+        page = (await browser.get("/play/study/")).text
+        assert "1 of 2 done" in page and "&lt;b&gt;P01&lt;/b&gt;" in page and "<b>P01</b>" not in page
+    assert await in_database(Guest.objects.count) == 1
+
+
+async def test_a_guest_goes_on_with_the_link_for_another_device() -> None:
+    async with taking_part() as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        link = (await browser.get("/play/study/")).text.partition("/play/invite/back/")[2].partition("<")[0]
+        browser.cookies.clear()
+        assert (await browser.get(f"/play/invite/back/{link}")).headers["Location"] == "/play/study/"
+        assert "1 of 2 done" in (await browser.get("/play/study/")).text
+        assert (await browser.get("/play/invite/back/forged/")).status_code == 404
+        await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
+        browser.cookies.clear()
+        assert (await browser.get(f"/play/invite/back/{link}")).status_code == 410
+
+
+async def test_tasks_are_dealt_out_until_each_has_its_people() -> None:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        link = await in_database(lambda: link_of(_study(people_per_task=1, tasks_per_person=1)))
+        for number in (1, 2):
+            browser.cookies.clear()
+            await enter(browser, link)
+            await finish(browser, await start(browser, "/play/study/begin/"))
+            assert (await in_database(_plays))[-1] == (number, 1, True)
+        browser.cookies.clear()
+        await enter(browser, link)
+        await send(browser, "/play/study/", "/play/study/begin/")
+        assert "All tasks have been taken by others" in (await browser.get("/play/study/")).text
+    results = await in_database(lambda: results_of(Study.objects.get()))
+    assert (results.complete, results.tasks, [line.done for line in results.guests]) == (2, 2, [0, 1, 1])
+
+
+async def test_many_guests_at_once_finish_a_study_whose_file_equals_the_rows() -> None:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+        link = await in_database(lambda: link_of(_study(is_shuffled=True)))
+        await asyncio.gather(*(_play_all(browser, link, f"P{number}") for number in range(8)))
+    lines, rows = await in_database(_file), await in_database(lambda: list(Play.objects.select_related("episode")))
+    assert len(lines) == 16 and {line["counts"] for line in lines} == {"yes"}
+    assert sorted((int(line["episode"]), float(line["return"]), int(line["task_id"])) for line in lines) == sorted(
+        (play.pk, play.episode.return_sum or 0.0, play.episode.task_id) for play in rows
+    )
+
+
+async def _play_all(host: httpx.AsyncClient, link: str, name: str) -> None:
+    async with httpx.AsyncClient(transport=host._transport, base_url=host.base_url) as browser:
+        await enter(browser, link, name)
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        await finish(browser, await start(browser))
+
+
+def _file() -> list[dict[str, str]]:
+    text = client_of("viewer").get("/play/studies/pilot/results.csv").content.decode()
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+async def test_the_form_of_other_plays_stays_closed_to_accounts_without_a_study() -> None:
+    async with hosting("tests.envs:Echo") as browser:
+        assert (await browser.get("/play/study/")).status_code == 404
+        assert (await send_form(browser, environment="echo", split="train", pick="random")).status_code == 302
