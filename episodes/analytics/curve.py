@@ -10,7 +10,8 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
+from itertools import zip_longest
 from typing import NamedTuple
 
 from environments.scoring.definition import Definition, Definitions
@@ -161,13 +162,14 @@ def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, foun
         key=lambda group: group.low,
     )
     total = by_definition_together([one for group in groups for one in group.summaries])
-    points = [_point(group) for group in groups]
+    counts = _groups_of(scope, definitions, groups) if axis == "step" and scope.has_groups else []
+    points = [_point(group, count) for group, count in zip_longest(groups, counts)]
     return Curve(
         scope=scope,
         definition=definitions,
         environments=found.environments,
         axis=axis,
-        points=_with_groups(scope, definitions, groups, points) if axis == "step" and scope.has_groups else points,
+        points=points,
         total=figures_together(total) if total else None,
         excluded=excluded_of(total),
         ends=_whole(points, axis, _parts(units, axis, 1), ranges),
@@ -307,7 +309,8 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
     return _Group(low, high, summaries, ends)
 
 
-def _point(group: _Group) -> CurvePoint:
+def _point(group: _Group, count: GroupCount | None) -> CurvePoint:
+    """Return the point of these endings. `count`: their groups; None where groups are not counted."""
     figures, summaries = figures_together(group.summaries), [summary for summary, _ in group.summaries]
     causes = Counter[str]()
     for summary in summaries:
@@ -320,13 +323,14 @@ def _point(group: _Group) -> CurvePoint:
         last_end=max([summary.last_end for summary in summaries]),
         ends=group.ends,
         causes=dict(causes),
+        groups=count.groups if count else None,
+        flat_groups=count.flat if count else None,
+        group_deviation=count.deviation if count else None,
     )
 
 
-def _with_groups(
-    scope: Scope, definitions: Definitions, groups: Sequence[_Group], points: Sequence[CurvePoint]
-) -> list[CurvePoint]:
-    """Return the points with their groups, which spans have counted; those of single endings are counted here."""
+def _groups_of(scope: Scope, definitions: Definitions, groups: Sequence[_Group]) -> list[GroupCount]:
+    """Return the groups of each point, which spans have counted; those of single endings are counted here."""
     counters = _Counters()
     counts = [counters.count((definition, one.groups) for one, definition in group.summaries) for group in groups]
     if groups and not any(one.groups.signatures for group in groups for one, _ in group.summaries):
@@ -335,10 +339,7 @@ def _with_groups(
         for place, group in enumerate(groups):
             within = [pair for step, pairs in found.items() if group.low <= step <= group.high for pair in pairs]
             counts[place] = counters.count(within)
-    return [
-        replace(point, groups=count.groups, flat_groups=count.flat, group_deviation=count.deviation)
-        for point, count in zip(points, counts, strict=True)
-    ]
+    return counts
 
 
 class _Counters:

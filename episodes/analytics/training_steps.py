@@ -71,10 +71,10 @@ def steps_of(run: Run, definitions: Definitions, most: int) -> list[TrainingStep
         *("failed_count", "refused_count"),
     )
     read = [_EpisodeOfStep._make(row) for row in rows.values_list(*columns)[:MAX_READ]]
-    lines = [_line(step, list(members), definitions) for step, members in groupby(read, key=lambda row: row.run_step)]
-    if len(read) == MAX_READ and len(lines) > 1:
-        lines.pop()  # not all episodes of the last one were read
-    return lines[:most]
+    steps = [(step, list(members)) for step, members in groupby(read, key=lambda row: row.run_step)]
+    if len(read) == MAX_READ and len(steps) > 1:
+        steps.pop()  # not all episodes of the last one were read
+    return [_line(step, members, definitions) for step, members in steps[:most]]
 
 
 def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -> TrainingStep:

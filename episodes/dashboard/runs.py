@@ -107,8 +107,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     line = lines_of([row], asked.definition)[0]
-    found, places = drawn(asked), places_of(row)
-    context = panel_of(request, found) | {
+    places = places_of(row)
+    chart = panel_of(request, drawn(asked)) if part == "page" else {}
+    context = chart | {
         "run": row,
         "config": parts.fields(row.config) if row.config else [],
         "line": line,
