@@ -57,13 +57,18 @@ def reward(value: float | None, environment: RewardRange) -> SafeString:
     """
     if value is None:
         return NONE
-    value = 0.0 if abs(value) < MIN_SHOWN else value
+    value = shown(value)
     return format_html(
         '<span class="reward" data-level="{}" title="{}">{}</span>',
         _level(value, environment.reward_low, environment.reward_high),
         repr(value),
         signed(value),
     )
+
+
+def shown(value: float) -> float:
+    """Return the value, or 0.0 for what rounding leaves of it."""
+    return 0.0 if abs(value) < MIN_SHOWN else value
 
 
 def signed(value: float) -> str:

@@ -6,15 +6,17 @@ import math
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal
 
+from environments.display.formats import shown
 from environments.scoring.definition import Definition
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import ScopeFigures, figures_of, judged
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.attempts.endings import MAX_RETURN
-from episodes.attempts.sketches import Sketch, quantile
+from episodes.attempts.sketches import Sketch, count_of, quantile
 from episodes.attempts.summary import Summary
 
 MAX_BINS = 40
@@ -27,7 +29,7 @@ Measure = Literal["return", "length"]
 @dataclass(frozen=True, slots=True)
 class Bin:
     low: float
-    """Lowest value, included; equal to `high` if the histogram `is_exact`."""
+    """Lowest value, included; equal to `high` if the histogram `is_exact`, except for what rounding leaves of 0."""
     high: float
     """Upper end, included only in the last bin."""
     n: int
@@ -72,7 +74,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     if summary is not None:
         sketch = summary.returns(definition) if measure == "return" else summary.lengths(definition.convention)
     is_exact = len(sketch) <= MAX_BINS
-    bins = [Bin(value, value, count) for value, count in sketch] if is_exact else _bins(sketch)
+    bins = _exact_bins(sketch) if is_exact else _bins(sketch)
     return Histogram(
         scope=scope,
         definition=definition,
@@ -92,6 +94,12 @@ def _whole(found: SummaryCover, definition: Definition) -> Summary | None:
     """Return the summary of everything that `found` covers; None without an ending."""
     summaries = judged([pair for block in found.blocks for pair in block.parts.items()], found.rows, definition)
     return summaries[0][0] if summaries else None
+
+
+def _exact_bins(sketch: Sketch) -> list[Bin]:
+    """Return a bin for each value; what rounding leaves of 0 shares one."""
+    groups = [list(pairs) for _, pairs in groupby(sketch, key=lambda pair: shown(pair[0]))]
+    return [Bin(pairs[0][0], pairs[-1][0], count_of(pairs)) for pairs in groups]
 
 
 def _bins(sketch: Sketch) -> list[Bin]:

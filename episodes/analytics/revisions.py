@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple
 
-from django.db.models import QuerySet
+from django.db.models import Count, QuerySet
 
 from environments.models import Environment, Split, Task
 from episodes.analytics.curve import Curve
@@ -78,6 +78,13 @@ def pooled_in(scopes: Collection[Scope]) -> list[EnvironmentRevision]:
     environments = [row.environment_id for row in rows.values()]
     found = [row for row in rows.values() if environments.count(row.environment_id) > 1]
     return sorted(found, key=lambda row: -row.pk)
+
+
+def several_codes(environments: Collection[int]) -> list[str]:
+    """Return the names of those environments whose code has changed since it was first recorded. One query."""
+    rows = EnvironmentRevision.objects.filter(environment__in=environments).order_by("environment__name")
+    counted = rows.values_list("environment__name").annotate(codes=Count("code", distinct=True))
+    return [name for name, codes in counted if codes > 1]
 
 
 def marks_of(curve: Curve, curves: int = 1) -> list[RevisionMark]:

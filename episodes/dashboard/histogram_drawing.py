@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from urllib.parse import urlencode
 
+from environments.display.formats import shown
 from environments.models import Environment
 from episodes.analytics.histogram import Histogram
 from episodes.attempts.conventions import parts_in_address
@@ -66,12 +67,13 @@ def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFil
     made = []
     for place, one in enumerate(bins):
         height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
-        span = f"{one.low:g}" if returns.is_exact else f"{one.low:.3g} to {one.high:.3g}"
+        low_end, high_end = shown(one.low), shown(one.high)
+        span = f"{low_end:g}" if returns.is_exact else f"{low_end:.3g} to {high_end:.3g}"
         asked = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
         asked |= parts_in_address(returns.definition.convention, environment)
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
         query = urlencode(asked | {name: repr(end) for name, end in ends if end is not None})
-        title = f"return {span}: {one.n:,} attempts"
+        title = f"return {span}: {one.n:,} attempt{'' if one.n == 1 else 's'}"
         x = place_of(one.low) if returns.is_exact else place * WIDTH / len(bins)
         is_success = one.low > returns.definition.threshold
         shape = (round(x, 2), round(HEIGHT - height, 2), round(width, 2), round(height, 2))
@@ -100,7 +102,7 @@ def _ticks(low: float, high: float, place_of: Callable[[float], float]) -> list[
     labels = [f"{value:.6g}" for value in values]
     if len(values) < 2 or len(set(labels)) < len(values):
         values = [low] if low == high else [low, high]
-        labels = [repr(value) for value in values]
+        labels = [repr(shown(value)) for value in values]
     places = [place_of(value) for value in values]
     return [
         Tick(round(x, 2), label.replace("-", "\N{MINUS SIGN}"), "start" if x < 6 else "end" if x > 94 else "middle")

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
+from episodes.analytics.revisions import several_codes
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged_parts, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
@@ -69,6 +70,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "names": list(known)[:MAX_NAMES],
         "kept": [(name, text) for name, texts in request.GET.lists() if name != "after" for text in texts],
         **asked_context(definition),
+        "changed": several_codes({one.pk for line in lines for one in line.environments}),
         "most_runs": MAX_SERIES,
         "states": STATES,
         "state": wanted.states[0] if len(wanted.states) == 1 else "",

@@ -203,7 +203,12 @@ def task_name(episode: Episode) -> str:
 
 @register.filter
 def own_return(episode: Episode) -> SafeString:
-    """Return the return by the environment's own definition. `episode` has its environment."""
+    """Return the return by the environment's own definition; none where the set-up failed, before any step.
+
+    `episode` has its environment.
+    """
+    if episode.cause == "setup_failed":
+        return NONE
     environment = episode.environment
     return reward(episode.returns[environment.default_return], environment)
 

@@ -13,10 +13,11 @@ from pytest_django import DjangoAssertNumQueries
 from episodes.analytics import runs as whereabouts
 from episodes.analytics import training_steps
 from episodes.dashboard.run_filter import RUNS_PER_PAGE
+from episodes.models import EnvironmentRevision
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.episodes.ended import end_episode
-from tests.stored import make_environment, make_run, make_task
+from tests.stored import NOW, make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +41,17 @@ def test_returns_follow_the_definition_of_the_run_s_environment(client: Client) 
     assert "+0.25" in client.get("/runs/?return=sum").content.decode()
 
 
+def test_it_says_whose_code_has_changed_while_runs_count_all_of_it(client: Client) -> None:
+    for name, codes in (("steady", "aa"), ("changing", "ab")):
+        environment = make_environment(name)
+        for code in codes:
+            values = {"digest": code * 8, "versions": "{}", "first_episode": 1, "created": NOW}
+            EnvironmentRevision.objects.create(environment=environment, code=code * 8, **values)
+        end_episode(task=make_task(environment=environment), run=make_run())
+    page = client.get("/runs/").content.decode()
+    assert "The code of changing has changed over time. The figures of a run count all revisions" in page
+
+
 def test_older_runs_are_a_page_away(client: Client) -> None:
     runs = [make_run(f"run-{number:02}") for number in range(RUNS_PER_PAGE + 1)]
     first = client.get("/runs/").content.decode()
@@ -58,7 +70,7 @@ def test_the_list_takes_the_same_number_of_queries_for_every_length(
     for number in range(12):
         end_episode(run=make_run(f"run-{number}"), task=task)
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(12):
+    with django_assert_max_num_queries(13):
         client.get("/runs/")
 
 

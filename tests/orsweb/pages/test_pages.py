@@ -13,7 +13,8 @@ import pytest
 from django.test import Client
 
 from orsweb.urls import urlpatterns
-from tests.stored import make_episode, make_run, make_split, make_step
+from tests.episodes.ended import count_statistics, end_episode
+from tests.stored import make_episode, make_run, make_split, make_step, make_task
 
 ROOT = Path(__file__).resolve().parents[3]
 OUTSIDE_THE_ADMIN = ("orsweb/", "episodes/", "base.html")
@@ -99,6 +100,48 @@ def breaches(response: Any) -> Iterator[str]:
 def test_pages_have_a_strict_policy_and_keep_it(client: Client, episode: Any) -> None:
     found = {route: list(breaches(client.get(address(route, episode)))) for route in PAGES}
     assert len(found) > 40 and not {route: what for route, what in found.items() if what}
+
+
+ROUNDED = re.compile(r"(?<![\w.])[-\N{MINUS SIGN}]0(\.0+)?(?![\w.:-])|\de-1\d\b")
+"""What rounding leaves of 0, as Python writes it: -0.0, -0.00, 1.4e-17."""
+
+
+def rounded_in(page: str) -> list[str]:
+    """Return what rounding leaves of 0 in texts and on hover.
+
+    Data of charts is written by `chart.js`, and the admin shows outputs as they were recorded.
+    """
+    shown = re.sub(r"<script\b.*?</script>|<pre class=\"code raw\">.*?</pre>", "", page, flags=re.DOTALL)
+    hovered = re.findall(r'(?:title|aria-label)="([^"]*)"', shown)
+    return [found[0] for text in (re.sub(r"<[^>]*>", " ", shown), *hovered) for found in ROUNDED.finditer(text)]
+
+
+@pytest.fixture
+def rounded() -> Any:
+    """Episodes of a run whose rewards should add up to 0, of which the second one is returned."""
+    task = make_task()
+    make_split(task)
+    for value in (-0.0, -1.4e-17, 1.4e-17):
+        episode = end_episode(value, task=task, run=make_run(), run_step=1, model="model-x")
+        make_step(episode, reward=value)
+        make_step(episode, reward=-value)
+    count_statistics()
+    return episode
+
+
+def test_what_rounding_leaves_of_0_is_written_as_0(client: Client, rounded: Any) -> None:
+    query = f"?run={rounded.run_id}&step=1"
+    asked = {"compare/": f"?episodes={rounded.pk - 1},{rounded.pk}", "tasks/<id:pk>/group/": query}
+    addresses = [address(route, rounded) + asked.get(route, "") for route in PAGES]
+    addresses += [
+        "/runs/curves/?by=run&x=step&y=return,success,deviation",
+        "/episodes/?sort=return",
+        "/runs/?part=figures",
+    ]
+    addresses += [f"/admin/episodes/episode/{rounded.pk}/change/", "/admin/environments/task/"]
+    pages = {path: client.get(path) for path in addresses}
+    shown = {path: page.content.decode() for path, page in pages.items() if "html" in page.get("Content-Type", "")}
+    assert len(shown) > 20 and not {path: found for path, text in shown.items() if (found := rounded_in(text))}
 
 
 @pytest.mark.parametrize("path", ["/episodes/999999999/", "/?span=none", "/episodes/999999999/steps/x"])
