@@ -1,7 +1,7 @@
 // The composer: tools as tabs, the form of the selected tool, its previous inputs. Dispatches "call" (detail: tool, input, anyway)
 // and "typed".
 import { isTyping } from "../orsweb/frame.js";
-import { mountForm } from "./form.js";
+import { Missing, mountForm } from "./form.js";
 import { EarlierInputs } from "./earlier_inputs.js";
 
 const RUNS = "Wait until the running call is done.";
@@ -46,7 +46,8 @@ export class Composer extends EventTarget {
     for (const button of element.querySelectorAll("[data-control]")) {
       button.addEventListener("click", () => this.#callControl(this.#controls[Number(button.dataset.control)]));
     }
-    if (this.#tools.length) this.#select(this.#likeliest());
+    const kept = this.#tools.findIndex((tool) => new Draft(tool.name).isLatest);
+    if (this.#tools.length) this.#select(kept < 0 ? this.#likeliest() : kept);
     this.focus();
   }
 
@@ -104,7 +105,7 @@ export class Composer extends EventTarget {
     if (this.#forms.has(number)) return;
     const element = document.createElement("div");
     place.append(element);
-    this.#forms.set(number, { element, form: mountForm(element, tool, this.#ask, this.#first(number)) });
+    this.#forms.set(number, { element, form: mountForm(element, tool, this.#ask, this.#first(number), new Draft(tool.name)) });
     this.#pasts.set(number, new EarlierInputs(this.#environment, tool.name));
   }
 
@@ -127,8 +128,9 @@ export class Composer extends EventTarget {
     let input;
     try {
       await this.#recalling;
-      input = await this.#forms.get(number).form.value();
+      input = await this.#forms.get(number).form.value(anyway);
     } catch (problem) {
+      if (problem instanceof Missing && !this.#isPlain) this.#find("[data-anyway]").hidden = false;
       return this.free(problem.message);
     }
     this.#find("[data-anyway]").hidden = true;
@@ -171,6 +173,7 @@ export class Composer extends EventTarget {
   called(number, input) {
     if (!this.#forms.has(number)) return; // called by a control
     this.#pasts.get(number).add(input);
+    new Draft(this.#tools[number].name).forget();
     const line = this.#line(number);
     if (line && line === document.activeElement && line.value === this.#sent) line.select();
   }
@@ -294,6 +297,38 @@ export class Composer extends EventTarget {
 
   #say(words) {
     this.#find("[data-call-state]").textContent = words;
+  }
+}
+
+// Half-typed values of a tool in this play, kept while the tab is open so that they survive a reload.
+class Draft {
+  #key;
+  #latest = `orsweb:draft:${location.pathname}`;
+
+  constructor(tool) {
+    this.#key = `${this.#latest}:${tool}`;
+  }
+
+  // Whether this tool's values were typed last.
+  get isLatest() {
+    return sessionStorage.getItem(this.#latest) === this.#key;
+  }
+
+  read() {
+    return JSON.parse(sessionStorage.getItem(this.#key) ?? "null");
+  }
+
+  write(state) {
+    try {
+      sessionStorage.setItem(this.#key, JSON.stringify(state));
+      sessionStorage.setItem(this.#latest, this.#key);
+    } catch {
+      this.forget(); // no room
+    }
+  }
+
+  forget() {
+    sessionStorage.removeItem(this.#key);
   }
 }
 

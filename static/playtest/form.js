@@ -1,38 +1,56 @@
 // A tool's form. The server renders it from the tool's JSON Schema, and again whenever its shape changes: an added item, another
 // option, the JSON view. This module collects the values of the controls, replaces the HTML and keeps the focus.
 //
-//   const form = mountForm(element, tool, ask, html)   tool: {name}; ask(message): Promise of the response, see forms/answer.py;
-//                                                      html: the initial form; without it, it is requested
-//   await form.value()        the input; throws an Error and marks controls that have no valid value
+//   const form = mountForm(element, tool, ask, html, draft)
+//                             tool: {name}; ask(message): Promise of the response, see forms/answer.py; html: the initial form; without
+//                             it, it is requested; draft: where half-typed values are kept, {read(), write(state)}
+//   await form.value(anyway)  the input; throws an Error and marks controls that have no valid value. Required ones may be empty if `anyway`
 //   await form.draft()        the input, or undefined if it isn't valid; marks nothing
 //   await form.set(value, isWanted)   changes nothing if isWanted() is false when the server has responded
 //   await form.reset()     form.showErrors([{path, message}])     form.focus()
 //   form.isSingleShort        whether the form is a single short field
 import { parseExact } from "./exact_json.js";
 
+const ARROWS = { ArrowUp: ["up", "north", "n"], ArrowDown: ["down", "south", "s"], ArrowLeft: ["left", "west", "w"], ArrowRight: ["right", "east", "e"] };
+const REPLACES = new Set(["show", "set"]); // operations that do not start from what is typed
 const ENTERED = "[data-entered]:not([hidden])";
 
-export function mountForm(element, tool, ask, html = "") {
-  return new Form(element, tool, ask, html);
+export function mountForm(element, tool, ask, html = "", draft = null) {
+  return new Form(element, tool, ask, html, draft);
 }
+
+// A required field is empty.
+export class Missing extends Error {}
 
 class Form {
   #element;
   #tool;
   #ask;
+  #draft;
   #work = Promise.resolve(); // operations go one after the other, each on what the one before left
 
-  constructor(element, tool, ask, html) {
+  constructor(element, tool, ask, html, draft) {
     this.#element = element;
     this.#tool = tool;
     this.#ask = ask;
+    this.#draft = draft;
     element.classList.add("form-place");
     element.addEventListener("click", (event) => this.#clicked(event));
     element.addEventListener("change", (event) => this.#changed(event));
     element.addEventListener("input", (event) => this.#entered(event.target));
     element.addEventListener("keydown", (event) => this.#pressed(event));
+    const kept = draft?.read();
     if (html) this.#show(html, null);
-    else this.reset();
+    else if (!kept) this.reset();
+    if (kept) this.#restore(kept);
+  }
+
+  // Show the half-typed values that were there before the page was reloaded.
+  #restore(state) {
+    this.#work = this.#work.then(async () => {
+      const answer = await this.#ask({ type: "form", tool: this.#tool.name, state, do: "refresh", at: "" });
+      if (answer.html !== undefined) this.#show(answer.html, null);
+    });
   }
 
   get isSingleShort() {
@@ -48,8 +66,9 @@ class Form {
     return this.#operate({ do: "set", text: JSON.stringify(value) }, { keepsFocus: true, isWanted });
   }
 
-  async value() {
+  async value(anyway = false) {
     await this.#work;
+    if (!anyway && this.#stopsAtMissing()) throw new Missing("Fill in the marked field first.");
     const answer = await this.#send({ do: "read" });
     if (answer.errors) {
       this.showErrors(answer.errors);
@@ -81,8 +100,14 @@ class Form {
 
   #operate(operation, { keepsFocus = false, isWanted = () => true } = {}) {
     this.#work = this.#work.then(async () => {
-      const answer = await this.#send(operation);
+      let [before, answer, isTyped] = ["", null, false];
+      do {
+        isTyped = answer !== null;
+        before = JSON.stringify(this.#state());
+        answer = await this.#send(operation);
+      } while (!REPLACES.has(operation.do) && before !== JSON.stringify(this.#state())); // typed meanwhile: nothing of it is lost
       if (!isWanted()) return;
+      keepsFocus ||= isTyped;
       if (answer.error) this.#say(answer.error);
       if (answer.errors) this.showErrors(answer.errors);
       if (answer.html !== undefined) this.#show(answer.html, keepsFocus ? null : answer.focus);
@@ -101,11 +126,21 @@ class Form {
   }
 
   #show(html, focus) {
-    const held = this.#element.contains(document.activeElement) ? bearing(document.activeElement) : null;
+    const active = this.#element.contains(document.activeElement) ? document.activeElement : null;
+    const [held, start, end] = active ? [bearing(active), active.selectionStart, active.selectionEnd] : [null];
     this.#element.innerHTML = html;
     this.#shaped();
     if (typeof focus === "string") (first_of(this.#slot(focus)) ?? this.#slot(focus)?.querySelector("button"))?.focus();
-    else if (held) [...this.#element.querySelectorAll("[name], [data-do]")].find((one) => bearing(one) === held)?.focus();
+    else if (held) {
+      const found = [...this.#element.querySelectorAll("[name], [data-do]")].find((one) => bearing(one) === held);
+      found?.focus();
+      if (typeof start === "number" && typeof found?.selectionStart === "number") found.setSelectionRange(start, end);
+    }
+    this.#keep();
+  }
+
+  #keep() {
+    this.#draft?.write(this.#state());
   }
 
   #shaped() {
@@ -157,23 +192,29 @@ class Form {
 
   #changed({ target }) {
     const { do: what, at } = target.dataset;
+    this.#keep();
     if (target.matches("[data-presence-of]")) this.#present(target);
     else if (what === "presence") this.#operate({ do: target.value === "given" ? "include" : "refresh", at });
     else if (what === "choose" && target.value !== "") this.#operate({ do: "choose", at, choice: Number(target.value) });
     else if (what === "refresh") this.#operate({ do: "refresh", at });
   }
 
-  // Entering a value includes it in the input.
+  // Entering a value includes it in the input; emptying an optional field leaves it out.
   #entered(target) {
     const slot = target.closest(".slot");
     unmark(slot);
     this.#element.querySelector(":scope > [data-form-error]")?.remove();
     if (target.matches("textarea")) grow(target);
     const presence = slot?.querySelector(":scope > [data-presence-of]");
-    if (presence && presence !== target && presence.value !== "given") {
-      presence.value = "given";
-      this.#present(presence);
+    if (presence && presence !== target) {
+      const isEmptied = target.value === "" && target.matches("textarea, select, input:not([type=radio], [type=checkbox])") && mayBeAbsent(presence);
+      const wanted = isEmptied ? "absent" : "given";
+      if (presence.value !== wanted) {
+        presence.value = wanted;
+        this.#present(presence);
+      }
     }
+    this.#keep();
   }
 
   #present(select) {
@@ -186,6 +227,7 @@ class Form {
     const { key, target, altKey, shiftKey } = event;
     if (altKey && (key === "ArrowUp" || key === "ArrowDown")) this.#shift(event);
     else if (key === "Enter" && !shiftKey && !altKey && target.matches("[data-line]")) this.#submit(event);
+    else if (target.matches("[type=radio]") && key in ARROWS && !altKey && !shiftKey) point(event);
     else if (target.matches("[type=radio]") && key.length === 1 && key !== " " && !altKey) choose(event);
   }
 
@@ -200,11 +242,18 @@ class Form {
   // Enter sends a complete input, otherwise it moves to the missing field.
   #submit(event) {
     event.preventDefault();
+    if (!this.#stopsAtMissing()) this.#element.closest("form")?.requestSubmit();
+  }
+
+  // Mark the first required field that is empty and move there. Returns whether there is one.
+  #stopsAtMissing() {
     const missing = [...this.#element.querySelectorAll("[data-needed]")].find(isMissing);
-    if (!missing) return this.#element.closest("form")?.requestSubmit();
-    const isText = missing.matches("textarea");
-    mark(missing.closest(".slot"), isText ? "Required. Press Ctrl+Enter to send it empty." : "Required.");
+    if (!missing) return false;
+    const slot = missing.closest(".slot");
+    unmark(slot);
+    mark(slot, "Required.");
     (missing.querySelector("input") ?? missing).focus();
+    return true;
   }
 }
 
@@ -219,6 +268,10 @@ function first_of(place) {
 // Selector that identifies an element before and after the form is replaced.
 function bearing(element) {
   return element.name || `${element.dataset.do} ${element.dataset.at}`;
+}
+
+function mayBeAbsent(presence) {
+  return presence.type === "hidden" || [...presence.options].some((one) => one.value === "absent");
 }
 
 function isMissing(element) {
@@ -248,6 +301,16 @@ function unmark(slot) {
     one.removeAttribute("aria-invalid");
     one.removeAttribute("aria-errormessage");
   }
+}
+
+// In a row of buttons such as up, down, left and right, an arrow key selects the one that it shows; elsewhere the browser moves on.
+function point(event) {
+  const buttons = [...event.target.closest("[role=radiogroup]").querySelectorAll("input")];
+  const found = buttons.find((one) => ARROWS[event.key].includes(one.nextElementSibling.textContent.trim().toLowerCase()));
+  if (!found) return;
+  event.preventDefault();
+  found.click();
+  found.focus();
 }
 
 // In a row of buttons, a letter selects the next one that starts with it.

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from tests.browser.axe import load_axe, serious
 from tests.browser.test_play import sit_down
@@ -130,9 +131,10 @@ def test_another_shape_brings_its_own_fields(page: Page, form: Locator, complain
 
 def test_what_is_missing_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
     field(form, "/pname").press("Enter")
-    expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required. Press Ctrl+Enter to send it empty.")
-    page.keyboard.press("Control+Enter")
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Enter a number.")
+    expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required.")
+    page.keyboard.type("Ada")
+    page.get_by_role("button", name="Call order").click()
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Required.")
     expect(field(form, "/pamount")).to_be_focused()
     expect(field(form, "/pamount")).to_have_attribute("aria-invalid", "true")
     page.keyboard.type("5")
@@ -161,6 +163,55 @@ def test_typing_includes_what_was_left_out(page: Page, form: Locator, complaints
     expect(presence).to_have_value("absent")
     field(form, "/pnote").fill("x")
     expect(presence).to_have_value("given")
+    field(form, "/pnote").fill("")
+    expect(presence).to_have_value("absent")
+
+
+def test_a_required_text_that_is_empty_is_sent_only_on_request(page: Page, form: Locator) -> None:
+    page.keyboard.press("Alt+2")
+    say = page.get_by_role("button", name="Call say")
+    for way in (say.click, lambda: page.keyboard.press("Control+Enter")):
+        way()
+        expect(page.locator("[data-tool-form] > div:not([hidden]) .error:visible")).to_have_text("Required.")
+    expect(page.locator(".step")).to_have_count(0)
+    page.get_by_role("button", name="Send anyway").click()
+    assert answered(page) == {"text": ""}
+
+
+@pytest.mark.own_tab
+def test_what_is_typed_before_a_slow_answer_stays(page: Page) -> None:
+    """The answer to the first request for another item waits until something was typed."""
+    held: list[str] = []
+
+    def carry(tab: WebSocketRoute) -> None:
+        server = tab.connect_to_server()
+
+        def pass_on(text: str | bytes) -> None:
+            is_first = not held and json.loads(text).get("do") == "add"
+            held.append(str(text)) if is_first else server.send(text)
+            if is_first:
+                page.evaluate("document.activeElement.blur()")
+                field(page.locator("body"), "/pname").press_sequentially("Ada")
+                server.send(held[0])
+
+        tab.on_message(pass_on)
+
+    page.route_web_socket(re.compile("/ws/play/"), carry)
+    sit_down(page, "forms")
+    form = page.locator("[data-tool-form] > div").first
+    form.get_by_role("button", name="Add an item to tags").click()
+    expect(field(form, "/ptags/i1")).to_be_visible()
+    expect(field(form, "/pname")).to_have_value("Ada")
+    expect(field(form, "/pname")).to_be_focused()
+
+
+def test_half_typed_values_and_the_tool_survive_a_reload(page: Page, form: Locator) -> None:
+    page.keyboard.press("Alt+2")
+    page.keyboard.type("half a sent")
+    page.reload()
+    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
+    expect(words).to_have_value("half a sent")
+    expect(words).to_be_focused()
 
 
 def test_a_lone_field_is_sent_by_enter_and_ready_for_the_next(page: Page, form: Locator, complaints: list[str]) -> None:
@@ -207,10 +258,12 @@ def test_the_agents_view_has_a_tab_for_each_provider(page: Page, form: Locator, 
 
 
 def test_a_text_that_is_too_large_is_refused_in_words(page: Page, form: Locator) -> None:
-    field(form, "/pname").evaluate("it => (it.value = 'x'.repeat(1_000_001))")
-    page.get_by_role("button", name="Call order").click()
+    page.keyboard.press("Alt+2")
+    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
+    words.evaluate("it => (it.value = 'x'.repeat(1_000_001))")
+    page.get_by_role("button", name="Call say").click()
     expect(page.locator("[data-call-state]")).to_contain_text("ORSWEB_MAX_BODY_BYTES")
     expect(page.locator("[data-live-state=live]")).to_be_visible()
-    field(form, "/pname").fill("Ada")
-    page.get_by_role("button", name="Call order").click()
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Enter a number.")
+    words.fill("short")
+    page.get_by_role("button", name="Call say").click()
+    assert answered(page) == {"text": "short"}
