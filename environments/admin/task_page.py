@@ -22,7 +22,7 @@ from environments.display.parts import fields
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.service import hidden_fields
-from environments.tasks.task_facts import figures_by_task, history_of, task_facts_of
+from environments.tasks.task_facts import figures_by_task, history_of, task_facts_of, versions_of
 
 
 class TaskPage(ReadOnlyAdmin):
@@ -38,14 +38,15 @@ class TaskPage(ReadOnlyAdmin):
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
         history = history_of(row, id_in(request.GET.get("before", "")))
         environment = row.environment
-        results = figures_by_task(one.pk for one in history.relatives)
+        versions = versions_of(row)
+        results = figures_by_task(one.pk for one in versions)
         return {
             "title": summary(row.spec, summary_field(environment.task_schema), hidden_fields(environment.name)),
             "spec": fields(row.spec),
             "facts": task_facts_of(row),
             "flags": flags_of(row),
             "history": history,
-            "relatives": [(one, results[one.pk]) for one in history.relatives],
+            "versions": [(one, results[one.pk]) for one in versions],
             "may_change": may_change(request),
         }
 

@@ -13,7 +13,7 @@ from environments.curation.labels import mark_replaced
 from environments.curation.split_counts import in_splits, shares_of, still_served
 from environments.curation.work import RecordedAction, claimed, recorded, staged
 from environments.database.jobs import Progress, silent
-from environments.models import SplitEntry, Task, TaskRevision, TaskTag
+from environments.models import SplitEntry, Task, TaskFlag, TaskRevision, TaskTag
 from environments.tasks.split_change import commit
 from environments.tasks.sync import content_hash
 
@@ -64,7 +64,9 @@ class Edit:
             served = "The new content is quarantined, so agents don't get it until you release it"
         elif not splits:
             served = "The task is in no split, so agents don't get it"
-        return f"Saved. {served}."
+        flags = TaskFlag.objects.filter(task=new, settled=None).count()
+        asked = f" {flags} open flag{'' if flags == 1 else 's'}: resolve what the edit mends." if flags else ""
+        return f"Saved. {served}.{asked}"
 
     def _checked(self, old: Task) -> str:
         spec = checked_spec(old.environment, self.spec)

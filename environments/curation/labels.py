@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Case, F, TextField, Value, When
+from django.db.models import Case, F, QuerySet, TextField, Value, When
 
 from environments.curation.revisions import object_of
 from environments.database.jobs import Progress, silent
@@ -39,6 +39,11 @@ _REPLACED = """
     UPDATE environments_task SET replaced_by_id = CAST(pair.value->>1 AS bigint)
     FROM {rows} AS pair WHERE environments_task.id = CAST(pair.value->>0 AS bigint)
 """
+_FLAGGED = """
+    UPDATE environments_taskflag SET task_id = CAST(pair.value->>1 AS bigint)
+    FROM {rows} AS pair
+    WHERE environments_taskflag.task_id = CAST(pair.value->>0 AS bigint) AND environments_taskflag.settled IS NULL
+"""
 
 Change = tuple[int, int, int | None, str, str]
 """Id, task, successor, and before and after, which are empty if there is a successor: then they are specs."""
@@ -57,16 +62,19 @@ def apply_labels(change: str, progress: Progress = silent) -> None:
 
 def changes_of(change: str, *, newest_first: bool = False) -> Iterator[list[Change]]:
     """Yield the revisions of an action in batches."""
-    is_spec = When(successor__isnull=False, then=Value("", TextField()))
-    rows = TaskRevision.objects.filter(change=change).annotate(
-        old=Case(is_spec, default=F("before")), new=Case(is_spec, default=F("after"))
-    )
     order, beyond = ("-id", "id__lt") if newest_first else ("id", "id__gt")
-    found = rows.order_by(order).values_list("pk", "task_id", "successor_id", "old", "new")
+    found = changes_in(TaskRevision.objects.filter(change=change)).order_by(order)
     batch: list[Change] = list(found[:BATCH_REVISIONS])
     while batch:
         yield batch
         batch = list(found.filter(**{beyond: batch[-1][0]})[:BATCH_REVISIONS])
+
+
+def changes_in(revisions: QuerySet[TaskRevision]) -> Any:
+    """Return a queryset of Change, newest first."""
+    is_spec = When(successor__isnull=False, then=Value("", TextField()))
+    old, new = Case(is_spec, default=F("before")), Case(is_spec, default=F("after"))
+    return revisions.annotate(old=old, new=new).values_list("pk", "task_id", "successor_id", "old", "new")
 
 
 def write_labels(changes: Sequence[Change]) -> None:
@@ -90,6 +98,10 @@ def write_labels(changes: Sequence[Change]) -> None:
 
 
 def mark_replaced(pairs: Sequence[tuple[int, int]]) -> None:
-    """Write of some (task, task in its place) that the first is superseded and the second is not."""
+    """Write of some (task, task in its place) that the first is superseded and the second is not.
+
+    Open flags go to the task in its place, where a curator resolves them.
+    """
     Task.objects.filter(pk__in=[new for _, new in pairs], replaced_by__isnull=False).update(replaced_by=None)
     execute(_REPLACED, [], pairs)
+    execute(_FLAGGED, [], pairs)

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from environments.curation.labels import changes_in
 from environments.curation.membership import former_places, splits_before
 from environments.curation.revisions import Revisions, object_of, split_names
 from environments.curation.split_counts import tasks as counted
@@ -37,17 +38,25 @@ class UndoWork:
 
     def stage(self, tasks: Sequence[int]) -> int:
         """Stage what takes back revisions, whose ids these are. Returns how many are taken back."""
-        rows = TaskRevision.objects.filter(pk__in=tasks).order_by("-pk")
-        edits = rows.filter(successor__isnull=False).exclude(kind="merge").values_list("task_id", "successor_id")
-        merged = rows.filter(successor__isnull=False, kind="merge").count()
-        found = rows.filter(successor=None).values_list("task_id", "before", "after")
-        labels = [(task, object_of(before), object_of(after)) for task, before, after in found]
-        done = self._edits(list(edits))
+        edits, labels = list[tuple[int, int]](), list[Labels]()
+        for _, task, successor, before, after in changes_in(TaskRevision.objects.filter(pk__in=tasks)):
+            if successor is None:
+                labels.append((task, object_of(before), object_of(after)))
+            else:
+                edits.append((task, successor))
+        merged = self._merged(tasks) if edits else set[int]()
+        self._left += len(edits) + len(labels)
+        done = self._edits([pair for pair in edits if pair[0] not in merged])
         done += self._states([one for one in labels if "state" in one[2]])
         done += self._tags([one for one in labels if "tags" in one[2]])
         done += self._splits([one for one in labels if "splits" in one[2]])
-        self._left += len(edits) + merged + len(labels) - done
+        self._left -= done
         return done
+
+    def _merged(self, revisions: Sequence[int]) -> set[int]:
+        """Return tasks whose new content had places of its own, from which theirs cannot be told apart any more."""
+        rows = TaskRevision.objects.filter(pk__in=revisions, kind="merge")
+        return set(rows.values_list("task_id", flat=True))
 
     def _edits(self, edits: Sequence[tuple[int, int]]) -> int:
         """Put old contents in the places of those that replaced them, unless that was edited since."""

@@ -27,13 +27,11 @@ from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.write_turns import give_way
 from environments.models import CurationAction, Split, TaskRevision
-from environments.tasks.split_change import SplitChange, commit
+from environments.tasks.split_change import BATCH, SplitChange, commit
 from environments.tasks.task_places import splits_of
 
 MAX_WAIT_SECONDS = 2.0
 """Longest wait for another change of the same split; changes of one task end sooner."""
-MAX_STAGED = 1000
-"""Number of tasks that are staged in one transaction, if there are more."""
 JUST_BEGUN = timedelta(minutes=1)
 
 
@@ -123,7 +121,7 @@ class Work(Protocol):
     """The part of an action that differs from one action to the next."""
 
     def stage(self, tasks: Sequence[int]) -> int:
-        """Stage the changes of splits and write the revisions of at most MAX_STAGED tasks, in a transaction.
+        """Stage the changes of splits and write the revisions of at most BATCH tasks, in a transaction.
 
         Returns how many tasks change. Labels are left to what the revisions say (`labels.py`).
         """
@@ -153,7 +151,7 @@ def carry_out(
             commit(*staged(changes), also=decide)
             apply_labels(action.row.token)
         return changed
-    for done, batch in _batches(tasks, MAX_STAGED):
+    for done, batch in _batches(tasks, BATCH):
         with transaction.atomic():
             changed += work.stage(batch)
         give_way()

@@ -61,9 +61,10 @@ MIN_LOGGED_TASKS = 50_000
 log = structlog.get_logger(__name__)
 
 
-async def sync(registry: Registry, host: Host) -> SyncReport:
+async def sync(registry: Registry, host: Host, *, is_whole: bool = True) -> SyncReport:
     """Make the rows match `registry`, whose environments `host` runs.
 
+    `is_whole`: the registry has everything that is hosted, in order; other environments are not hosted then.
     Raises: Unhostable, with one sentence that says what to change.
     """
     started = time.monotonic()
@@ -71,7 +72,7 @@ async def sync(registry: Registry, host: Host) -> SyncReport:
     synced: list[SplitSync] = []
     procedural: list[str] = []
     try:
-        await writer.run(_write_environments, registry)
+        await writer.run(_write_environments if is_whole else _write_some, registry)
         for hosted in (one for one in registry if one.is_described):
             lists, is_procedural = await _lists(hosted, host)
             procedural += [hosted.name] * is_procedural
@@ -142,6 +143,11 @@ def _write_environments(registry: Registry) -> None:
         Environment.objects.exclude(name__in=registry.names).update(is_hosted=False)
         for hosted in registry:
             _write_splits(_write_environment(hosted.name, columns[hosted.name]), hosted)
+
+
+def _write_some(registry: Registry) -> None:
+    for hosted in registry:
+        _write_described(hosted)
 
 
 def _write_described(hosted: HostedEnvironment) -> None:

@@ -85,11 +85,12 @@ def _keep_work_of_people(environment: int, merge: Merge, people: list[int], thei
     """Append the tasks that people added, and their edits of tasks that the class no longer lists."""
     left = {content: tasks for content, tasks in theirs.items() if tasks}
     own = _ids(environment, set(left))
-    edited = [task for content, tasks in left.items() for task in tasks if task != own.get(content)]
+    edited = {task: content for content, tasks in left.items() for task in tasks if task != own.get(content)}
     merge.removed = sum(task == own.get(content) for content, tasks in left.items() for task in tasks)
     there = {place.task for place in merge.order}
     kept = [task for task in dict.fromkeys([*edited, *people]) if task not in there]
-    merge.order += [SplitPlace(task) for task in kept]
+    # an edit remembers what it replaced, so that the class does not bring that back if it lists it again
+    merge.order += [SplitPlace(task, edited.get(task, "")) for task in kept]
     merge.kept = len(kept)
 
 

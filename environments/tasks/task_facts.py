@@ -7,11 +7,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-from django.db.models import F
+from django.db import connection
+from django.db.models import Count, F, OuterRef, Subquery
+from django.db.models.functions import Coalesce
 
 from environments import conf
 from environments.display.json_diff import DiffLine, diff
-from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskStatistics, seen_at
+from environments.models import CurationAction, Split, SplitEntry, Task, TaskFlag, TaskRevision, TaskStatistics, seen_at
 from environments.scoring.convention import Convention
 from environments.scoring.task_statistics import Statistics, TaskResult, result_of, statistics_of
 from environments.tasks.split_indexes import last_served, served_indexes
@@ -94,6 +96,34 @@ def task_names(tasks: Sequence[int]) -> dict[int, str]:
     return names
 
 
+MAX_VERSIONS = 50
+_VERSIONS = """
+    WITH RECURSIVE versions(id) AS (
+        SELECT CAST(%s AS bigint)
+        UNION
+        SELECT CASE WHEN edit.task_id = versions.id THEN edit.successor_id ELSE edit.task_id END
+        FROM versions JOIN environments_taskrevision AS edit
+        ON (edit.task_id = versions.id OR edit.successor_id = versions.id) AND edit.successor_id IS NOT NULL
+    )
+    SELECT id FROM versions LIMIT %s
+"""
+
+
+def versions_of(task: Task) -> list[Task]:
+    """Return the task with all that edits made of it and that it was made from, first to last; MAX_VERSIONS at most.
+
+    Each has `flagged`, the number of its open flags. None if there is only one. Two queries.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(_VERSIONS, [task.pk, MAX_VERSIONS])
+        ids = [pk for (pk,) in cursor.fetchall()]
+    if len(ids) == 1:
+        return []
+    flags = TaskFlag.objects.filter(task=OuterRef("pk"), settled=None).order_by().values("task")
+    counted = Coalesce(Subquery(flags.annotate(n=Count("pk")).values("n")), 0)
+    return list(Task.objects.filter(pk__in=ids).defer("spec").annotate(flagged=counted).order_by("pk"))
+
+
 MAX_CHANGES = 50
 _PLACES = re.compile(r', "places": \{[^{}]*\}(?=\}$)')
 """The positions that a task left, which are for restoring it."""
@@ -125,13 +155,6 @@ class History:
     def without_contents(self) -> History:
         """The same history without differences, for people who may not see hidden fields."""
         return replace(self, changes=[replace(change, lines=[]) for change in self.changes])
-
-    @property
-    def relatives(self) -> list[Task]:
-        """The tasks that edits made from this one, newest first, and those that it was made from; each once."""
-        later = [change.became for change in self.changes if change.became]
-        earlier = [change.came_from for change in self.changes if change.came_from]
-        return list({task.pk: task for task in [*later, *earlier]}.values())
 
     @property
     def successor(self) -> Task | None:

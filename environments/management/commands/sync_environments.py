@@ -24,13 +24,14 @@ class Command(BaseCommand):
             "environments",
             nargs="*",
             metavar="[alias=]module:Class",
-            help="classes or URLs of remote environments to sync; by default ORSWEB_ENVIRONMENTS, or the bundled ones",
+            help="classes or URLs of remote environments; others are left alone. By default all: ORSWEB_ENVIRONMENTS, "
+            "or the bundled ones",
         )
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         named = environments or conf.specifications()
         try:
-            report = asyncio.run(_sync(load(named, conf.remote_keys())))
+            report = asyncio.run(_sync(load(named, conf.remote_keys()), is_whole=not environments))
         except (Unhostable, EnvironmentFault) as error:
             raise CommandError(str(error)) from error
         self._print(report)
@@ -43,7 +44,7 @@ class Command(BaseCommand):
         self.stdout.write(f"Synced in {report.seconds:.2f} s.")
 
 
-async def _sync(registry: Registry) -> SyncReport:
+async def _sync(registry: Registry, *, is_whole: bool) -> SyncReport:
     """Raises: Unhostable; EnvironmentFault when a remote environment cannot be asked."""
     pool = ThreadPool()
     host = EveryHost(registry, pool, conf.limits())
@@ -51,7 +52,7 @@ async def _sync(registry: Registry) -> SyncReport:
         for hosted in remote_environments(registry):
             hosted.take(await host.remote(hosted.name).describe())
             hosted.unavailable = ""
-        return await sync(registry, host)
+        return await sync(registry, host, is_whole=is_whole)
     finally:
         await host.close()
         pool.close()

@@ -8,9 +8,9 @@ from django.urls import reverse
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskStatistics, TaskTag
+from environments.models import Split, SplitEntry, Task, TaskFlag, TaskRevision, TaskStatistics, TaskTag
 from tests.environments.admin.people import person_who_may
-from tests.stored import NOW, make_split, make_task
+from tests.stored import NOW, make_split, make_statistics, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -133,7 +133,9 @@ def test_it_runs_as_few_queries_for_many_rows_as_for_few(
         edited(task, make_task())
         attempted(task, "run", f"r{n}")
         TaskTag.objects.create(task=task, name=f"t{n}")
-    with django_assert_num_queries(12):  # operator, task, flags, history and its results 4, places, tags, results 3
+    with django_assert_num_queries(
+        14
+    ):  # operator, task, flags, history 3, versions 3, places, tags, results 3
         page_of(client, task)
 
 
@@ -170,3 +172,17 @@ def test_with_only_view_permission_nothing_can_be_changed(name: str) -> None:
         reverse(f"admin:environments_task_{name}", args=[task.pk]), {"action": "tag"}
     )
     assert answer.status_code == 403
+
+
+def test_it_shows_all_versions_from_first_to_last_with_figures_and_flags(client: Client) -> None:
+    first, second, third = (make_task() for _ in range(3))
+    edited(first, second)
+    edited(second, third)
+    make_statistics(first, 7, 3)
+    TaskFlag.objects.create(task=third, note="still wrong", author="bob")
+    for task in (first, second, third):
+        page = page_of(client, task)
+        table = page[page.index("All versions") :]
+        links = [f"{number} · " for number in (1, 2, 3)]
+        assert [table.index(link) for link in links] == sorted(table.index(link) for link in links)
+        assert "⚑ 1" in table and '<span class="number">7</span>' in table

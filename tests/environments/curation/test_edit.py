@@ -9,11 +9,12 @@ from django.db import connection
 
 from environments.curation.action import ActionRefused, InvalidSpec, OrsError, Replaced, SplitShare
 from environments.curation.edit import Edit, last_revision
+from environments.curation.flags import flag
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.curation.tags import AddTags
-from environments.models import Environment, Task, TaskRevision, TaskTag
+from environments.models import Environment, Task, TaskFlag, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
 from tests.environments.curation.tasks import AUTHOR, make_tasks, served, split_of
@@ -177,3 +178,11 @@ def test_it_plans_what_will_be_touched() -> None:
 def test_it_says_when_no_agent_will_get_the_new_content() -> None:
     [old] = make_tasks(1)
     assert "agents won't get" in Edit(old, NEW, 0).plan().sentences[0]
+
+
+def test_open_flags_follow_the_edit_and_ask_to_be_resolved() -> None:
+    [one] = make_tasks(1)
+    flag(Task.objects.get(pk=one), "bob", "wrong unit")
+    outcome = Edit(one, '{"n": "new"}', 0).apply(AUTHOR)
+    assert outcome.sentence.endswith("1 open flag: resolve what the edit mends.")
+    assert TaskFlag.objects.get().task_id == outcome.task

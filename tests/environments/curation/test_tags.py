@@ -9,8 +9,8 @@ import pytest
 from environments.curation.action import ActionRefused
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
-from environments.curation.work import MAX_STAGED
 from environments.models import Split, TaskRevision, TaskTag
+from environments.tasks.split_change import BATCH
 from tests.environments.curation.tasks import AUTHOR, make_tasks, split_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,7 +75,7 @@ def test_it_refuses_what_is_no_tag(tag: str, why: str) -> None:
 
 
 def test_it_tags_more_tasks_than_one_batch() -> None:
-    count = len(make_tasks(MAX_STAGED + 1))
+    count = len(make_tasks(BATCH + 1))
     assert AddTags(Selection(), ("hard",)).apply(AUTHOR).changed == count
     assert TaskTag.objects.count() == TaskRevision.objects.count() == count
 

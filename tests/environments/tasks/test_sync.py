@@ -262,6 +262,13 @@ def test_the_command_prints_what_was_synced(capsys: pytest.CaptureFixture[str]) 
     assert "shop/train: 3 added, 0 unchanged, 0 removed" in capsys.readouterr().out
 
 
+def test_the_command_leaves_environments_alone_that_it_is_not_given() -> None:
+    sync_now(listing({"train": []}), listing({"train": []}, "bank"))
+    call_command("sync_environments", "tests.envs:Echo")
+    assert dict(Environment.objects.values_list("name", "is_hosted")) == {"shop": True, "bank": True, "echo": True}
+    assert list(Environment.objects.filter(name="bank").values_list("position", flat=True)) == [1]
+
+
 def test_the_command_refuses_in_one_sentence() -> None:
     with pytest.raises(CommandError, match="has no class 'Nothing'"):
         call_command("sync_environments", "tests.envs:Nothing")

@@ -73,6 +73,15 @@ def test_it_keeps_an_edited_task_whose_original_the_class_dropped() -> None:
     assert specs() == ['{"n":1}', '{"own": "edited"}']
 
 
+def test_it_does_not_bring_back_the_original_of_an_edit_that_the_class_drops_and_lists_again() -> None:
+    sync_list(*numbered(2))
+    change("replace", a_task(0), own_task("edited"))
+    sync_list({"n": 1})
+    sync_list({"n": 1}, {"n": 2})
+    sync_list(*numbered(2))
+    assert specs() == ['{"own": "edited"}', '{"n":1}']
+
+
 def test_it_takes_an_edit_that_the_class_made_its_own_once() -> None:
     sync_list(*numbered(2))
     change("replace", a_task(0), own_task("edited"))

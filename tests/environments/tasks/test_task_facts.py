@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments.models import Split, Task, TaskRevision
-from environments.tasks.task_facts import history_of, task_names
+from environments.tasks.task_facts import history_of, task_names, versions_of
 from tests.stored import NOW, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -17,13 +17,14 @@ def edited(old: Task, new: Task) -> None:
     )
 
 
-def test_relatives_are_what_it_became_and_what_it_came_from_each_once() -> None:
+def test_versions_are_all_that_edits_connect_each_once() -> None:
     first, task, other = make_task(), make_task(), make_task()
     edited(first, task)
     edited(task, other)
     edited(other, task)
     edited(task, other)
-    assert history_of(task).relatives == [other, first]
+    assert all(versions_of(one) == [first, task, other] for one in (first, task, other))
+    assert versions_of(make_task()) == []
 
 
 def test_the_successor_is_the_last_one() -> None:
