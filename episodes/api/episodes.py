@@ -51,12 +51,16 @@ class EpisodesView(ApiView):
         return Response(page(request, rows.data, found.next, found.previous, **members))
 
 
+RELATED = ("environment", "split", "task", "run", "prompt", "tools", "play__guest__invite__study")
+"""What an episode needs to be written with all of its members."""
+
+
 class EpisodeView(ApiView):
     """One episode with its task, prompt and tools; `steps_url` has its steps."""
 
     @documented("episode", "episodes", EpisodeDetailSerializer, may_miss=True)
     def get(self, request: Request, pk: int) -> Response:
-        episode = episode_of(pk, self.reader, "environment", "split", "task", "run", "prompt", "tools")
+        episode = episode_of(pk, self.reader, *RELATED)
         return Response(EpisodeDetailSerializer(episode, context=self.context).data)
 
 

@@ -39,7 +39,7 @@ from environments.database.worker_threads import Workers
 from environments.keys.keyring import ring
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView
-from episodes.api.episodes import episode_of
+from episodes.api.episodes import RELATED, episode_of
 from episodes.api.exact_json import exact_json
 from episodes.api.openapi import documented
 from episodes.api.serializers import EpisodeDetailSerializer, StepSerializer
@@ -128,8 +128,7 @@ def _read(episode: int, last: int, reading: _EventReading) -> tuple[str, int, bo
 
 
 def _content(episode: int, reading: _EventReading) -> Any:
-    related = ("environment", "split", "task", "run", "prompt", "tools")
-    row = Episode.objects.select_related(*related).get(pk=episode)
+    row = Episode.objects.select_related(*RELATED).get(pk=episode)
     return EpisodeDetailSerializer(row, context={"request": reading, "guard": reading.guard}).data
 
 

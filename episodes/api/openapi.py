@@ -81,8 +81,8 @@ _TEXTS = {
     "step": "Training step, such as `7`, or several, such as `7..9`",
     "model": "Name of a model",
     "revision": "Revision of the environment's code: eight or more digits of its `code`",
-    "ending": "`running`, a cause, `failure` (an infrastructure failure), `probe`, `continued` (from another"
-    " episode), or `attempt` (what statistics count)",
+    "ending": "`running`, a cause, `failure` (an infrastructure failure), `probe`, `continued` (a person's repeat, or"
+    " from another episode), or `attempt` (what statistics count)",
     "player": "Kind of player",
     "who": "The person who played, such as `@alice`",
     "study": "Name of a study, whose people played",

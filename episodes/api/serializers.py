@@ -247,6 +247,23 @@ class EpisodeTaskSerializer(s.Serializer[Any]):
     hash = TaskHashField(source="content_hash")
 
 
+class PlaySerializer(s.Serializer[Any]):
+    is_blind = s.BooleanField(help_text="Whether rewards were hidden until the end")
+    is_repeat = s.BooleanField(help_text="Whether the person had played the task before; no figure counts it then")
+    continues = s.IntegerField(source="parent_id", allow_null=True, help_text="Id of the episode that it continues")
+    continues_step = s.IntegerField(
+        source="parent_step",
+        allow_null=True,
+        help_text="Last of its steps that was run again; no figure counts a continuation",
+    )
+    study = s.CharField(
+        source="guest.invite.study.name",
+        default=None,
+        allow_null=True,
+        help_text="Name of the study that it belongs to",
+    )
+
+
 class EpisodeSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/episodes/{}")
@@ -259,6 +276,7 @@ class EpisodeSerializer(s.Serializer[Any]):
     model = s.CharField()
     player = s.ChoiceField(["agent", "human", "script"])
     who = PersonField(help_text="The person who played, such as `@alice`; null for other players")
+    play = PlaySerializer(allow_null=True, default=None, help_text="How a person played; null for other players")
     status = s.ChoiceField(["running", "ended"])
     cause = s.ChoiceField(
         ["", "finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted", "no_call"],

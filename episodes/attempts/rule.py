@@ -1,9 +1,10 @@
 """The rule of what an attempt is: in Python, as conditions of the ORM, and as SQL made from those conditions.
 
 An attempt is an ended episode that says something about its task. Three kinds of endings do not:
-infrastructure failures; probes; and continuations, in which a person plays on from a step of another episode, so that
-the first steps are another player's. The mark of a continuation is its Play's `parent_step`, which stays when the
-parent is deleted, and travels in files. Only people's episodes have a Play, and none of those has a run.
+infrastructure failures; probes; and a person's further plays. Those are continuations, in which a person plays on from
+a step of another episode, so that the first steps are another player's, and plays of a task that the person has played
+before, or has seen the content of. The marks are `parent_step` and `is_repeat` of its Play, which stay when other
+episodes are deleted, and travel in files. Only people's episodes have a Play, and none of those has a run.
 
 An agent's episode that ended without a tool call has the cause `no_call` if its client named a run or a model or
 received the prompt: the agent was given the task and did nothing, so its four returns are 0. Everything else that ended
@@ -43,35 +44,36 @@ OWN_KINDS = ("finished", "abandoned")
 NO_CALL = "no_call"
 """Cause of an agent's attempt that ended without a tool call."""
 NO_ROLLOUTS = ("probe", "continued")
-"""Kinds of endings (see KIND) that no convention counts."""
+"""Kinds of endings (see KIND) that no convention counts; "continued" are all further plays of people."""
 EXCLUDED_KINDS = frozenset({*FAILURES, *NO_ROLLOUTS})
 """Kinds of endings that are no attempts by the default convention."""
 
 _AnyModel = TypeVar("_AnyModel", bound=Model)
 
 
-class _HasParentStep(Func):
-    """Whether the episode with this id has a Play that continues from a step of another episode."""
+class _IsFurther(Func):
+    """Whether the episode with this id has a Play that is not the first attempt of a person at the task."""
 
     arity = 1
     output_field = BooleanField()
     template = (
-        "EXISTS (SELECT 1 FROM episodes_play AS p WHERE p.episode_id = %(expressions)s AND p.parent_step IS NOT NULL)"
+        "EXISTS (SELECT 1 FROM episodes_play AS p WHERE p.episode_id = %(expressions)s"
+        " AND (p.parent_step IS NOT NULL OR p.is_repeat))"
     )
 
 
 ENDED = Q(status="ended")
-IS_CONTINUATION = Q(player="human") & Q(_HasParentStep("pk"))  # the player alone decides for most
-IS_ROLLOUT = ENDED & Q(is_probe=False) & (Q(cause__in=FAILURES) | ~IS_CONTINUATION)
-"""An ended episode that is neither a probe nor a continuation; conventions say which of them count."""
-IS_ATTEMPT = ENDED & Q(is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_CONTINUATION
+IS_FURTHER_PLAY = Q(player="human") & Q(_IsFurther("pk"))  # the player alone decides for most
+IS_ROLLOUT = ENDED & Q(is_probe=False) & (Q(cause__in=FAILURES) | ~IS_FURTHER_PLAY)
+"""An ended episode that is neither a probe nor a further play; conventions say which of them count."""
+IS_ATTEMPT = ENDED & Q(is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_FURTHER_PLAY
 KIND = Case(
     When(is_probe=True, then=Value("probe")),
-    When(IS_CONTINUATION & ~Q(cause__in=FAILURES), then=Value("continued")),
+    When(IS_FURTHER_PLAY & ~Q(cause__in=FAILURES), then=Value("continued")),
     default=F("cause"),
     output_field=CharField(),
 )
-"""Kind of an ending: "probe"; "continued" for a continuation that is no infrastructure failure; otherwise its cause."""
+"""Kind of an ending: "probe"; "continued" for a further play that is no infrastructure failure; otherwise its cause."""
 
 
 def kind_of(episode: Any) -> str:
@@ -80,7 +82,7 @@ def kind_of(episode: Any) -> str:
         return "probe"
     if episode.player == "human" and episode.cause not in FAILURES:
         play = getattr(episode, "play", None)
-        if play is not None and play.parent_step is not None:
+        if play is not None and (play.parent_step is not None or play.is_repeat):
             return "continued"
     return str(episode.cause)
 

@@ -136,7 +136,7 @@ def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
 
 def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     """Return `episodes` with what a row needs. `head` is the start of the task's spec, which may have megabytes."""
-    related = episodes.select_related("environment", "split", "task", "run", "play").annotate(
+    related = episodes.select_related("environment", "split", "task", "run", "play__guest__invite__study").annotate(
         head=Left("task__spec", MAX_READ_CHARACTERS)
     )
     return related.defer("task__spec", "environment__description", "environment__card", "labels")

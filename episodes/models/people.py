@@ -71,6 +71,10 @@ class Play(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, related_name="plays", **LOOSE)
     guest = models.ForeignKey(Guest, related_name="plays", **LOOSE)
     is_blind = models.BooleanField(default=False, help_text="The player sees rewards only at the end")
+    is_repeat = models.BooleanField(
+        default=False,
+        help_text="The player had played the task before, or had seen it, so it isn't their first attempt",
+    )
     parent = models.ForeignKey(EPISODE, related_name="continuations", **LOOSE)
     parent_step = models.PositiveIntegerField(null=True, blank=True, help_text="Last of its steps that was run again")
     differs_at = models.PositiveIntegerField(

@@ -10,6 +10,7 @@ from environments.errors import EnvironmentFault, OrsError
 from environments.runtime.live_episode import NewSession
 from environments.runtime.service import SessionService
 from environments.service import ask_service
+from episodes.attempts.rule import FAILURES
 from episodes.models import Episode, Play
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.player_seat import PlayerSeat
@@ -84,16 +85,35 @@ def _save_play(seat: PlayerSeat, request: NewSession, is_blind: bool, continues:
     episode = _await_record(request.sid)
     if episode is None:
         return None
+    is_repeat = _has_played(seat, episode)
     parent, step = (continues.parent, continues.step) if continues else (None, None)
     return Play.objects.create(
-        episode=episode, user_id=seat.user_id, guest=seat.guest, is_blind=is_blind, parent=parent, parent_step=step
+        episode=episode,
+        user_id=seat.user_id,
+        guest=seat.guest,
+        is_blind=is_blind,
+        is_repeat=is_repeat,
+        parent=parent,
+        parent_step=step,
     )
+
+
+def _has_played(seat: PlayerSeat, episode: Episode) -> bool:
+    """Return whether the person has played the task of `episode` before, so that this is no first attempt. One query.
+
+    Guests see no content of a task, so an episode without a call, or one that the server failed, tells them nothing.
+    """
+    person = {"guest": seat.guest} if seat.guest is not None else {"user": seat.user_id, "guest": None}
+    earlier = Play.objects.filter(**person, episode__task=episode.task_id, episode__lt=episode.pk)
+    if seat.guest is not None:
+        earlier = earlier.exclude(episode__is_probe=True).exclude(episode__cause__in=FAILURES)
+    return earlier.exists()
 
 
 def _await_record(sid: str, **conditions: object) -> Episode | None:
     """Wait for the episode of that session to meet `conditions`; None if it does not in time."""
     until = time.monotonic() + MAX_RECORD_SECONDS
-    while (episode := Episode.objects.filter(session_id=sid, **conditions).only("pk").first()) is None:
+    while (episode := Episode.objects.filter(session_id=sid, **conditions).only("pk", "task").first()) is None:
         if time.monotonic() > until:
             return None
         time.sleep(POLL_SECONDS)

@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.scoring.task_buckets import Thresholds, bucket_sql
-from episodes.attempts.rule import FAILURES, IS_CONTINUATION
+from episodes.attempts.rule import FAILURES, IS_FURTHER_PLAY
 from episodes.models import Episode
 
 KIND_COLUMNS = ("no_call", "expired", "interrupted", "env_error")
@@ -146,7 +146,7 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
 def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
     failures = ", ".join(f"'{cause}'" for cause in FAILURES)
-    not_continued = Episode.objects.filter(~IS_CONTINUATION).condition_sql("e")
+    not_continued = Episode.objects.filter(~IS_FURTHER_PLAY).condition_sql("e")
     running = Episode.objects.filter(status="running").condition_sql("e")
     rollouts = _ROLLOUTS.format(
         kind="g.kind",

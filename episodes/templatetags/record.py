@@ -66,7 +66,8 @@ ENDINGS = {
 """Mark of each ending. The shape tells endings apart, not only the colour."""
 PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
-_CAUSES = {"failure": "infrastructure failure", **{name: name for name in ("running", "probe", "continued")}}
+_CAUSES = {"failure": "infrastructure failure", "running": "running", "probe": "probe"}
+_CAUSES |= {"continued": "continued or repeated"}
 _CAUSES |= dict(Episode.CAUSES)
 
 
@@ -126,10 +127,16 @@ def player(episode: Episode) -> SafeString:
 
 @register.filter
 def continues(episode: Episode) -> SafeString:
-    """Return a link to the episode that this one continues, else empty. Reads `episode.play` of people."""
+    """Return a link to the episode that this one continues, or that it is a further attempt; else empty.
+
+    Reads `episode.play` of people.
+    """
     play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
-    if play is None or play.parent_step is None:
+    if play is None or (play.parent_step is None and not play.is_repeat):
         return SafeString()
+    if play.parent_step is None:
+        title = "The player had played or seen this task before, so it isn't counted as an attempt in any figure"
+        return format_html('<span class="hint" title="{}">further attempt</span>', title)
     title = "Continues another episode, so it isn't counted as an attempt in any figure"
     if play.parent_id is None:
         return format_html('<span class="hint" title="{}">continues a deleted episode</span>', title)

@@ -150,6 +150,7 @@ class ParentPart(LinePart):
 
 class PlayPart(LinePart):
     is_blind: bool = False
+    is_repeat: bool = False
     differs_at: Count | None = None
     parent: ParentPart | None = None
     parent_step: Count | None = None

@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.api import steps
+from episodes.models import Play
 from tests.episodes.api.asking import get, ids, pages
 from tests.stored import make_blob, make_episode, make_run, make_split, make_step, make_task
 
@@ -36,6 +37,14 @@ def test_people_have_names_and_others_none() -> None:
     make_episode(key_label="lab")
     assert [content["who"] for content in get("episodes")["results"]] == [None, "@ada"]
     assert len(ids("episodes?who=@ada")) == 1
+
+
+def test_it_says_how_a_person_played() -> None:
+    parent = make_episode()
+    play = Play.objects.create(episode=make_episode(player="human"), is_blind=True, parent=parent, parent_step=2)
+    found = get(f"episodes/{play.pk}")["play"]
+    facts = {"is_blind": True, "is_repeat": False, "continues": parent.pk, "continues_step": 2, "study": None}
+    assert found == facts and get(f"episodes/{parent.pk}")["play"] is None
 
 
 def test_one_episode_is_returned_with_task_prompt_and_tools() -> None:

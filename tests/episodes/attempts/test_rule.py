@@ -16,7 +16,8 @@ from episodes.analytics.activity import activity, together
 from episodes.analytics.people import people_of
 from episodes.analytics.players import at_task, in_environment
 from episodes.attempts.endings import endings_of
-from episodes.attempts.rule import FAILURES, return_of
+from episodes.attempts.rule import FAILURES, kind_of, return_of
+from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode, Play
@@ -99,6 +100,15 @@ def test_activity_counts_it_as_a_continuation(parent: Episode) -> None:
     part.write(part.gather(endings_of(Episode.objects.all())))
     point = together(activity("all"))
     assert (point.episodes, point.n, point.causes) == (3, 2, {"finished": 2, "continued": 1})
+
+
+def test_a_repeat_of_a_person_is_no_attempt_either(parent: Episode) -> None:
+    repeat = end_episode(1.0, task=parent.task, player="human", key_label="@ada", duration_seconds=30.0)
+    Play.objects.create(episode=repeat, is_repeat=True)
+    assert endings_of(Episode.objects.filter(pk=repeat.pk))[0].kind == kind_of(repeat) == "continued"
+    assert at_task(parent.task, Definition())[0].n == 1
+    assert repeat in episodes_of(EpisodeFilter(ending="continued"))
+    assert repeat not in episodes_of(EpisodeFilter(ending="attempt"))
 
 
 def test_it_stays_no_attempt_when_what_it_continues_is_deleted(parent: Episode) -> None:

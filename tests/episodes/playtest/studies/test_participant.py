@@ -64,6 +64,8 @@ async def test_only_the_first_attempt_counts() -> None:
         assert "Try again" not in await finish(browser, await start(browser, again="on"))
         await finish(browser, await start(browser))
     assert await in_database(_plays) == [(1, 1, True), (1, 2, False), (2, 1, True)]
+    repeats = await in_database(lambda: list(Play.objects.order_by("pk").values_list("is_repeat", flat=True)))
+    assert repeats == [False, True, False]
 
 
 async def test_a_guest_of_a_study_chooses_no_task() -> None:
@@ -82,6 +84,7 @@ async def test_what_was_opened_and_left_without_a_call_is_given_again() -> None:
             await tab.receive("ended")
         await finish(browser, await start(browser))
     assert await in_database(_plays) == [(1, 0, False), (1, 1, True)]
+    assert not await in_database(Play.objects.filter(is_repeat=True).exists)
 
 
 @pytest.mark.parametrize("counts_left", [False, True])
