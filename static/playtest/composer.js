@@ -234,7 +234,7 @@ export class Composer extends EventTarget {
   #recalls({ key, target, ctrlKey, altKey, shiftKey }) {
     if (altKey || shiftKey) return false;
     if (ctrlKey) return true;
-    if (!target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range], [type=number])")) return false;
+    if (!target.matches("textarea, input:not([type=radio], [type=checkbox], [type=range], [type=number], [type=date], [type=time], [type=datetime-local])")) return false;
     const beyond = key === "ArrowUp" ? target.value.slice(0, target.selectionStart) : target.value.slice(target.selectionEnd);
     return !beyond.includes("\n");
   }

@@ -7,11 +7,15 @@ the check stops without a problem, and the environment's own check decides.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextvars import ContextVar
+from datetime import date, datetime, time
 from functools import lru_cache
 from typing import Any, cast
+from urllib.parse import urlsplit
+from uuid import UUID
 
 import jsonschema
 from jsonschema.protocols import Validator
@@ -37,8 +41,8 @@ _LIMITS = {
     "maximum": "{value} is too large; the maximum is {limit}",
     "exclusiveMinimum": "{value} is too small; it has to be greater than {limit}",
     "exclusiveMaximum": "{value} is too large; it has to be less than {limit}",
-    "multipleOf": "{value} is not a multiple of {limit}",
-    "pattern": "{value} does not match {limit}",
+    "multipleOf": "{value} is not a multiple of {limit}{near}",
+    "pattern": "{value} does not have the expected form: {limit}",
     "minLength": "{count} too few; at least {limit} needed",
     "maxLength": "{count} too many; at most {limit} allowed",
     "minItems": "{count} too few; at least {limit} needed",
@@ -50,6 +54,25 @@ _LIMITS = {
 }
 _COUNTED = {"Length": "character", "Items": "item", "Properties": "member"}
 """End of a limit's keyword -> what the limit counts."""
+
+
+def _is_email(text: str) -> bool:
+    return re.fullmatch(r"[^@\s]+@[^@\s]+", text) is not None
+
+
+def _is_uri(text: str) -> bool:
+    return bool(urlsplit(text).scheme) and not re.search(r"\s", text)
+
+
+_FORMATS: dict[str, tuple[Callable[[str], object], str]] = {
+    "date": (date.fromisoformat, "a date, such as 2024-05-31"),
+    "time": (time.fromisoformat, "a time, such as 14:30:00"),
+    "date-time": (datetime.fromisoformat, "a date with a time, such as 2024-05-31T14:30:00Z"),
+    "uuid": (UUID, "an id, such as 123e4567-e89b-12d3-a456-426614174000"),
+    "email": (_is_email, "an email address, such as name@example.org"),
+    "uri": (_is_uri, "an address, such as https://example.org"),
+}
+"""Format -> what fails or returns False for a text that does not have it, and what is expected in words."""
 
 
 class _TooMuch(Exception):
@@ -108,7 +131,18 @@ def _counting(cls: Any) -> Any:
             raise _TooMuch
         return follow(validator, ref, instance, schema)
 
-    return jsonschema.validators.extend(cls, {"$ref": counted})  # type: ignore[no-untyped-call]
+    return jsonschema.validators.extend(cls, {"$ref": counted, "format": _check_format})  # type: ignore[no-untyped-call]
+
+
+def _check_format(validator: Any, name: Any, instance: Any, schema: Any) -> Iterator[Error]:
+    if isinstance(instance, str) and name in _FORMATS:
+        is_valid, expected = _FORMATS[name]
+        try:
+            is_wrong = is_valid(instance) is False
+        except ValueError:
+            is_wrong = True
+        if is_wrong:
+            yield Error(f"{shown(instance)} is not {expected}")
 
 
 def _problems_of(error: Error, root: Any) -> Iterator[FormProblem]:
@@ -139,7 +173,10 @@ def _sentence(error: Error, root: Any) -> str:
         few = f"{len(value):,} {_COUNTED.get(word[3:], '')}" if isinstance(value, str | list | dict) else ""
         count = f"{few} is" if few.startswith("1 ") else f"{few}s are"
         limit = limit_shown(word, expected) + ((" is" if expected == 1 else " are") if word[3:] in _COUNTED else "")
-        text = _LIMITS[word].format(value=shown(value), limit=limit, count=count)
+        if word == "pattern":
+            limit = _form_of(expected, error.schema) or limit
+        near = _multiples_near(cast(float, value), expected) if word == "multipleOf" else ""
+        text = _LIMITS[word].format(value=shown(value), limit=limit, count=count, near=near)
     elif word == "enum":
         text = f"{shown(value)} is not one of {', '.join(shown(one) for one in expected[:12])}"
     elif word == "oneOf" and not error.context:
@@ -188,3 +225,53 @@ def _none_of(path: Path, refused: dict[Any, Error]) -> FormProblem:
     errors = list(refused.values())
     names = ", ".join(shown(cast(Any, one.validator_value)) for one in errors[:12])
     return FormProblem(path, f"{shown(cast(Any, errors[0].instance))} is not one of {names}.")
+
+
+# --- limits in words -------------------------------------------------------------------------------------------------
+
+_SETS = {
+    **{"[a-z]": "small letter", "[A-Z]": "capital letter", "[A-Za-z]": "letter", "[a-zA-Z]": "letter"},
+    **{"[0-9]": "digit", r"\d": "digit", r"\w": "letter, digit or underscore", "[A-Za-z0-9]": "letter or digit"},
+    **{"[a-zA-Z0-9]": "letter or digit", "[a-z0-9]": "small letter or digit", "[A-Z0-9]": "capital letter or digit"},
+}
+_PIECE = re.compile(
+    rf"(?P<set>{'|'.join(map(re.escape, _SETS))})(?P<count>\{{\d+(?:,\d*)?\}}|[+*?])?"
+    r"|\\(?P<sign>[-_ /.:#@,])|(?P<text>[-_ /:#@,]|[A-Za-z0-9]+)"
+)
+
+
+def _multiples_near(value: float, step: float) -> str:
+    """Return the neighbours of `value` that are multiples of `step`, as the end of a sentence."""
+    below = math.floor(value / step)
+    low, high = (round(at * step, 10) for at in (below, below + 1))
+    return f"; the nearest are {low:g} and {high:g}"
+
+
+def _form_of(pattern: Any, schema: Any) -> str:
+    """Return a simple pattern in words, such as "3 capital letters, then "-""; of another its example, or nothing."""
+    body = re.fullmatch(r"\^(.*)\$", str(pattern))
+    parts, at = [], 0
+    while body and at < len(body[1]) and (piece := _PIECE.match(body[1], at)):
+        parts.append(_piece_in_words(piece))
+        at = piece.end()
+    if body and parts and at == len(body[1]):
+        return ", then ".join(parts)
+    examples = schema.get("examples") if isinstance(schema, dict) else None
+    return f"such as {shown(examples[0])}" if isinstance(examples, list) and examples else ""
+
+
+def _piece_in_words(piece: re.Match[str]) -> str:
+    if not piece["set"]:
+        return f'"{piece["sign"] or piece["text"]}"'
+    name, count = _SETS[piece["set"]], piece["count"] or ""
+    if not count:
+        return f"a {name}"
+    many = name.replace("letter", "letters").replace("digit", "digits")
+    least, _, most = count.strip("{}").partition(",")
+    if count[0] == "{":
+        return (
+            f"{least} {name if count == '{1}' else many}"
+            if "," not in count
+            else f"{least} to {most or 'any number of'} {many}"
+        )
+    return {"+": f"one or more {many}", "*": f"any number of {many}", "?": f"perhaps a {name}"}[count]

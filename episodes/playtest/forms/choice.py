@@ -10,7 +10,7 @@ from episodes.playtest.forms.branch_match import has_own_constant, matches
 from episodes.playtest.forms.control import Control, FormPart, FormPlace, FormProblem, State, words
 from episodes.playtest.forms.groups import Members
 from episodes.playtest.forms.schema import Meaning
-from episodes.playtest.forms.values import NOTHING, is_plain, shown
+from episodes.playtest.forms.values import NOTHING, is_plain, number_text, shown
 
 Make = Callable[[FormPlace, Meaning], Control]
 
@@ -77,13 +77,23 @@ class Choice(Control):
             self._carry(control, value)
 
     def _carry(self, control: Control, value: Any) -> None:
+        """Take what fits of `value`: members by name, also within members, items of a list, and text as a number."""
         document = self.place.maker.document
         if isinstance(value, dict) and isinstance(control, Members):
             for name, slot in zip(control.named, control.slots, strict=True):
-                if name in value and matches(document, slot.meaning.schema, value[name]):
-                    slot.fill(value[name])
-        elif matches(document, control.schema, value) and not control.fill(value):
-            control.fresh()
+                if name in value:
+                    self._carry_into(slot, value[name])
+        elif matches(document, control.schema, value):
+            if not control.fill(value):
+                control.fresh()
+        elif isinstance(value, str | int | float) and not isinstance(value, bool):
+            control.carry_text(value if isinstance(value, str) else number_text(value))
+
+    def _carry_into(self, slot: FormPart, value: Any) -> None:
+        if matches(self.place.maker.document, slot.meaning.schema, value):
+            slot.fill(value)
+        elif slot.control is not None:
+            self._carry(slot.control, value)
 
     def _take(self, index: int) -> Control:
         branch = self.meaning.branches[index]

@@ -48,6 +48,8 @@ class Maker(Protocol):
     """A form as its parts use it: it makes and counts them."""
 
     document: SchemaDocument
+    is_plain: bool
+    """Whether the form is for lay people."""
 
     def slot(self, place: FormPlace, schema: Any, *, is_optional: bool = False) -> FormPart: ...
     def number(self) -> int: ...
@@ -102,6 +104,9 @@ class Control(ABC):
     @abstractmethod
     def fill(self, value: Any) -> bool:
         """Take exactly this value; False if the control cannot represent it."""
+
+    def carry_text(self, text: str) -> None:  # noqa: B027 - most controls hold no text
+        """Take a text or number from another branch of a union, if it fits."""
 
     @abstractmethod
     def load(self, state: State) -> None:

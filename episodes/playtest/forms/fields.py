@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, ClassVar
 
 from episodes.playtest.forms.control import Control, FormProblem, State, whole_number, words
@@ -36,6 +37,19 @@ _LONG_NAMES = {
 }
 _LONG_NAMES |= {"essay", "explanation", "message", "document", "file_text", "new_str", "old_str", "sql", "tex", "latex"}
 _LONG_FORMATS = {"multiline", "textarea", "text", "markdown", "html", "code", "json"}
+_NATIVE = {
+    "date": ("date", re.compile(r"\d{4}-\d\d-\d\d")),
+    "time": ("time", re.compile(r"\d\d:\d\d(:\d\d)?")),
+    "date-time": ("datetime-local", re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d(:\d\d)?")),
+    "email": ("email", re.compile(r".*")),
+    "uri": ("url", re.compile(r".*")),
+}
+"""Format -> type of the browser's field, and the texts that it shows."""
+_EXAMPLES = {
+    "uuid": "123e4567-e89b-12d3-a456-426614174000",
+    "email": "name@example.org",
+    "uri": "https://example.org",
+}
 _MAX_SEGMENTS = 5
 _MAX_SEGMENT_CHARACTERS = 36
 
@@ -60,14 +74,33 @@ class TextControl(Control):
     @property
     def placeholder(self) -> str:
         examples = self.schema.get("examples")
-        first = examples[0] if isinstance(examples, list) and examples else None
+        first = examples[0] if isinstance(examples, list) and examples else _EXAMPLES.get(words(self.schema, "format"))
         return f"e.g. {first}" if isinstance(first, str | int | float) and is_plain(str(first)) else ""
+
+    @property
+    def input_type(self) -> str:
+        """Return the type of the browser's field for the format, such as "date"; empty if it can't show the text."""
+        native, texts = _NATIVE.get(words(self.schema, "format"), ("", re.compile("")))
+        return native if native and (not self.text or texts.fullmatch(self.text)) and "\n" not in self.text else ""
+
+    @property
+    def is_utc(self) -> bool:
+        """Return whether the field has a date and a time, which are sent as those of UTC."""
+        return self.input_type == "datetime-local"
 
     def fill(self, value: Any) -> bool:
         if not isinstance(value, str) or not is_plain(value):
             return False
         self.text = value
-        return True
+        if words(self.schema, "format") == "date-time" and value.endswith("Z"):
+            self.text = value[:-1]
+            if self.value([]) != value:
+                self.text = value
+        return bool(self.value([]) == value)
+
+    def carry_text(self, text: str) -> None:
+        if is_plain(text):
+            self.text = text
 
     def load(self, state: State) -> None:
         self.text = state.get(f"v{self.name}", "")
@@ -76,7 +109,11 @@ class TextControl(Control):
         return {f"v{self.name}": self.text}
 
     def value(self, problems: list[FormProblem]) -> Any:
-        return self.text
+        kind = self.input_type if self.text else ""
+        if kind not in ("time", "datetime-local"):
+            return self.text
+        seconds = "" if self.text.count(":") == 2 else ":00"  # browsers leave out those that are 0
+        return f"{self.text}{seconds}{'Z' if kind == 'datetime-local' else ''}"
 
 
 class NumberControl(TextControl):
@@ -87,6 +124,10 @@ class NumberControl(TextControl):
     @property
     def is_whole(self) -> bool:
         return self.schema.get("type") == "integer"
+
+    def carry_text(self, text: str) -> None:
+        if NUMBER.fullmatch(text.strip()):
+            self.text = text.strip()
 
     def fill(self, value: Any) -> bool:
         if not _is_number(value):

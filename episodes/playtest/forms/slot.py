@@ -193,6 +193,8 @@ class Slot:
     def _is_visible_otherwise(self, key: str) -> bool:
         """Return whether the form already shows what this keyword says."""
         schema = self.meaning.schema
+        if self.maker.is_plain and key in ("pattern", "maxLength", "contentMediaType"):
+            return True  # a problem says it in words
         is_tuple = key in ("minItems", "maxItems") and "prefixItems" in schema
         return key == "default" or is_tuple or (key == "minLength" and schema[key] == 1)
 

@@ -133,6 +133,16 @@ def test_another_branch_keeps_common_members() -> None:
     assert page.read() == '{"shape": {"is": "box", "w": 3, "at": 7}}'
 
 
+def test_another_branch_keeps_texts_as_numbers_and_members_within_members() -> None:
+    inner = {"type": "object", "properties": {"x": {"type": "integer"}, "y": STRING}, "required": ["x", "y"]}
+    other = {"type": "object", "properties": {"x": STRING, "z": STRING}, "required": ["x", "z"]}
+    branches = [{"type": "object", "properties": {"n": STRING, "in": inner}, "required": ["n", "in"], "title": "one"}]
+    branches.append({**branches[0], "properties": {"n": {"type": "integer"}, "in": other}, "title": "two"})
+    page = page_with(member({"anyOf": branches}), {"a": {"n": "12", "in": {"x": 5, "y": "b"}}})
+    page.do("choose", "/pa", choice=1)
+    assert (page.state["v/pa/b1/pn"], page.state["v/pa/b1/pin/px"]) == ("12", "5")
+
+
 def test_an_optional_member_is_left_out_until_it_is_included() -> None:
     page = Page(member({"type": "array", "items": STRING}, required=False))
     assert page.read() == "{}"
@@ -217,3 +227,22 @@ def test_a_value_without_a_control_can_be_reset() -> None:
 )
 def test_a_faulty_message_is_answered_with_a_sentence(message: dict[str, Any], said: str) -> None:
     assert Page(WORDS).do(**{"do": "show", **message})["error"].startswith(said)
+
+
+@pytest.mark.parametrize(
+    ("schema", "field", "typed", "sent"),
+    [
+        ("date", "date", "2024-05-31", "2024-05-31"),
+        ("time", "time", "14:30", "14:30:00"),
+        ("date-time", "datetime-local", "2024-05-31T14:30", "2024-05-31T14:30:00Z"),
+        ("email", "email", "a@b.org", "a@b.org"),
+        ("uri", "url", "https://example.org", "https://example.org"),
+    ],
+)
+def test_a_format_has_the_fitting_field(schema: str, field: str, typed: str, sent: str) -> None:
+    page = Page(member({"type": "string", "format": schema}))
+    assert f'type="{field}"' in page.html
+    page.state["v/pa"] = typed
+    assert json.loads(page.read()) == {"a": sent}
+    page.do("set", text=json.dumps({"a": sent}))
+    assert json.loads(page.read()) == {"a": sent}
