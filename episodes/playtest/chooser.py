@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
@@ -18,7 +20,7 @@ from episodes.filtering.names import name_tasks
 from episodes.models import Play
 from episodes.playtest.player_seat import PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
-from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session
+from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session, session_id
 
 MAX_ENDED_PLAYS = 8
 MAX_RUNNING_PLAYS = 20
@@ -39,6 +41,10 @@ def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
 
 def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     choice = choice_of(request.POST.dict())
+    if choice.once and (before := _opened_before(seat, choice.once)):
+        if before.episode.status == "running":
+            return redirect("player", before.pk)
+        choice = replace(choice, once="")  # the page was kept and its form is sent again, for another session
     try:
         wanted = new_session(choice, seat, request.headers.get("User-Agent", ""))
         is_blind = choice.is_blind or _is_always_blind(seat, choice.environment)
@@ -48,6 +54,12 @@ def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     except NotStarted as error:
         return _page(request, seat, choice, {"errors": {"start": str(error)}, "failed": error.episode}, status=422)
     return redirect("player", play.pk)
+
+
+def _opened_before(seat: PlayerSeat, once: str) -> Play | None:
+    """Return the play that this form has opened already, as after a double click."""
+    plays = Play.objects.filter(seat.plays, episode__session_id=session_id(seat, once))
+    return plays.select_related("episode").first()
 
 
 def _is_always_blind(seat: PlayerSeat, environment: str) -> bool:
@@ -70,6 +82,7 @@ def _page(
     name_tasks(play.episode for play in (*running, *last))
     context = {
         "seat": seat,
+        "once": secrets.token_hex(16),
         "choice": choice,
         "environments": environments,
         "chosen": chosen,

@@ -7,6 +7,7 @@ hidden ones.
 from __future__ import annotations
 
 import json
+import secrets
 from dataclasses import dataclass
 from typing import Any
 
@@ -106,5 +107,6 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment),
         "is_guest": episode.play.guest_id is not None,
         "is_plain": is_plain(episode.play),
+        "once": secrets.token_hex(16),
         "deck": deck_of_play(episode.play),
     }

@@ -70,7 +70,8 @@ def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continu
 
 async def _start(service: SessionService, request: NewSession) -> bool:
     """Return whether the session is ready; otherwise it is still starting. Raises: OrsError."""
-    play = live_plays_of(service).open(request)
+    plays = live_plays_of(service)
+    play = plays.find(request.sid, request.owner) or plays.open(request)  # a form that is submitted twice opens it once
     try:
         await asyncio.wait([play.start_task], timeout=MAX_START_SECONDS)
     finally:
@@ -87,15 +88,8 @@ def _save_play(seat: PlayerSeat, request: NewSession, is_blind: bool, continues:
         return None
     is_repeat = _has_played(seat, episode)
     parent, step = (continues.parent, continues.step) if continues else (None, None)
-    return Play.objects.create(
-        episode=episode,
-        user_id=seat.user_id,
-        guest=seat.guest,
-        is_blind=is_blind,
-        is_repeat=is_repeat,
-        parent=parent,
-        parent_step=step,
-    )
+    facts = {"user_id": seat.user_id, "guest": seat.guest, "is_blind": is_blind, "is_repeat": is_repeat}
+    return Play.objects.get_or_create(episode=episode, defaults={**facts, "parent": parent, "parent_step": step})[0]
 
 
 def _has_played(seat: PlayerSeat, episode: Episode) -> bool:

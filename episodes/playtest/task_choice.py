@@ -51,11 +51,13 @@ class TaskChoice:
     task: str = ""
     """Id of a task's row, as text."""
     is_blind: bool = False
+    once: str = ""
+    """A random text of the form, so that a form that is submitted twice opens one session."""
 
 
 def choice_of(data: Mapping[str, str]) -> TaskChoice:
     """Return the choice in a form, or in the address of the page that shows the form."""
-    names = ("environment", "split", "number", "spec", "task")
+    names = ("environment", "split", "number", "spec", "task", "once")
     texts = {name: data.get(name, "").strip() for name in names}
     usual = "task" if texts["task"] else "random"
     return TaskChoice(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") == "on")
@@ -82,7 +84,7 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSes
     if seat.invite is not None:
         _check_invite(seat.invite, choice, seat)  # before any lookup, so that guests cannot find out which names exist
     environment = _environment(choice, seat.hidden)
-    facts: dict[str, Any] = {"sid": str(uuid.uuid4()), "owner": seat.owner, "environment": environment.name}
+    facts: dict[str, Any] = {"sid": session_id(seat, choice.once), "owner": seat.owner, "environment": environment.name}
     facts |= {"player": "human", "user_agent": user_agent[:300]}
     if choice.pick == "spec":
         reads_all = seat.reads_hidden or hidden_fields(environment.name) == frozenset()
@@ -92,6 +94,11 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSes
         return NewSession(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
     split = _split(choice, environment)
     return NewSession(**facts, split=split.name, index=_index(choice, seat, split))
+
+
+def session_id(seat: PlayerSeat, once: str) -> str:
+    """Return the id of the session that the form with the text `once` opens; a random one without it."""
+    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{seat.owner} {once}") if once else uuid.uuid4())
 
 
 def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
+from episodes.models import Episode, Play
 from episodes.playtest import session_start
+from tests.environments.protocol.serving import in_database
 from tests.envs import GATES
 from tests.episodes.playtest.playing import hosting, open_tab, start_play
 
@@ -37,3 +41,14 @@ async def test_the_page_is_informed_why_the_setup_failed() -> None:
             GATES["fails"].set()
             html = (await tab.receive("ended"))["html"]
             assert "could not be set up" in html and "the setup gave up late" in html
+
+
+async def test_a_form_that_is_submitted_twice_opens_one_session_and_later_another() -> None:
+    async with hosting("tests.envs:Echo") as browser:
+        first, second = await asyncio.gather(*[start_play(browser, "echo", once="a" * 32) for _ in range(2)])
+        assert first == second == await start_play(browser, "echo", once="a" * 32)
+        assert await in_database(Play.objects.count) == await in_database(Episode.objects.count) == 1
+        async with open_tab(browser, first) as tab:
+            await tab.send("leave")
+            await tab.receive("ended")
+        assert await start_play(browser, "echo", once="a" * 32) != first
