@@ -15,7 +15,7 @@ from typing import cast
 from django.conf import settings
 from django.core.signals import setting_changed
 
-from environments.runtime.limits import Limits, ReturnErrors
+from environments.runtime.limits import Limits, ReturnErrors, WorkerSettings
 from environments.runtime.quotas import Quotas
 from environments.scoring.task_buckets import Thresholds
 
@@ -35,6 +35,11 @@ def limits() -> Limits:
         max_result_bytes=settings.ORSWEB_MAX_RESULT_BYTES,
         return_errors=cast(ReturnErrors, settings.ORSWEB_RETURN_ERRORS),  # checked by env_choice
     )
+
+
+def workers() -> WorkerSettings:
+    """Return which environments are played in worker processes."""
+    return WorkerSettings(settings.ORSWEB_WORKERS, settings.ORSWEB_WORKER_MEMORY_MB * 1024 * 1024)
 
 
 def quotas() -> Quotas:

@@ -166,6 +166,9 @@ class EnvironmentFault(OrsError):
         return EnvironmentFault(self.kind, self.text, self.trace)
 
 
+WORKER_LOST = "WorkerLost"
+"""Kind of the faults that say that the worker process of a session has ended."""
+
 REMOTE_ERROR = "RemoteError"
 """`kind` of faults of environments that other servers run. Their texts name the URL and what it answered."""
 

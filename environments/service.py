@@ -29,6 +29,7 @@ from environments.authoring.declarations import HandControls
 from environments.authoring.revision import note_revisions, sources_of
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
+from environments.hosts.worker_host import WorkerLoad
 from environments.keys.keyring import ring
 from environments.keys.ledger import Ledger
 from environments.runtime.crash_notes import RunningCalls, read_running_calls
@@ -106,6 +107,12 @@ def get_record() -> Any:
     return _parts.record
 
 
+def worker_loads() -> dict[str, WorkerLoad]:
+    """Return how busy the worker processes are, by the environments that have them. Called on the service's loop."""
+    assert _parts is not None, "the service is not open"
+    return {name: workers.load() for name, workers in _parts.host.workers.items()}
+
+
 def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], timeout_seconds: float) -> T:
     """Run the coroutine `question(service)` on the service's loop and return its result; for other threads, which wait.
 
@@ -166,7 +173,7 @@ async def _open(recovers: bool) -> _Parts:
     registry = load(conf.specifications(), conf.remote_keys())
     pool = ThreadPool()
     limits = conf.limits()
-    host = EveryHost(registry, pool, limits)
+    host = EveryHost(registry, pool, limits, conf.workers())
     revising = asyncio.create_task(asyncio.to_thread(note_revisions, registry, conf.version()))
     report = await sync(registry, host)
     log.debug("environments synced", seconds=round(report.seconds, 2))

@@ -104,6 +104,8 @@ ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
 ORSWEB_STARTING_SILENCE = env_seconds("ORSWEB_STARTING_SILENCE", 20.0)  # clients give up after 30 s without an answer
 ORSWEB_REMOTE_SILENCE = env_seconds("ORSWEB_REMOTE_SILENCE", 30.0)
 ORSWEB_REMOTE_KEYS = env_secrets("ORSWEB_REMOTE_KEY_")
+ORSWEB_WORKERS = env_int("ORSWEB_WORKERS", 0, maximum=1024)  # processes for each environment
+ORSWEB_WORKER_MEMORY_MB = env_int("ORSWEB_WORKER_MEMORY_MB", 0)  # of each of them; 0: no limit
 ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
 # quotas of every key that has none of its own; 0: no limit
 ORSWEB_QUOTA_REQUESTS = env_int("ORSWEB_QUOTA_REQUESTS", 0, maximum=MAX_QUOTA)  # a minute

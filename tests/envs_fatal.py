@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import re
+import subprocess
 import time
 
 from environments import ToolOutput, tool
@@ -53,3 +54,43 @@ class Fatal(Small):
 
 class Harmless(Fatal):
     """The same class under another name, whose calls run beside those of Fatal."""
+
+
+class Alone(Fatal):
+    """The same class, each of whose sessions has a process of its own."""
+
+    isolation = "session"
+
+    @tool
+    def sleep(self) -> ToolOutput:
+        """Sleep for longer than a call may take."""
+        time.sleep(60)
+        return said("slept", 0.0)
+
+    @tool
+    def leave_a_child(self) -> ToolOutput:
+        """End the process, but not a child that has its output."""
+        subprocess.Popen(["sleep", "20"])
+        os._exit(3)
+
+    @tool
+    def pid(self) -> ToolOutput:
+        """Return the number of the process that plays the session."""
+        return said(str(os.getpid()), 0.0)
+
+    @tool
+    def allocate(self) -> ToolOutput:
+        """Take 2 GB of memory."""
+        return said(str(len(b"\1" * (2 << 30))), 0.0)
+
+
+class Together(Alone):
+    """The same class, whose sessions share processes."""
+
+    isolation = "process"
+
+
+class Here(Alone):
+    """The same class, which is always played in the server's process."""
+
+    isolation = "none"

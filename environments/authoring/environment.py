@@ -54,6 +54,11 @@ class Environment:
     """True: all code of an instance, plain and async, runs in one thread with an event loop of its own. Set it when the
     environment uses objects that are bound to the thread or the loop that created them."""
 
+    isolation: ClassVar[str | None] = None
+    """Where sessions are played: "process" in worker processes, so that a crash or code that holds the interpreter
+    stops no other environment; "session" each in a process of its own; "none" in the server's process. None: as
+    ORSWEB_WORKERS says, which by default is in the server's process."""
+
     recoverable_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that are treated like `ToolError` when a tool raises them: the agent gets their text and may go on."""
 

@@ -71,6 +71,10 @@ def sdk_of(cls: type) -> Sdk | None:
     return None
 
 
+ISOLATIONS = (None, "none", "process", "session")
+"""Allowed values of a class's `isolation`."""
+
+
 class HostedClass(HostedEnvironment):
     """An environment class and the name under which it is served.
 
@@ -102,6 +106,7 @@ class HostedClass(HostedEnvironment):
     def _check(self) -> None:
         """Check everything that the author has to declare. Raises: Unhostable for the first problem."""
         self._check_tools()
+        self._check_isolation()
         self._check_content()
         self._check_constructor()
 
@@ -116,6 +121,11 @@ class HostedClass(HostedEnvironment):
             raise Unhostable(
                 f"{label} has no tools{found}; mark at least one method that returns ToolOutput with @tool."
             )
+
+    def _check_isolation(self) -> None:
+        if self.isolation not in ISOLATIONS:
+            allowed = ", ".join(map(repr, ISOLATIONS[1:]))
+            raise Unhostable(f"{self.cls.__name__}.isolation is {self.isolation!r}; use one of {allowed}, or None.")
 
     def _check_content(self) -> None:
         label = self.cls.__name__
@@ -165,6 +175,14 @@ class HostedClass(HostedEnvironment):
         """Return whether the class, rather than the base class of its SDK, defines `method`."""
         theirs, base = getattr(self.cls, method, None), getattr(self.sdk.base, method, None)
         return getattr(theirs, "__func__", theirs) is not getattr(base, "__func__", base)
+
+    @property
+    def isolation(self) -> str | None:
+        """Where sessions are played: `none` (in the server's process), `process` (in worker processes), `session` (each
+        in one of its own), or None, as the operator says.
+        """
+        isolation: str | None = getattr(self.cls, "isolation", None)
+        return isolation
 
     @cached_property
     def own_thread(self) -> bool:

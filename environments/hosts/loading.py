@@ -1,12 +1,13 @@
-"""What this process serves: the registry of all environments, and one host that runs classes and passes others on."""
+"""What this server serves: the registry of all environments, and one host that plays each where it runs."""
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
+from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
 from environments.authoring.registry import Registry, load_class
 from environments.hosts.remote_environment import Description, HostedRemote, describe
@@ -14,8 +15,9 @@ from environments.hosts.remote_instance import PING_SECONDS, RemoteInstance
 from environments.hosts.remote_server import RemoteServer
 from environments.hosts.remote_tasks import RemoteTasks
 from environments.hosts.remote_url import is_remote, parse
+from environments.hosts.worker_host import WorkerHost, is_isolated
 from environments.runtime.host import LocalHost, PlayedInstance
-from environments.runtime.limits import Limits
+from environments.runtime.limits import Limits, WorkerSettings
 from environments.runtime.threads import ThreadPool
 
 MAX_PINGS = 32
@@ -42,15 +44,35 @@ def _load_one(specification: str, keys: Mapping[str, str]) -> HostedEnvironment:
 class EveryHost:
     """The host of every environment of a registry. Use it on one event loop only."""
 
-    def __init__(self, registry: Registry, pool: ThreadPool, limits: Limits) -> None:
+    def __init__(
+        self, registry: Registry, pool: ThreadPool, limits: Limits, workers: WorkerSettings | None = None
+    ) -> None:
+        """Run classes in this process if `workers` is None; else as it and the classes say."""
         self._registry = registry
         self._local = LocalHost(registry, pool, limits)
         self._remote = {hosted.name: RemoteHost(hosted, limits) for hosted in remote_environments(registry)}
+        self.workers = {
+            hosted.name: WorkerHost(hosted, limits, workers)
+            for hosted in registry
+            if workers is not None and isinstance(hosted, HostedClass) and is_isolated(hosted, workers)
+        }
+        """The hosts of the environments whose sessions worker processes play, by name."""
+
+    @property
+    def on_loss(self) -> Callable[[PlayedInstance, str], None]:
+        return self._local.on_loss
+
+    @on_loss.setter
+    def on_loss(self, on_loss: Callable[[PlayedInstance, str], None]) -> None:
+        self._local.on_loss = on_loss
+        for workers in self.workers.values():
+            workers.on_loss = on_loss
 
     def instance(self, environment: str) -> PlayedInstance:
         """Return a new instance. Raises: UnknownEnvironment."""
-        remote = self._remote.get(self._registry.get(environment).name)
-        return self._local.instance(environment) if remote is None else remote.instance()
+        name = self._registry.get(environment).name
+        host = self.workers.get(name) or self._remote.get(name)
+        return self._local.instance(environment) if host is None else host.instance()
 
     def tasks(self, environment: str) -> EnvironmentTasks:
         """Return the tasks of an environment. Raises: UnknownEnvironment."""
@@ -62,13 +84,15 @@ class EveryHost:
         return self._remote[environment]
 
     async def keep_alive(self) -> None:
-        """Keep the sessions of remote environments alive until cancelled."""
-        await asyncio.gather(*(remote.keep_alive() for remote in self._remote.values()))
+        """Keep the sessions of remote environments alive, and watch worker processes, until cancelled."""
+        watched = [workers.keep_alive() for workers in self.workers.values()]
+        await asyncio.gather(*watched, *(remote.keep_alive() for remote in self._remote.values()))
 
     async def close(self) -> None:
-        """Close idle connections."""
+        """Close idle connections and end worker processes."""
         for remote in self._remote.values():
             remote.close()
+        await asyncio.gather(*(workers.close() for workers in self.workers.values()))
 
 
 class RemoteHost:

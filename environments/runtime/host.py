@@ -8,6 +8,7 @@ processes and machines of this server's own fit behind it in the same way.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from environments import wire
@@ -63,8 +64,15 @@ class PlayedInstance(Protocol):
         """
 
 
+def ignore_loss(instance: PlayedInstance, reason: str) -> None:
+    """Do nothing: the next request about the instance says that it is gone."""
+
+
 class Host(Protocol):
     """Runs environments. Whether one can be played now is part of its description (`HostedEnvironment.unavailable`)."""
+
+    on_loss: Callable[[PlayedInstance, str], None]
+    """Set by live play; called when an instance is gone that was not closed, with a sentence that says why."""
 
     def instance(self, environment: str) -> PlayedInstance:
         """Return a new instance, without running code of the environment. Raises: UnknownEnvironment."""
@@ -85,6 +93,7 @@ class LocalHost:
     def __init__(self, registry: Registry, pool: ThreadPool, limits: Limits) -> None:
         self._registry, self._pool, self._limits = registry, pool, limits
         self._call_user = UserCode(pool).call
+        self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
 
     def instance(self, environment: str) -> Instance:
         hosted = self._class(environment)

@@ -36,3 +36,13 @@ class Limits:
     max_linger_bytes: int = 256 * 1024 * 1024
     """Memory for the results of finished calls of all sessions; beyond it, the oldest results are removed early."""
     return_errors: ReturnErrors = "exception"
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerSettings:
+    """The operator's choices about worker processes."""
+
+    count: int = 0
+    """ORSWEB_WORKERS: processes for each environment; 0: only classes that ask for a process get one."""
+    memory_bytes: int = 0
+    """Limit of the address space of each process, from ORSWEB_WORKER_MEMORY_MB; 0: none."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from environments.authoring.hosted_environment import HostedEnvironment
-from environments.errors import REMOTE_ERROR, EnvironmentFault, OtherEnvironment, SessionDeleted
+from environments.errors import REMOTE_ERROR, WORKER_LOST, EnvironmentFault, OtherEnvironment, SessionDeleted
 from environments.runtime.call_outcome import CallOutcome, cut_short, failed, refused_after_limit, truncate_error
 from environments.runtime.calls import Call, Calls
 from environments.runtime.host import PlayedInstance
@@ -26,7 +26,7 @@ State = Literal["unbound", "constructing", "setting_up", "ready", "failed", "clo
 _OURS = frozenset({"deleted", "interrupted", "limit"})
 """Reasons of failed calls for which this server is responsible, not the environment."""
 
-_EXPLAINED = frozenset({REMOTE_ERROR, "timeout"})
+_EXPLAINED = frozenset({REMOTE_ERROR, WORKER_LOST, "timeout"})
 """Reasons of failed calls whose text explains the end of an episode, because it says where and why it failed."""
 
 

@@ -55,6 +55,7 @@ class Sessions(EndingSessions):
     ) -> None:
         super().__init__(record, limits, running)
         self.registry, self._tasks, self._host = registry, tasks, host
+        host.on_loss = self._end_lost
         self.counts = PlayCounts()
 
     # --- beginning ----------------------------------------------------------------------------------------------------
@@ -224,6 +225,13 @@ class Sessions(EndingSessions):
                 episode.change("ready")
         finally:
             episode.work = None
+
+    def _end_lost(self, instance: PlayedInstance, reason: str) -> None:
+        """End the session of an instance that is gone as interrupted because of `reason`."""
+        for episode in self.live.values():
+            if episode.instance is instance and episode.state != "closing":
+                self.run_in_background(self.close(episode, "interrupted", reason))
+                return
 
     async def until_ready(self, episode: LiveEpisode, seconds: float | None = None) -> None:
         """Wait for construction and setup, at most `seconds`.

@@ -144,6 +144,8 @@ class ThreadPool:
         self._threads = 0
         self._checks = 0
         self._free_leases: list[Lease] = []
+        self.abandoned = 0
+        """Number of threads that were given up while they ran."""
 
     def submit(self, job: ThreadJob) -> None:
         self._busy += 1
@@ -164,6 +166,7 @@ class ThreadPool:
         if not (job.ended or job.abandoned):
             job.abandoned = True
             if job.started:
+                self.abandoned += 1
                 job.drop_result()  # a thread that ends from now on sees that the job was abandoned, and drops it itself
             else:
                 job.drop_function()  # a thread that starts from now on sees that, and does not call it

@@ -37,6 +37,7 @@ class _Metrics(Collector):
     def collect(self) -> Iterator[Metric]:
         yield _gauge("info", "Version of the server", ["version"], [((conf.version(),), 1)])
         yield from self._of_play()
+        yield from self._of_workers()
         yield from self._of_recorder()
         threads = sorted(self._load.threads.items())
         yield _gauge("threads", "Threads by name", ["thread"], [((name,), count) for name, count in threads])
@@ -76,6 +77,20 @@ class _Metrics(Collector):
             ["environment", "cause"],
             [((name, cause), count) for name, one in played for cause, count in one.endings.items()],
         )
+
+    def _of_workers(self) -> Iterator[Metric]:
+        workers = sorted(self._load.workers.items())
+        for name, text, counts in (
+            ("worker_processes", "Worker processes that run", [((one,), load.processes) for one, load in workers]),
+            (
+                "worker_sessions",
+                "Sessions that worker processes play",
+                [((one,), load.sessions) for one, load in workers],
+            ),
+        ):
+            yield _gauge(name, text, ["environment"], counts)
+        deaths = [((one,), load.deaths) for one, load in workers]
+        yield _counter("worker_deaths", "Worker processes that ended while they had sessions", ["environment"], deaths)
 
     def _of_recorder(self) -> Iterator[Metric]:
         recorder = self._load.recorder

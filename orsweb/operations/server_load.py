@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from environments.hosts.worker_host import WorkerLoad
 from environments.runtime.play_load import PlayLoad
 from environments.runtime.service import SessionService
-from environments.service import get_record
+from environments.service import get_record, worker_loads
 from episodes.recording.recorder_load import RecorderLoad
 
 THREADS = frozenset(
@@ -33,6 +34,8 @@ class ServerLoad:
 
     play: PlayLoad
     recorder: RecorderLoad
+    workers: Mapping[str, WorkerLoad]
+    """The worker processes, by the environments that have them."""
     threads: Mapping[str, int]
     """Number of threads by name, without the numbers in their names."""
     memory_bytes: int
@@ -48,6 +51,7 @@ def load_of(service: SessionService) -> ServerLoad:
     return ServerLoad(
         play=service.load(),
         recorder=get_record().load(),
+        workers=worker_loads(),
         threads=Counter(_kind(thread.name) for thread in threading.enumerate()),
         memory_bytes=memory_bytes,
         peak_memory_bytes=max(memory_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),

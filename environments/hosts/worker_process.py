@@ -1,0 +1,217 @@
+"""A worker process as the server sees it: it is started, asked, watched and ended."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import os
+import signal
+import socket
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import structlog
+
+from environments.authoring.hosted_class import HostedClass
+from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
+from environments.hosts.worker_messages import Message, MessagePipe
+from environments.runtime.limits import Limits
+from environments.sandbox.fair_turns import KEY
+
+log = structlog.get_logger(__name__)
+
+START_SECONDS = 60.0
+"""How long a worker may take to import its class."""
+SILENCE_SECONDS = 2.0
+"""How much longer than a tool call may take a worker may leave pings unanswered before it is ended."""
+MAX_LINE_BYTES = 64 * 1024
+"""Longest line of a worker's output that is logged whole; of a longer one, each part is a line."""
+LAST_WORDS_SECONDS = 0.5
+"""How long the rest of a worker's output is read after its end."""
+_SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
+"""Beginnings of the variables that a worker does not get: settings and secrets of the server."""
+
+
+@dataclass(slots=True)
+class _Request:
+    future: asyncio.Future[Any]
+    do: str
+    what: str
+
+
+class WorkerProcess:
+    """One process, which plays sessions of one class. Use it on one event loop only.
+
+    `on_end` is called once, with the reason, when the process has ended by itself or by `kill`.
+    """
+
+    def __init__(self, hosted: HostedClass, limits: Limits, memory_bytes: int, on_end: Callable[[str], None]) -> None:
+        self._hosted, self._limits, self._memory_bytes, self._on_end = hosted, limits, memory_bytes, on_end
+        self.sessions = 0
+        self.has_hung_threads = False
+        """Whether threads in it run code that was given up."""
+        self.lost = ""
+        """Why it has ended, as a sentence; empty while it runs."""
+        self.pid = 0
+        self._why_killed = ""
+        self._process: asyncio.subprocess.Process | None = None
+        self._pipe = MessagePipe(self._take, lambda: None)
+        self._requests: dict[int, _Request] = {}
+        self._next = 0
+        self._last_heard = time.monotonic()
+        self._starting: asyncio.Task[None] | None = None
+        self._watching: asyncio.Task[None] | None = None
+        self._pinging: asyncio.Task[None] | None = None
+
+    # --- life ---------------------------------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Start the process, or wait until it has started. Raises: EnvironmentFault."""
+        if self._starting is None:
+            self._starting = asyncio.get_running_loop().create_task(self._start())
+        await asyncio.shield(self._starting)
+
+    async def _start(self) -> None:
+        ours, its = socket.socketpair()
+        with its:
+            variables = {name: value for name, value in os.environ.items() if not name.startswith(_SERVER_ONLY)}
+            variables |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "environments.hosts.worker_program", str(its.fileno())),
+                pass_fds=[its.fileno()],
+                env=variables,
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=asyncio.subprocess.STDOUT,
+                start_new_session=True,
+            )
+        self.pid = self._process.pid
+        loop = asyncio.get_running_loop()
+        await loop.create_unix_connection(lambda: self._pipe, sock=ours)
+        self._watching = loop.create_task(self._watch(self._process))
+        hosted = self._hosted
+        given = [f"{hosted.name}={hosted.origin}", dataclasses.asdict(self._limits), self._memory_bytes]
+        try:
+            async with asyncio.timeout(START_SECONDS):
+                await self.ask("load", 0, given)
+        except TimeoutError:
+            self.kill(f"was ended, because it had not imported {hosted.origin} after {START_SECONDS:g} s")
+            raise self._fault(f"did not start within {START_SECONDS:g} s") from None
+
+    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+        """Log what the process writes, note its end, and fail what it was asked."""
+        assert process.stdout is not None
+        logging = asyncio.get_running_loop().create_task(self._log(process.stdout))
+        status = await process.wait()
+        await asyncio.wait([logging], timeout=LAST_WORDS_SECONDS)  # a child of it may have its output
+        logging.cancel()
+        running = sorted({request.what for request in self._requests.values() if request.do != "ping"})
+        during = f" while it ran {', '.join(running)}" if running else ""
+        self.lost = self._sentence(f"{self._why_killed or how_it_ended(status)}{during}")
+        requests, self._requests = self._requests, {}
+        for request in requests.values():
+            if not request.future.done():
+                request.future.set_exception(EnvironmentFault(WORKER_LOST, self.lost))
+        self._pipe.close()
+        self._on_end(self.lost)
+
+    async def _log(self, output: asyncio.StreamReader) -> None:
+        """Log each line, as the server's own: without the secrets of sessions."""
+        rest = b""
+        while data := await output.read(MAX_LINE_BYTES):
+            *lines, rest = (rest + data).split(b"\n")
+            if len(rest) > MAX_LINE_BYTES:
+                lines, rest = [*lines, rest], b""
+            for line in lines:
+                self._log_line(line)
+        if rest:
+            self._log_line(rest)
+
+    def _log_line(self, line: bytes) -> None:
+        text = line.decode("utf-8", "replace").rstrip()
+        log.info(text, environment=self._hosted.name, worker=self.pid)
+
+    def kill(self, why: str) -> None:
+        """End the process with SIGKILL. `why` completes a sentence about it."""
+        if self._process is not None and self._process.returncode is None:
+            self._why_killed = self._why_killed or why
+            self._process.kill()
+
+    async def close(self) -> None:
+        """End the process and wait for that."""
+        self.kill("was ended with the server")
+        if self._watching is not None:
+            await self._watching
+
+    def _sentence(self, what: str) -> str:
+        return f"The worker process of {self._hosted.name!r} (pid {self.pid}) {what}."
+
+    def _fault(self, what: str) -> EnvironmentFault:
+        return EnvironmentFault(WORKER_LOST, self._sentence(what))
+
+    # --- requests -----------------------------------------------------------------------------------------------------
+
+    async def ask(self, do: str, of: int, given: Sequence[Any] = (), what: str = "") -> Any:
+        """Return the answer to one request about the instance `of`. `what` names it in the reason of an end.
+
+        Raises: EnvironmentFault, also when the process ends first; InvalidRequest.
+        """
+        if self.lost:
+            raise EnvironmentFault(WORKER_LOST, self.lost)
+        self._next = number = self._next + 1
+        future = asyncio.get_running_loop().create_future()
+        if not self._requests:
+            self._last_heard = time.monotonic()
+        self._requests[number] = _Request(future, do, what or do)
+        self._pipe.send({"id": number, "do": do, "of": of, "with": given, "key": KEY.get()})
+        try:
+            return await future
+        except asyncio.CancelledError:
+            if self._requests.pop(number, None) is not None:
+                self._pipe.send({"cancel": number})
+            raise
+
+    def _take(self, message: Message) -> None:
+        self._last_heard = time.monotonic()
+        self.has_hung_threads = bool(message.get("hung"))
+        request = self._requests.pop(message["id"], None)
+        if request is None or request.future.done():  # cancelled
+            return
+        if "value" in message:
+            request.future.set_result(message["value"])
+        elif "fault" in message:
+            request.future.set_exception(EnvironmentFault(*message["fault"]))
+        elif "refused" in message:
+            request.future.set_exception(InvalidRequest(message["refused"]))
+        else:
+            request.future.cancel()
+
+    def check_heard(self) -> None:
+        """End the process if it has not answered for longer than a tool call may take; ask it for a sign of life."""
+        limit = self._limits.tool_timeout_seconds
+        asked = {request.do for request in self._requests.values()}
+        if limit is None or not asked & {"run", "close"}:
+            return
+        silence = time.monotonic() - self._last_heard
+        if silence > limit + SILENCE_SECONDS:
+            self.kill(f"was ended, because it did not respond for {silence:.1f} s (ORSWEB_TOOL_TIMEOUT={limit:g})")
+        elif "ping" not in asked:
+            self._pinging = asyncio.get_running_loop().create_task(self._ping())
+
+    async def _ping(self) -> None:
+        try:
+            await self.ask("ping", 0)
+        except EnvironmentFault:
+            log.debug("a worker process ended while it was asked for a sign of life", reason=self.lost)
+
+
+def how_it_ended(status: int) -> str:
+    """Return what the exit status of a process says, as the end of a sentence about it."""
+    if status >= 0:
+        return f"exited with status {status}"
+    name = signal.Signals(-status).name
+    memory = ", perhaps because memory ran out" if name == "SIGKILL" else ""
+    return f"was ended by signal {-status} ({name}{memory})"

@@ -1,0 +1,131 @@
+"""The program of a worker process: it plays sessions of one environment class and answers the server's messages.
+
+    python -m environments.hosts.worker_program 5
+
+The argument is the descriptor of a socket to the server. The first message names the class and the limits. The program
+needs neither Django nor a database, and ends with the server, however that ends.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ctypes
+import dataclasses
+import faulthandler
+import resource
+import signal
+import socket
+import sys
+from typing import Any
+
+import uvloop
+
+from environments.authoring.registry import Registry, load_class
+from environments.errors import EnvironmentFault, InvalidRequest
+from environments.hosts.worker_messages import Message, MessagePipe
+from environments.runtime.host import LocalHost
+from environments.runtime.instance import Instance
+from environments.runtime.limits import Limits
+from environments.runtime.threads import ThreadPool
+from environments.runtime.usercode import fault_of
+from environments.sandbox.fair_turns import KEY
+from environments.wire import GroupCandidate
+
+_PR_SET_PDEATHSIG = 1
+
+
+class WorkerProgram:
+    """The instances of this process and the requests that are being answered. Used on one event loop."""
+
+    def __init__(self) -> None:
+        self.pipe = MessagePipe(self._take, self._end)
+        self.ended = asyncio.Event()
+        self._pool = ThreadPool()
+        self._limits = Limits()
+        self._host: LocalHost | None = None
+        self._name = ""
+        self._instances: dict[int, Instance] = {}
+        self._tasks: dict[int, tuple[int, asyncio.Task[None]]] = {}  # by request: the instance, and what answers it
+
+    def _end(self) -> None:
+        self.ended.set()
+
+    def _take(self, message: Message) -> None:
+        if "cancel" in message:
+            if (found := self._tasks.get(message["cancel"])) is not None:
+                found[1].cancel()
+            return
+        task = asyncio.get_running_loop().create_task(self._answer(message))
+        self._tasks[message["id"]] = (message["of"], task)
+
+    async def _answer(self, message: Message) -> None:
+        KEY.set(message["key"])
+        answer: Message = {"id": message["id"]}
+        try:
+            answer["value"] = await self._do(message["do"], message["of"], message["with"])
+        except EnvironmentFault as fault:
+            answer["fault"] = [fault.kind, fault.text, fault.trace]
+        except InvalidRequest as refusal:
+            answer["refused"] = str(refusal)
+        except asyncio.CancelledError:
+            answer["cancelled"] = True
+        except Exception as error:
+            unforeseen = fault_of(error)
+            answer["fault"] = [unforeseen.kind, unforeseen.text, unforeseen.trace]
+        finally:
+            del self._tasks[message["id"]]
+        answer["hung"] = self._pool.abandoned
+        self.pipe.send(answer)
+
+    async def _do(self, what: str, number: int, given: list[Any]) -> Any:
+        match what:
+            case "load":
+                return self._load(*given)
+            case "ping":
+                return None
+            case "construct":
+                assert self._host is not None
+                instance = self._instances[number] = self._host.instance(self._name)
+                return await instance.construct(*given)
+            case "close":
+                return await self._close(number)
+            case "run":
+                return dataclasses.astuple(await self._instances[number].run(*given))
+            case "score":
+                return await self._instances[number].score([GroupCandidate.model_validate(one) for one in given[0]])
+        return await getattr(self._instances[number], what)(*given)
+
+    def _load(self, specification: str, limits: dict[str, Any], memory_bytes: int) -> None:
+        if memory_bytes:
+            resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
+        self._limits = Limits(**limits)
+        hosted = load_class(specification)
+        self._host, self._name = LocalHost(Registry([hosted]), self._pool, self._limits), hosted.name
+
+    async def _close(self, number: int) -> None:
+        """Close an instance after the requests about it, which the server has cancelled, have ended."""
+        ours = asyncio.current_task()
+        running = [task for of, task in self._tasks.values() if of == number and task is not ours]
+        if running:
+            await asyncio.wait(running, timeout=self._limits.close_wait_seconds)
+        if (instance := self._instances.pop(number, None)) is not None:
+            await instance.close()
+
+
+async def _serve(connection: socket.socket) -> None:
+    program = WorkerProgram()
+    await asyncio.get_running_loop().create_unix_connection(lambda: program.pipe, sock=connection)
+    await program.ended.wait()
+
+
+def main() -> None:
+    """Answer the server until its end of the socket is closed."""
+    if sys.platform == "linux":  # while code holds the interpreter, nothing else ends it with the server
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the server, which ends its workers
+    faulthandler.enable()
+    uvloop.run(_serve(socket.socket(fileno=int(sys.argv[1]))))
+
+
+if __name__ == "__main__":
+    main()

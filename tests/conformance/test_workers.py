@@ -1,0 +1,140 @@
+"""Code of an environment kills or holds its worker process: its own sessions end, and nothing else does."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from tests.conformance.agent import Agent, eventually
+from tests.conformance.record import Recorded, recorded
+from tests.server import LiveServer
+
+TOOL_TIMEOUT = 1.0
+HOSTED = ("together", "alone", "here")
+
+
+@pytest.fixture(scope="module")
+def live() -> Iterator[LiveServer]:
+    settings = {"ORSWEB_TOOL_TIMEOUT": str(TOOL_TIMEOUT), "ORSWEB_WORKER_MEMORY_MB": "2000"}
+    classes = [f"tests.envs_fatal:{name.capitalize()}" for name in HOSTED]
+    with LiveServer(*classes, env=settings) as server:
+        yield server
+
+
+@pytest.fixture
+def record(live: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[Recorded]:
+    with recorded(live, django_db_blocker) as record:
+        yield record
+
+
+def opened(live: LiveServer, environment: str) -> tuple[Agent, int]:
+    """Return an agent with a session of `environment`, and the number of the process that plays it."""
+    agent = Agent(live).open({"id": 1}, environment)
+    return agent, int(agent.call("pid").text)
+
+
+def test_agents_notice_no_difference(live: LiveServer, record: Recorded) -> None:
+    played = []
+    for name in ("together", "here"):
+        with Agent(live).open({"id": 1}, name, secrets={"token": "a-secret"}) as agent:
+            read = [agent.get(f"/{name}/{what}").text for what in ("prompt", "messages", "task_tools")]
+            assert int(agent.call("pid").text) > 0
+            answers = [agent.call("unknown").result, agent.call("wait").error]
+        steps = [(step.tool, step.status, step.reason, step.error) for step in record.steps(agent.sid)]
+        played.append((read, answers, steps, record.episode(agent.sid).cause))
+    assert played[0] == played[1]
+
+
+@pytest.mark.parametrize(
+    ("tool", "how"),
+    [
+        ("crash", "was ended by signal 11 (SIGSEGV)"),
+        ("leave", "exited with status 0"),
+        ("leave_a_child", "exited with status 3"),
+        ("backtrack", "was ended, because it did not respond for"),
+    ],
+)
+def test_a_call_that_ends_its_process_ends_its_sessions_alone(
+    live: LiveServer, record: Recorded, tool: str, how: str
+) -> None:
+    other, (agent, pid), (idle, its) = Agent(live).open({"id": 1}, "here"), *(opened(live, "together"),) * 2
+    assert pid == its
+    answer = agent.call(tool)
+    assert answer.error.startswith(f"The worker process of 'together' (pid {pid}) {how}")
+    assert answer.error.endswith(f" while it ran '{tool}'.")
+    for sid in (agent.sid, idle.sid):
+        eventually(lambda sid=sid: record.episode(sid).cause == "interrupted")  # type: ignore[misc]
+        assert record.episode(sid).detail == answer.error
+    assert answer.error in idle.post("/ping").text
+    assert [step.status for step in record.steps(agent.sid)] == ["ok", "failed"]
+    assert other.post("/ping").status_code == 200
+    assert opened(live, "together")[1] != pid
+    assert "is started again" not in live.log
+
+
+def test_others_are_answered_while_code_holds_the_interpreter(live: LiveServer) -> None:
+    other, (agent, _) = opened(live, "alone")[0], opened(live, "together")
+    pending = agent.begin("backtrack")
+    started = time.monotonic()
+    for _ in range(20):
+        other.call("pid")
+    assert time.monotonic() - started < TOOL_TIMEOUT
+    assert b"did not respond" in pending.hear(b"did not respond")
+
+
+def test_a_call_that_runs_on_after_its_time_is_ended_with_its_process(live: LiveServer, record: Recorded) -> None:
+    agent, pid = opened(live, "alone")
+    assert agent.call("sleep").error == "'sleep' ran longer than 1 s (ORSWEB_TOOL_TIMEOUT)"
+    eventually(lambda: not psutil.pid_exists(pid))
+    eventually(lambda: record.episode(agent.sid).cause == "interrupted")
+    assert "because a call in it ran on after its time was over" in record.episode(agent.sid).detail
+
+
+def test_no_new_session_gets_a_process_in_which_a_call_hangs(live: LiveServer) -> None:
+    (agent, pid), (other, its) = opened(live, "together"), opened(live, "together")
+    assert pid == its
+    agent.call("sleep")
+    assert opened(live, "together")[1] != pid
+    assert int(other.call("pid").text) == pid  # the others have their chance to end
+    agent.close()
+    other.close()
+    eventually(lambda: not psutil.pid_exists(pid))
+
+
+def test_each_session_has_a_process_of_its_own_where_the_class_says_so(live: LiveServer) -> None:
+    (first, pid), (second, its) = opened(live, "alone"), opened(live, "alone")
+    assert pid != its
+    first.close()
+    eventually(lambda: not psutil.pid_exists(pid))
+    assert int(second.call("pid").text) == its
+
+
+def test_a_process_gets_no_more_memory_than_it_may_have(live: LiveServer) -> None:
+    agent, pid = opened(live, "together")
+    assert agent.call("allocate").error == "MemoryError"
+    assert int(agent.call("pid").text) == pid
+
+
+def test_processes_end_with_the_server(live: LiveServer) -> None:
+    with LiveServer("tests.envs_fatal:Together") as server:
+        _, pid = opened(server, "together")
+        server.kill()
+        eventually(lambda: not psutil.pid_exists(pid))
+        server.start()
+        _, pid = opened(server, "together")
+        server.stop()
+        assert not psutil.pid_exists(pid)
+
+
+def test_the_operator_sees_processes_and_deaths(live: LiveServer) -> None:
+    with Agent(live) as agent:
+        metrics = agent.http.get("/metrics").text
+        page = agent.http.get("/operations/").text
+    assert 'orsweb_worker_processes{environment="together"} ' in metrics
+    assert re.search(r'orsweb_worker_deaths_total{environment="together"} [1-9]', metrics)
+    assert 'data-workers-of="together"' in page and 'data-workers-of="here"' not in page
