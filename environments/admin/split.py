@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 from django.contrib import admin, messages
 from django.contrib.admin.models import CHANGE, DELETION
 from django.core.exceptions import PermissionDenied
-from django.db.models import F, QuerySet
+from django.db.models import QuerySet
+from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
@@ -20,6 +22,7 @@ from environments.access.privacy import hidden_from, visible
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
+from environments.curation.set_back import PeoplesChanges, SetBackSplit, peoples_changes
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -32,7 +35,7 @@ from environments.database import jobs
 from environments.database.jobs import Progress, silent
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.errors import OrsError
-from environments.models import Split
+from environments.models import Split, Task
 from environments.service import hidden_fields
 from environments.tasks.split_indexes import served_indexes
 from environments.tasks.task_places import places_of
@@ -46,6 +49,7 @@ ACTIONS: dict[str, tuple[str, Callable[[int], Action]]] = {
     "unfreeze": ("Unfreeze", UnfreezeSplit),
     "seal": ("Seal", SealSplit),
     "unseal": ("Unseal", UnsealSplit),
+    "set_back": ("Set back", SetBackSplit),
     "delete": ("Delete", DeleteSplit),
 }
 """Name in the address -> (label, action)."""
@@ -108,17 +112,47 @@ class SplitAdmin(ReadOnlyAdmin):
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 
 
+@dataclass(frozen=True, slots=True)
+class SplitDifference:
+    """One task in which a split differs from the list of its class."""
+
+    task: int
+    index: int | None
+    """The index that clients use; None: it has none."""
+    summary: str
+    how: str
+    instead: int | None = None
+    """The listed task in whose place it is."""
+
+
 def differences(split: Split) -> dict[str, Any]:
-    """Return how the split differs from its class: places with an edited or added task, and removed tasks."""
-    other = places_of(split).exclude(source_hash=F("task__content_hash")).select_related("task").order_by("position")
-    shown = list(other.defer("task__spec").annotate(head=F("task__spec"))[: MAX_DIFFERENCES_SHOWN + 1])
-    indexes = served_indexes(split, [entry.position for entry in shown[:MAX_DIFFERENCES_SHOWN]])
-    field, hidden = summary_field(split.environment.task_schema), hidden_fields(split.environment.name)
+    """Return how the split differs from its class, row by row: what people edited, added, took out and moved."""
+    found = peoples_changes(split)
+    taken_out = found.removed.keys() - found.added
+    ids = sorted(found.added | found.edited.keys())[: MAX_DIFFERENCES_SHOWN + 1]
+    ids += sorted(taken_out)[: MAX_DIFFERENCES_SHOWN + 1 - len(ids)]
+    shown = ids[:MAX_DIFFERENCES_SHOWN]
+    at = dict(places_of(split, shown).order_by("-position").values_list("task_id", "position"))
+    indexes = served_indexes(split, list(at.values()))
+    heads = dict(Task.objects.filter(pk__in=shown).values_list("pk", Left("spec", MAX_READ_CHARACTERS)))
     rows = [
-        (entry, indexes.get(entry.position), summary(entry.head[:MAX_READ_CHARACTERS], field, hidden))
-        for entry in shown[:MAX_DIFFERENCES_SHOWN]
+        SplitDifference(task, indexes.get(at.get(task, -1)), line, _how(task, found), found.edited.get(task))
+        for task in shown
+        for line in [_line(split, heads[task])]
     ]
-    return {"rows": rows, "is_more": len(shown) > MAX_DIFFERENCES_SHOWN, "removed": split.removals.count()}
+    return {"rows": rows, "is_more": len(ids) > MAX_DIFFERENCES_SHOWN, "removed": len(taken_out)}
+
+
+def _line(split: Split, head: str) -> str:
+    return summary(head, summary_field(split.environment.task_schema), hidden_fields(split.environment.name))
+
+
+def _how(task: int, found: PeoplesChanges) -> str:
+    if task in found.edited:
+        return "edited here"
+    if task in found.added:
+        return "moved to another place here" if task in found.removed else "added here"
+    return "taken out here"
 
 
 def _run(request: HttpRequest, split: Split, action: Action, title: str) -> HttpResponse:

@@ -196,6 +196,11 @@ def splits_before(names: Collection[str], places: Mapping[str, Sequence[FormerPl
     return {"splits": sorted(names)} | ({"places": lost} if lost else {})
 
 
+def splits_after(names: Collection[str], listed: Collection[str]) -> dict[str, Any]:
+    """Return the `after` of a revision: the names of splits, and those where the task is at a place of its class."""
+    return {"splits": sorted(names)} | ({"listed": sorted(listed)} if listed else {})
+
+
 def former_places(task: int, before: Mapping[str, Any]) -> dict[str, list[FormerPlace]]:
     """Return the places in the `before` of a revision, by the name of the split."""
     places = before.get("places", {})

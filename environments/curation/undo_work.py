@@ -7,7 +7,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from environments.curation.labels import changes_in
-from environments.curation.membership import former_places, splits_before
+from environments.curation.membership import former_places, splits_after, splits_before
 from environments.curation.revisions import Revisions, object_of, split_names
 from environments.curation.split_counts import tasks as counted
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
@@ -97,11 +97,12 @@ class UndoWork:
         before = {task: set(names[task]) for task in ids}
         lost = defaultdict[int, dict[str, list[FormerPlace]]](dict)
         leaves, joins, after = defaultdict[str, list[int]](list), defaultdict[str, list[FormerPlace]](list), {}
-        ends = defaultdict[str, list[int]](list)
+        ends, listed = defaultdict[str, list[int]](list), defaultdict[int, set[str]](set)
         for task, old, new in labels:
             mine = set(before[task])
             for name in (set(new["splits"]) - set(old["splits"])) & mine:
-                if own := places.get((name, task)):
+                own = places.get((name, task), ())
+                if own and (name in new.get("listed", ()) or not any(place.source_hash for place in own)):
                     leaves[name].append(task)
                     lost[task][name] = own
                     mine.discard(name)
@@ -109,10 +110,13 @@ class UndoWork:
             for name in (set(old["splits"]) - set(new["splits"]) - mine) & self._by_name.keys():
                 joins[name] += former.get(name, ())
                 ends[name] += [] if former.get(name) else [task]
+                listed[task] |= {name} if any(place.source_hash for place in former.get(name, ())) else set()
                 mine.add(name)
             after[task] = mine
         self._move(leaves, joins, ends)
-        rows = [(task, splits_before(before[task], lost[task]), {"splits": sorted(after[task])}) for task in ids]
+        rows = [
+            (task, splits_before(before[task], lost[task]), splits_after(after[task], listed[task])) for task in ids
+        ]
         return self._revisions.write(row for row in rows if before[row[0]] != after[row[0]])
 
     def _move(
@@ -127,12 +131,12 @@ class UndoWork:
             self._moved += change.add(ends.get(name, ()))
 
     def _own_places(self, ids: Collection[int]) -> dict[tuple[str, int], list[FormerPlace]]:
-        """Return the places of tasks in splits that can change, unless a class lists them there by now."""
+        """Return the places of tasks in splits that can change."""
         found = defaultdict[tuple[str, int], list[FormerPlace]](list)
         for name, change in self._by_name.items():
             for place in change.places(ids):
                 found[name, place.task].append(place)
-        return {key: some for key, some in found.items() if not any(place.source_hash for place in some)}
+        return found
 
 
 def _without(now: set[str], old: Collection[str], new: Collection[str]) -> set[str]:

@@ -143,7 +143,7 @@ class SplitChange:
             taken = set(self._open().filter(position__in=positions).values_list("position", flat=True))
             rows = list[tuple[int, int, str]]()
             for place in (place for place in batch if place.task not in there):
-                position = self._end if place.position in taken else place.position
+                position = self._end if place.position in taken or place.position < 0 else place.position
                 moved += position != place.position
                 taken.add(position)
                 self._end = max(self._end, position + 1)

@@ -125,8 +125,8 @@ def versions_of(task: Task) -> list[Task]:
 
 
 MAX_CHANGES = 50
-_PLACES = re.compile(r', "places": \{[^{}]*\}(?=\}$)')
-"""The positions that a task left, which are for restoring it."""
+_PLACES = re.compile(r', "(places|listed)": (\{[^{}]*\}|\[[^\[\]]*\])(?=\}$)')
+"""The places that a task left or got back, which are for undoing that."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +183,7 @@ def _change(revision: TaskRevision, task: Task, action: CurationAction | None) -
     is_own = revision.task_id == task.pk
     return TaskChange(
         revision,
-        diff(_PLACES.sub("", revision.before), revision.after),
+        diff(_PLACES.sub("", revision.before), _PLACES.sub("", revision.after)),
         became=revision.successor if is_own and revision.successor_id != task.pk else None,
         came_from=None if is_own else revision.task,
         action=action,

@@ -36,6 +36,7 @@ class FormerPlace:
     """A place that a task had in a split."""
 
     position: int
+    """-1: it is not known any more."""
     task: int
     source_hash: str = ""
 

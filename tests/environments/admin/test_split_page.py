@@ -100,11 +100,14 @@ def test_it_says_what_the_class_lists_differently(client: Client) -> None:
     split = make_split(same, edited, added)
     Split.objects.filter(pk=split.pk).update(source_hash="0" * 64)
     SplitEntry.objects.filter(task=same).update(source_hash=same.content_hash)
-    SplitEntry.objects.filter(task=edited).update(source_hash="1" * 64)
-    SplitRemoval.objects.create(split=split, source_hash="2" * 64)
+    SplitEntry.objects.filter(task=edited).update(source_hash=make_task({"question": "wrong"}).content_hash)
+    SplitRemoval.objects.create(split=split, source_hash=make_task({"question": "gone"}).content_hash)
     page = page_of(client, split)
-    assert "different task: it was edited here" in page and "not in the class: it was added here" in page
-    assert "mended" in page and "new" in page and "1 of the class" in page
+    assert "edited here" in page and "added here" in page
+    assert "mended" in page and "new" in page and "gone" in page and "taken out here" in page
+    assert "Set back to the class" in page
+    act(client, split, "set_back")
+    assert "exactly the tasks that the class lists" in page_of(client, split)
 
 
 def test_it_says_when_the_class_lists_the_same(client: Client) -> None:
@@ -119,7 +122,7 @@ def test_a_large_split_is_compared_when_asked(client: Client, monkeypatch: pytes
     split = make_split(make_task(), make_task())
     Split.objects.filter(pk=split.pk).update(source_hash="0" * 64)
     assert "Compare with the class" in page_of(client, split)
-    assert "it was added here" in client.get(f"/admin/environments/split/{split.pk}/change/?compare").content.decode()
+    assert "added here" in client.get(f"/admin/environments/split/{split.pk}/change/?compare").content.decode()
 
 
 def test_only_people_who_may_change_splits_may_freeze(client: Client, settings: Settings) -> None:
