@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import time
+from pathlib import Path
 
 from environments import ToolOutput, tool
 from tests.envs_base import Small, said
@@ -88,6 +89,30 @@ class Together(Alone):
     """The same class, whose sessions share processes."""
 
     isolation = "process"
+
+
+class Counting(Alone):
+    """The same class, whose sessions come back after the end of their process."""
+
+    isolation = "process"
+    replayable = True
+
+    def setup(self) -> None:
+        self.count = 0
+
+    @tool
+    def step(self) -> ToolOutput:
+        """Count."""
+        self.count += 1
+        return said(str(self.count), 1.0)
+
+    @tool
+    def crash_once(self) -> ToolOutput:
+        """End the process at the first call of all."""
+        if "ONCE" in os.environ and not (once := Path(os.environ["ONCE"])).exists():
+            once.touch()
+            os._exit(5)
+        return said("lives", 0.0)
 
 
 class Here(Alone):

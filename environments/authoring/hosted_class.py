@@ -184,6 +184,11 @@ class HostedClass(HostedEnvironment):
         isolation: str | None = getattr(self.cls, "isolation", None)
         return isolation
 
+    @property
+    def replayable(self) -> bool:
+        """Return whether the same calls on the same task have the same outcomes in a new instance."""
+        return bool(getattr(self.cls, "replayable", False))
+
     @cached_property
     def own_thread(self) -> bool:
         """Return whether the plain code of an instance runs in one thread with a loop of its own.

@@ -69,6 +69,7 @@ class Guess(Environment):
     Task: `low`, `high`, `target`, `attempts`, `hint`, `seed`.
     """
 
+    replayable: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("target",)
     reward_range: ClassVar[tuple[float, float]] = (-HINT_COST, 1.0)
     success_threshold: ClassVar[float] = 0.5

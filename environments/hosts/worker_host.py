@@ -7,18 +7,14 @@ of other environments. docs/decisions/0040-worker-processes.md says what crosses
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import structlog
 
-from environments import wire
 from environments.authoring.hosted_class import HostedClass
-from environments.errors import WORKER_LOST, EnvironmentFault
+from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_process import WorkerProcess
-from environments.runtime.call_outcome import CallOutcome, faulted
 from environments.runtime.host import PlayedInstance, ignore_loss
 from environments.runtime.limits import Limits, WorkerSettings
 
@@ -28,8 +24,6 @@ CHECK_SECONDS = 0.5
 """Interval of the checks whether workers still respond."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
-LATE_SECONDS = 2.0
-"""How much longer than its limits the end of a session in a worker may take."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +48,7 @@ class WorkerHost:
     """
 
     def __init__(self, hosted: HostedClass, limits: Limits, settings: WorkerSettings) -> None:
-        self._hosted, self.limits, self._settings = hosted, limits, settings
+        self.hosted, self.limits, self._settings = hosted, limits, settings
         self.is_alone = hosted.isolation == "session"
         """Whether each session has a process of its own."""
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
@@ -92,7 +86,7 @@ class WorkerHost:
 
     def _new(self) -> WorkerProcess:
         worker = WorkerProcess(
-            self._hosted, self.limits, self._settings.memory_bytes, lambda reason: self._lose(worker, reason)
+            self.hosted, self.limits, self._settings.memory_bytes, lambda reason: self._lose(worker, reason)
         )
         self.workers.append(worker)
         self._instances[worker] = set()
@@ -121,14 +115,17 @@ class WorkerHost:
             asyncio.get_running_loop().call_later(RETIRE_SECONDS, worker.kill, why)
 
     def _lose(self, worker: WorkerProcess, reason: str) -> None:
-        """End the sessions of a process that has ended; those that wait for an answer get its end as that answer."""
+        """End the sessions of a process that has ended.
+
+        Those that wait for an answer get its end as that answer, and those that can be revived wait for a request.
+        """
         self.workers.remove(worker)
         instances = self._instances.pop(worker)
         self.deaths += bool(instances)
         if instances:
-            log.error("a worker process ended", environment=self._hosted.name, sessions=len(instances), reason=reason)
+            log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
         for instance in instances:
-            if not instance.requests:
+            if not instance.requests and not instance.can_revive:
                 self.on_loss(instance, reason)
 
     def load(self) -> WorkerLoad:
@@ -144,79 +141,3 @@ class WorkerHost:
     async def close(self) -> None:
         """End the processes."""
         await asyncio.gather(*(worker.close() for worker in list(self.workers)))
-
-
-class WorkerInstance:
-    """One session in a worker process."""
-
-    __slots__ = ("_host", "_number", "_worker", "requests")
-
-    def __init__(self, host: WorkerHost, number: int) -> None:
-        self._host, self._number = host, number
-        self._worker: WorkerProcess | None = None  # from the start of construction until the instance is closed
-        self.requests = 0
-        """Number of requests that wait for the worker's answer."""
-
-    async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        """Create the instance in a worker. Raises: EnvironmentFault, InvalidRequest."""
-        self._worker = await self._host.enter(self)
-        return bool(await self._ask("construct", spec, secrets, toolset, what="the constructor"))
-
-    async def set_up(self) -> None:
-        """Run the author's setup. Raises: EnvironmentFault."""
-        await self._ask("set_up", what="setup")
-
-    async def prompt_json(self) -> str:
-        """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault."""
-        return str(await self._ask("prompt_json", what="the prompt"))
-
-    async def messages_json(self) -> str:
-        """Return the prompt as a JSON array of messages. Raises: EnvironmentFault."""
-        return str(await self._ask("messages_json", what="the prompt"))
-
-    async def task_tools_json(self) -> str:
-        """Return the tools of this session as JSON of ListToolsOutput. Raises: EnvironmentFault."""
-        return str(await self._ask("task_tools_json", what="the list of tools"))
-
-    async def run(self, tool: str, arguments: wire.JSONObject, /) -> CallOutcome:
-        """Run one tool call in the worker. Raises only asyncio.CancelledError."""
-        try:
-            outcome = CallOutcome(*await self._ask("run", tool, arguments, what=repr(tool)))
-        except EnvironmentFault as fault:
-            return faulted(fault)
-        if outcome.reason == "timeout" and self._worker is not None and self._worker.has_hung_threads:
-            asyncio.get_running_loop().call_soon(self._host.retire, self._worker)  # once the step is on its way
-        return outcome
-
-    async def score(self, candidates: list[wire.GroupCandidate]) -> str:
-        """Return JSON `{"scores": [...]}` with one score for each candidate. Raises: EnvironmentFault."""
-        return str(await self._ask("score", [one.model_dump() for one in candidates], what="the group score"))
-
-    async def _ask(self, do: str, *given: Any, what: str) -> Any:
-        assert self._worker is not None, "construct comes first"
-        self.requests += 1
-        try:
-            return await self._worker.ask(do, self._number, given, what)
-        except EnvironmentFault as fault:
-            if fault.kind == WORKER_LOST and do not in ("construct", "set_up"):  # those end the episode themselves
-                asyncio.get_running_loop().call_soon(self._host.on_loss, self, fault.text)
-            raise
-        finally:
-            self.requests -= 1
-
-    async def close(self) -> None:
-        """Tear the instance down. Raises: EnvironmentFault."""
-        worker, self._worker = self._worker, None
-        if worker is None:
-            return
-        limit = 3 * self._host.limits.close_wait_seconds + LATE_SECONDS
-        try:
-            if not worker.lost:
-                async with asyncio.timeout(limit):
-                    await worker.ask("close", self._number, (), "teardown")
-        except TimeoutError:
-            worker.kill(f"was ended, because it did not close a session within {limit:g} s")
-            raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
-        finally:
-            with contextlib.suppress(KeyError):
-                self._host.leave(self, worker)

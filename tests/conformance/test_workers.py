@@ -15,12 +15,14 @@ from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
 
 TOOL_TIMEOUT = 1.0
-HOSTED = ("together", "alone", "here")
+WORKER = "environments.hosts.worker_program"
+HOSTED = ("together", "alone", "here", "counting")
 
 
 @pytest.fixture(scope="module")
-def live() -> Iterator[LiveServer]:
-    settings = {"ORSWEB_TOOL_TIMEOUT": str(TOOL_TIMEOUT), "ORSWEB_WORKER_MEMORY_MB": "2000"}
+def live(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    once = tmp_path_factory.mktemp("workers") / "once"
+    settings = {"ONCE": str(once), "ORSWEB_TOOL_TIMEOUT": str(TOOL_TIMEOUT), "ORSWEB_WORKER_MEMORY_MB": "2000"}
     classes = [f"tests.envs_fatal:{name.capitalize()}" for name in HOSTED]
     with LiveServer(*classes, env=settings) as server:
         yield server
@@ -120,6 +122,32 @@ def test_a_process_gets_no_more_memory_than_it_may_have(live: LiveServer) -> Non
     assert int(agent.call("pid").text) == pid
 
 
+def test_sessions_of_a_replayable_class_go_on_in_another_process(live: LiveServer, record: Recorded) -> None:
+    (idle, killer) = (Agent(live).open({"id": 1}, "counting") for _ in range(2))
+    assert [idle.call("step").text for _ in range(2)] == ["1", "2"]
+    killer.call("step")
+    assert killer.call("crash_once").text == "lives"  # the call was made again
+    assert killer.call("step").text == "2"
+    assert killer.call("leave").error.endswith("exited with status 0 while it ran 'leave'.")  # twice is enough
+    eventually(lambda: record.episode(killer.sid).cause == "interrupted")
+    assert idle.call("step").text == "3"
+    idle.close()
+    assert [step.status for step in record.steps(idle.sid)] == ["ok"] * 3
+    assert (record.episode(idle.sid).cause, record.episode(idle.sid).return_sum) == ("abandoned", 3.0)
+
+
+def test_a_session_ends_whose_calls_had_other_outcomes(live: LiveServer, record: Recorded) -> None:
+    agent, killer = (Agent(live).open({"id": 1}, "counting") for _ in range(2))
+    agent.call("step")
+    pid = agent.call("pid").text
+    killer.call("leave")
+    error = agent.call("step").error
+    assert f"(pid {pid}) exited with status 0" in error
+    assert error.endswith("The session did not come back, because step 1 ('pid') had another outcome.")
+    eventually(lambda: record.episode(agent.sid).cause == "interrupted")
+    assert record.episode(agent.sid).detail == error
+
+
 def test_processes_end_with_the_server(live: LiveServer) -> None:
     with LiveServer("tests.envs_fatal:Together") as server:
         _, pid = opened(server, "together")
@@ -138,3 +166,29 @@ def test_the_operator_sees_processes_and_deaths(live: LiveServer) -> None:
     assert 'orsweb_worker_processes{environment="together"} ' in metrics
     assert re.search(r'orsweb_worker_deaths_total{environment="together"} [1-9]', metrics)
     assert 'data-workers-of="together"' in page and 'data-workers-of="here"' not in page
+
+
+MOVES = {
+    "guess": [("guess", {"number": 1}), ("guess", {"number": 2})],
+    "maze": [("move", {"direction": "up"}), ("move", {"direction": "left"})],
+    "web": [("search", {"text": "a"})] * 2,
+    "math": [("answer", {"value": "-1"})] * 2,
+}
+"""Two calls of bundled environments, the second after the end of the process that has played the first."""
+
+
+def test_sessions_of_bundled_environments_survive_the_end_of_their_process() -> None:
+    classes = [f"environments.builtin.{name}:{name.capitalize()}" for name in MOVES]
+    with LiveServer(*classes, env={"ORSWEB_WORKERS": "1"}) as server:
+        agents = {name: Agent(server).open(env_name=name, split="train", index=0) for name in MOVES}
+        for name, agent in agents.items():
+            agent.call(*MOVES[name][0])
+        read = {name: agent.get(f"/{name}/prompt").text for name, agent in agents.items()}
+        workers = [one for one in psutil.Process(server.pid).children() if WORKER in one.cmdline()]
+        assert len(workers) == len(MOVES)
+        for worker in workers:
+            worker.kill()
+        for name, agent in agents.items():
+            assert agent.get(f"/{name}/prompt").text == read[name]
+            assert not agent.call(*MOVES[name][1]).error
+        assert server.log.count("a session came back in another worker process") == len(MOVES)

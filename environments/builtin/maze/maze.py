@@ -89,6 +89,7 @@ class Maze(Environment):
     """
 
     task_schema: ClassVar[type[BaseModel]] = MazeTask
+    replayable: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("rows",)
     default_return: ClassVar[str] = "sum"
     reward_range: ClassVar[tuple[float, float]] = (-WAY_REWARD, 1.0)

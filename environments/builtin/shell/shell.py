@@ -106,6 +106,7 @@ class Shell(Environment):
     reward_range: ClassVar[tuple[float, float]] = (-MAX_PENALTY, 1.0)
     success_threshold: ClassVar[float] = 0.75
     task_schema: ClassVar[Any] = Task
+    replayable: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("goals", "keep", "gone")
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
