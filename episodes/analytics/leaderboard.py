@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from math import sqrt
 from typing import Any, Literal, NamedTuple
 
-from django.db.models import Case, Count, F, FloatField, Max, Min, QuerySet, Sum, Value, When
+from django.db.models import Case, Count, F, FloatField, Max, Min, Q, QuerySet, Sum, Value, When
 
 from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.attempt_figures import Figures
@@ -143,6 +143,8 @@ def endings_by_task(
 ) -> dict[tuple[str, int], list[EndedReturn]]:
     """Return the endings of each name at each task; episodes without a name are left out. One query."""
     columns = (_KEYS[by], "task", KIND, definition.column)
+    if by != "player":  # as in TaskStatistics, which leave people out
+        episodes = episodes.filter(~Q(player="human"))
     tasks: dict[tuple[str, int], list[EndedReturn]] = defaultdict(list)
     for key, task, kind, value in rows_of(episodes.filter(ENDED).order_by().values_list(*columns)):
         if key:

@@ -25,9 +25,11 @@ def statistics_at(
 ) -> tuple[Statistics, int | None]:
     """Return the statistics of a task, and the number of episodes read if there may be older ones; otherwise None.
 
+    People are left out, as in TaskStatistics.
+
     `revisions`: ids of the revisions whose episodes count; empty: those of all. One query.
     """
-    newest = Episode.objects.filter(task=task).order_by("-pk")
+    newest = Episode.objects.filter(task=task).exclude(player="human").order_by("-pk")
     newest = newest.filter(revision__in=revisions) if revisions else newest
     columns = ("status", KIND, "run__name", "model", definition.column)
     rows = rows_of(newest.values_list(*columns)[:MAX_NEWEST])

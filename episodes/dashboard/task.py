@@ -72,6 +72,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "revision": name,
         "pooled": pooled_in([scope_of(found)]),
         "task_query": EpisodeFilter(task=found.pk, revision=name or None).to_query(),
+        "agents_query": EpisodeFilter(task=found.pk, player="others", revision=name or None).to_query(),
         "attempts": [(episode, episode.returns[definition.return_]) for episode in shown],
         "older": shown[-1].pk if len(attempts) > ATTEMPTS_PER_PAGE else None,
         "is_newest": before is None,

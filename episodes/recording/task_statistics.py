@@ -1,4 +1,6 @@
-"""Statements that count rollouts (see `episodes/attempts/rule.py`) into TaskStatistics.
+"""Statements that count rollouts (see `episodes/attempts/rule.py`) of agents and scripted players into TaskStatistics.
+
+People's are left out, because statistics and buckets choose the tasks for agents.
 
 The recorder counts a rollout in the transaction that ends its episode: once over all, once for its run and once for its
 model, if it has them. The statement itself reads the environment's definition of return and success and its convention,
@@ -13,11 +15,11 @@ from functools import cache
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import Q
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.scoring.task_buckets import Thresholds, bucket_sql
-from episodes.attempts.rule import FAILURES, IS_FURTHER_PLAY
 from episodes.models import Episode
 
 KIND_COLUMNS = ("no_call", "expired", "interrupted", "env_error")
@@ -27,6 +29,7 @@ COLUMNS = (
     *("return_total", "return_low", "return_high", *KIND_COLUMNS, "rate", "bucket"),
 )
 
+_NOT_BY_PEOPLE = ~Q(player="human")
 _TREATMENT = (
     "CASE {kind} WHEN 'no_call' THEN SUBSTR(d.convention, 1, 1) WHEN 'expired' THEN SUBSTR(d.convention, 2, 1)"
     " WHEN 'interrupted' THEN SUBSTR(d.convention, 3, 1) WHEN 'env_error' THEN SUBSTR(d.convention, 4, 1)"
@@ -135,7 +138,7 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
 
     `condition` calls the episode `e`.
     """
-    is_rollout = Episode.objects.rollouts().condition_sql("e")
+    is_rollout = Episode.objects.rollouts().filter(_NOT_BY_PEOPLE).condition_sql("e")
     rollouts = _ROLLOUTS.format(
         kind="e.cause", given="e", source="episodes_episode AS e", condition=f"{is_rollout} AND {condition}"
     )
@@ -145,14 +148,12 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
 @cache
 def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
-    failures = ", ".join(f"'{cause}'" for cause in FAILURES)
-    not_continued = Episode.objects.filter(~IS_FURTHER_PLAY).condition_sql("e")
-    running = Episode.objects.filter(status="running").condition_sql("e")
+    running = Episode.objects.filter(_NOT_BY_PEOPLE, status="running").condition_sql("e")
     rollouts = _ROLLOUTS.format(
         kind="g.kind",
         given="g",
         source=f"{given} JOIN episodes_episode AS e ON e.id = g.id",
-        condition=f"{running} AND ({not_continued} OR g.kind IN ({failures}))",
+        condition=running,
     )
     rows, count, rate = (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
     return _adding(

@@ -133,7 +133,7 @@ def test_it_runs_as_few_queries_for_many_rows_as_for_few(
         edited(task, make_task())
         attempted(task, "run", f"r{n}")
         TaskTag.objects.create(task=task, name=f"t{n}")
-    with django_assert_num_queries(14):  # operator, task, flags, history 3, versions 3, places, tags, results 3
+    with django_assert_num_queries(16):  # user, task, flags, history 3, versions 3, places, tags, results 3, people 2
         page_of(client, task)
 
 

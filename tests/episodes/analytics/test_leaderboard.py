@@ -53,6 +53,7 @@ def counted(by: str, definition: Definition, **conditions: Any) -> Rows:
     """Count the episodes of `echo`, by name and task."""
     tasks: dict[str, dict[int, list[float | None]]] = defaultdict(lambda: defaultdict(list))
     chosen = Episode.objects.filter(environment=echo(), is_probe=False, **conditions).exclude(**{by: None})
+    chosen = chosen if by == "player" else chosen.exclude(player="human")
     for key, task, value in chosen.filter(cause__in=("finished", "abandoned", "expired", "no_call")).values_list(
         by, "task", definition.column
     ):

@@ -26,7 +26,7 @@ from episodes.recording.recount import rebuild
 from episodes.rollups.activity import ActivityPart
 from episodes.transcript.peers import peers_of, standings
 from tests.episodes.ended import end_episode
-from tests.episodes.recorded import commit, query, run
+from tests.episodes.recorded import commit, run
 from tests.factories import episode_ended, episode_started
 from tests.stored import make_task
 
@@ -117,17 +117,16 @@ def test_it_stays_no_attempt_when_what_it_continues_is_deleted(parent: Episode) 
     assert sum(one.is_attempt for one in endings_of(Episode.objects.all())) == 3
 
 
-def test_a_recount_leaves_it_out(parent: Episode) -> None:
+def test_statistics_that_choose_tasks_for_agents_leave_people_out(parent: Episode) -> None:
     rebuild(Environment.objects.get())
-    assert list(TaskStatistics.objects.values_list("attempts", "return_total")) == [(2, 0.5)]
+    assert list(TaskStatistics.objects.values_list("attempts", "return_total")) == [(1, 0.0)]
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_recorder_does_not_count_it_when_it_ends() -> None:
+def test_the_recorder_does_not_count_what_people_play() -> None:
     async def play(recorder: Recorder) -> None:
         await commit(recorder, episode_started(1), episode_ended(1, return_sum=0.0))
         await commit(recorder, episode_started(2, player="human"))
-        await query(lambda: Play.objects.create(episode_id=2, parent_id=1, parent_step=0))
         await commit(recorder, episode_ended(2, return_sum=1.0))
 
     run(play)

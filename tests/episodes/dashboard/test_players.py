@@ -43,10 +43,10 @@ def test_it_says_so_if_no_person_has_played(client: Client, page: str) -> None:
     assert "Nobody has finished an attempt yet" in section(client.get(page.format(task.pk)).content.decode())
 
 
-def test_the_admins_page_of_a_task_names_the_people_among_all(client: Client) -> None:
+def test_the_admins_page_of_a_task_shows_people_beside_the_others(client: Client) -> None:
     task = make_task()
     end_episode(1.0, task=task, player="human")
     end_episode(0.0, task=task)
     count_statistics()
     page = client.get(f"/admin/environments/task/{task.pk}/change/").content.decode()
-    assert re.search(r"of these, people</a></td><td class=\"right\"><a class=\"number\" href=\"[^\"]*\">1</a>", page)
+    assert re.search(r"people</a></td><td class=\"right\"><a class=\"number\" href=\"[^\"]*\">1</a>", page)
