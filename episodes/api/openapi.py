@@ -81,6 +81,7 @@ _TEXTS = {
     "step": "Training step, such as `7`, or several, such as `7..9`",
     "model": "Name of a model",
     "revision": "Revision of the environment's code: eight or more digits of its `code`",
+    "label": "A label and its value, or several, such as `seed=3,4;arm=b`",
     "ending": "`running`, a cause, `failure` (an infrastructure failure), `probe`, `continued` (a person's repeat, or"
     " from another episode), or `attempt` (what statistics count)",
     "player": "Kind of player",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
 from django.core.exceptions import BadRequest
@@ -28,7 +28,7 @@ from episodes.filtering.page import (
     with_running,
     with_snippets,
 )
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.parameters import BadFilter, words
 from episodes.models import Episode, SavedView
 from episodes.rollups.search_note import search_note
 from episodes.transcript.preview import preview_of
@@ -39,8 +39,10 @@ COLUMNS = {
     "return": "Return", "steps": "Steps", "duration": "Duration", "time": "Started",
 }  # fmt: skip
 """Heading by column name, in the order of the table. A sortable column has the name of its sort."""
-PAGING = ("sort", "after")
+PAGING = ("sort", "after", "columns")
 """Parameters of the page that are not part of the filter."""
+MAX_COLUMNS = 8
+"""Number of labels that have a column."""
 _SORTABLE = ("return", "steps", "duration", "time")
 _RIGHT = ("return", "steps", "duration", "time")
 
@@ -63,6 +65,7 @@ def episodes(request: HttpRequest) -> HttpResponse:
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
+        columns = label_columns(query.get("columns", ""))
         asked = replace(EpisodeFilter.parse(query, also=PAGING), hidden=hidden_from(request.user))
         page = page_of(asked, sort, after)
     except BadFilter as error:
@@ -71,7 +74,7 @@ def episodes(request: HttpRequest) -> HttpResponse:
         page = with_running(page, blind=blind_to(request.user))
     page = with_snippets(page, asked)
     name_tasks(row.episode for row in page.rows)
-    context = _table(asked, page, sort, after)
+    context = _table(asked, page, Shown(sort, columns), after)
     if request.headers.get("HX-Request"):
         return render(request, "episodes/browse_table.html", context)
     return render(
@@ -79,27 +82,63 @@ def episodes(request: HttpRequest) -> HttpResponse:
     )
 
 
-def _table(asked: EpisodeFilter, page: EpisodePage, sort: str, after: str) -> dict[str, Any]:
+class Shown(NamedTuple):
+    """How the list shows what the filter finds."""
+
+    sort: str
+    columns: Sequence[str]
+    """Names of labels that have a column."""
+
+    @property
+    def parameters(self) -> dict[str, str]:
+        return {"sort": self.sort, "columns": ",".join(self.columns)}
+
+
+def label_columns(text: str) -> list[str]:
+    """Return the names of labels in the parameter `columns`. Raises: BadFilter."""
+    names = list(dict.fromkeys(name.strip() for name in words("columns", text).split(",") if name.strip()))
+    if len(names) > MAX_COLUMNS:
+        raise BadFilter("columns", text, f"at most {MAX_COLUMNS} labels are shown")
+    return names
+
+
+def _labels(page: EpisodePage, columns: Sequence[str]) -> dict[int, list[str | None]]:
+    """Return the values of these labels by episode; None where it lacks the label. One query, or none."""
+    if not columns:
+        return {}
+    episodes = Episode.objects.filter(pk__in=[row.episode.pk for row in page.rows]).only("labels")
+    found = {one.pk: one.labels_object for one in episodes}
+    return {pk: [labels.get(name) for name in columns] for pk, labels in found.items()}
+
+
+def _table(asked: EpisodeFilter, page: EpisodePage, listed: Shown, after: str) -> dict[str, Any]:
+    labels, kept = _labels(page, listed.columns), listed.parameters
     return {
         "asked": asked,
         "page": page,
-        "heads": list(_heads(asked, sort)),
+        "rows": [(row, labels.get(row.episode.pk, ())) for row in page.rows],
+        "heads": list(_heads(asked, listed)),
+        "columns": listed.columns,
+        "width": 1 + len(COLUMNS) + len(listed.columns),
         "total": str(match_count_of(asked, page)),
         "search_note": "" if asked.text is None else search_note(asked.text, visible(asked.hidden)),
-        "next": asked.to_query(sort=sort, after=page.next) if page.next else "",
-        "previous": asked.to_query(sort=sort, after=page.previous) if page.previous else "",
-        "first": asked.to_query(sort=sort),
+        "next": asked.to_query(**kept, after=page.next) if page.next else "",
+        "previous": asked.to_query(**kept, after=page.previous) if page.previous else "",
+        "first": asked.to_query(**kept),
+        "kept": urlencode({name: text for name, text in kept.items() if text}),
         "is_first": not after,
-        "is_by_figure": sort.removeprefix("-") not in ("", "time"),
+        "is_by_figure": listed.sort.removeprefix("-") not in ("", "time"),
     }
 
 
-def _heads(asked: EpisodeFilter, sort: str) -> Sequence[ColumnHead]:
+def _heads(asked: EpisodeFilter, listed: Shown) -> Sequence[ColumnHead]:
+    sort, columns = listed.sort, listed.parameters["columns"]
     by, is_descending = (sort or "-time").removeprefix("-"), (sort or "-time").startswith("-")
     found = []
     for name, label in COLUMNS.items():
         is_by = name == by
-        query = asked.to_query(sort=name if is_by and is_descending else f"-{name}") if name in _SORTABLE else ""
+        order = name if is_by and is_descending else f"-{name}"
+        query = asked.to_query(sort=order, columns=columns) if name in _SORTABLE else ""
         direction = ("descending" if is_descending else "ascending") if is_by else ""
         found.append(ColumnHead(name, label, name in _RIGHT, query, direction))
     return found
@@ -180,9 +219,10 @@ def save_view(request: HttpRequest) -> HttpResponse:
     try:
         asked = replace(EpisodeFilter.parse(given, also=PAGING), hidden=hidden_from(request.user))
         page_of(asked, given.get("sort", ""), size=1)
+        label_columns(given.get("columns", ""))
     except (BadFilter, ValueError) as error:
         raise BadRequest(f"This view cannot be saved: {error}") from error
-    kept = asked.to_query(sort=given.get("sort", ""))
+    kept = asked.to_query(sort=given.get("sort", ""), columns=given.get("columns", ""))
     author = request.user.get_username()[:150]
     SavedView.objects.update_or_create(name=name, defaults={"query": kept, "author": author})
     return HttpResponseRedirect(f"{reverse('episodes')}?{kept}")

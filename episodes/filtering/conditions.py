@@ -16,8 +16,9 @@ from operator import or_
 from typing import Any
 
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import F, Func, Q
-from django.db.models.lookups import Exact
+from django.db.models import F, Func, Q, Value
+from django.db.models.functions import StrIndex
+from django.db.models.lookups import Exact, GreaterThan
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
@@ -27,6 +28,7 @@ from environments.models import Environment, Split, Task
 from environments.scoring.returns import RETURNS, Return
 from environments.tasks.task_places import places
 from environments.tasks.unknown_environment import unknown_environment
+from environments.wire import value_json
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import ENDED, FAILURES, IS_FURTHER_PLAY, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
@@ -141,7 +143,8 @@ def episodes_of(
     named = named or NamedRows.of(asked)
     if named.unknown:
         return Episode.objects.none()
-    found = _references(asked, named) & _played_by(asked) & _ending(asked, named) & _error(asked.error)
+    found = _references(asked, named) & _labels(asked) & _played_by(asked)
+    found &= _ending(asked, named) & _error(asked.error)
     if asked.text is not None:
         found &= transcript_contains(asked.text, most_texts)
     found &= _figures(asked, named) & _time(asked)
@@ -187,6 +190,15 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
     if asked.is_of_people:  # SQLite would use the index of the environment, but people are few
         return found & Q(Exact(Unindexed(F("environment_id")), named.environment.pk))
     return found & Q(environment=named.environment.pk)
+
+
+def _labels(asked: EpisodeFilter) -> Q:
+    """Return the condition on labels, which are stored as compact JSON: a pair of name and value is a part of it."""
+    found = Q()
+    for label in asked.label or ():
+        pairs = [value_json({label.name: value})[1:-1] for value in label.values]
+        found &= reduce(or_, (Q(GreaterThan(StrIndex("labels", Value(pair)), 0)) for pair in pairs))
+    return found
 
 
 def _played_by(asked: EpisodeFilter) -> Q:

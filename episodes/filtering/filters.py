@@ -18,12 +18,14 @@ from environments.scoring.returns import Return
 from episodes.filtering.parameters import (
     DEFINITION_PARSERS,
     BadFilter,
+    LabelValues,
     SuitePart,
     WholeRange,
     WholeRanges,
     chosen,
     count_in,
     flag,
+    label_values,
     moment,
     person,
     real,
@@ -56,6 +58,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
     "step": stretch,
     "model": words,
     "revision": words,
+    "label": label_values,
     "ending": chosen(ENDINGS),
     "player": chosen(tuple(PLAYER_CHOICES)),
     "who": person,
@@ -111,6 +114,8 @@ class EpisodeFilter:
     model: str | None = None
     revision: str | None = None
     """Name of the code of the environment: the first digits of its digest."""
+    label: LabelValues | None = None
+    """Values of labels, which are further `orsweb_…` values of the client."""
     ending: str | None = None
     """How the episodes ended, one of ENDINGS."""
     player: str | None = None

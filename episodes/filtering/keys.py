@@ -150,7 +150,7 @@ class _Beyond(Func):
 
 def has_index(parts: frozenset[str]) -> bool:
     """Return whether an index alone gives what a filter about `parts` finds, and no other episode has to be read."""
-    return len(parts) <= 1 and not parts & {"step", "suite"}
+    return len(parts) <= 1 and not parts & {"step", "suite", "label"}
 
 
 def read(rows: QuerySet[Episode], parts: frozenset[str], direction: Direction, size: int) -> EpisodesFound:

@@ -138,6 +138,35 @@ def suite_part(name: str, text: str) -> SuitePart:
     return SuitePart(found[1], int(found[2]), int(found[3]) if found[3] else None)
 
 
+class LabelValue(NamedTuple):
+    """A value that a label has to have, or several with commas between them, of which it has one: `seed=3,4`."""
+
+    name: str
+    value: str
+
+    @property
+    def values(self) -> list[str]:
+        """The values, and the whole text: a value may have commas within."""
+        return list(dict.fromkeys([self.value, *(one.strip() for one in self.value.split(","))]))
+
+
+class LabelValues(tuple[LabelValue, ...]):
+    """Values of several labels, written `seed=3,4;arm=b`."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ";".join(f"{one.name}={one.value}" for one in self)
+
+
+def label_values(name: str, text: str) -> LabelValues:
+    pairs = [one.partition("=") for one in words(name, text).split(";") if one.strip()]
+    found = [LabelValue(label.strip(), value.strip()) for label, _, value in pairs]
+    if not found or not all(one.name and one.value for one in found):
+        raise BadFilter(name, text, "it has to be a label and a value, several with ; between them: seed=3,4;arm=b")
+    return LabelValues(found)
+
+
 def stretch(name: str, text: str) -> WholeRange:
     low, dots, high = text.partition("..")
     try:

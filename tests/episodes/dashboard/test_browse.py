@@ -268,3 +268,20 @@ def test_the_preview_of_a_deleted_episode_is_not_found(client: Client) -> None:
 def test_strangers_see_no_episode(client: Client, settings: object) -> None:
     settings.ORSWEB_API_KEYS = {"secret": "someone"}  # type: ignore[attr-defined]
     assert client.get("/episodes/").status_code == 302
+
+
+def test_labels_are_found_and_are_columns(client: Client) -> None:
+    three, four, _ = (make_episode(labels=f'{{"seed":"{seed}","arm":"b"}}') for seed in (3, 4, 5))
+    other = make_episode(labels='{"seed":"3","arm":"xseed"}')
+    make_episode(labels="")
+    text = page(client, "/episodes/?label=seed=3,4;arm=b&columns=seed,missing&sort=return")
+    assert listed(text) == [four.pk, three.pk][::-1]
+    assert '<th class="label">seed</th><th class="label">missing</th>' in text
+    assert re.findall(r'<td class="label">(.*?)</td>', text)[:2] == ["3", '<span class="none">\u2013</span>']
+    assert "sort=return&amp;columns=seed%2Cmissing" in text
+    assert set(listed(page(client, "/episodes/?label=seed=3"))) == {three.pk, other.pk}
+
+
+def test_so_many_labels_are_no_columns(client: Client) -> None:
+    response = client.get(f"/episodes/?columns={','.join(map(str, range(9)))}")
+    assert response.status_code == 400 and "at most 8 labels are shown" in response.content.decode()

@@ -18,7 +18,7 @@ from tests.stored import make_environment, make_episode, make_run, make_split, m
 
 EVERYTHING = {
     "environment": "math", "split": "train", "task": "7", "suite": "core/v2/1", "run": "grpo", "step": "-2",
-    "model": "m", "revision": "0123abcd", "ending": "probe",
+    "model": "m", "revision": "0123abcd", "label": "seed=3,4;arm=b", "ending": "probe",
     "player": "human", "who": "@ada", "study": "pilot", "return": "last", "no_call": "out", "expired": "zero",
     "interrupted": "zero", "env_error": "zero", "return_from": "-0.5", "return_to": "1", "steps_from": "1",
     "steps_to": "9", "error": "no", "since": "24h", "until": "2026-01-31T12:00", "text": "a b", "ends_from": "3",
@@ -65,6 +65,7 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("step", "1.5", "whole number"),
         ("step", "1..", "whole number, such as 12, or two, such as 7..9"),
         ("step", "9..7", "9 is above 7"),
+        ("label", "seed", "a label and a value, several with ; between them: seed=3,4;arm=b"),
         ("ends_to", str(2**63), "whole number"),
         ("ends", "3..1", "swap the two"),
         ("ends", ",".join(map(str, range(101))), "up to 100"),
@@ -128,6 +129,8 @@ def test_until_is_a_day_a_moment_or_a_span(text: str, moment: datetime) -> None:
     [
         ("model=qwen", {"model": "qwen"}),
         ("player=human", {"player": "human"}),
+        ("label=seed=3,4;arm=a, b", {"labels": '{"arm":"a, b","seed":"4"}'}),
+        ("label=caf\u00e9=\u00fc", {"labels": '{"caf\\u00e9":"\\u00fc"}'}),
         ("step=4", {"run_step": 4}),
         ("step=3..5", {"run_step": 4}),
         ("step=-7..-3", {"run_step": -5}),
