@@ -47,6 +47,13 @@ async def test_a_guest_reads_no_words_of_the_trade_and_nothing_of_the_record() -
         assert (await browser.get(f"/play/{pk}/steps/0.json")).status_code == 404
 
 
+async def test_a_guest_starts_by_one_button_and_may_choose_a_task() -> None:
+    async with playing("syncecho") as (browser, _):
+        page = (await browser.get("/play/")).text
+    folded, _, after = page.partition('<details class="task-choice">')[2].partition("</details>")
+    assert 'name="pick"' in folded and 'type="submit"' in after and "recorded like an agent" not in page
+
+
 async def test_metadata_stays_with_the_server() -> None:
     async with playing("syncecho") as (browser, pk), open_tab(browser, pk) as tab:
         await tab.call("echo", text="hello")
