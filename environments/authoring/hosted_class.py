@@ -210,13 +210,20 @@ class HostedClass(HostedEnvironment):
         makes_state = self.runs_constructor or self.overrides("setup")
         return self.own_thread and (makes_state or getattr(self.cls, "own_thread", None) is not None)
 
+    @cached_property
+    def runs_loop(self) -> bool:
+        """Return whether the thread of an instance runs an event loop all the time, since async code runs in it."""
+        return self.own_loop and not all(map(_is_plain, self._methods))
+
     @property
     def _has_plain_code(self) -> bool:
+        return any(map(_is_plain, self._methods)) or self.runs_constructor
+
+    @property
+    def _methods(self) -> list[Any]:
         ours = ("setup", "teardown", "get_prompt", "get_messages", "list_task_tools", "score_group")
         methods = [getattr(self.cls, name) for name in ours if hasattr(self.cls, name) and self.overrides(name)]
-        methods += [getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()]
-        plain = [method for method in methods if not inspect.iscoroutinefunction(inspect.unwrap(method))]
-        return bool(plain) or self.runs_constructor
+        return methods + [getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()]
 
     @cached_property
     def recoverable_errors(self) -> tuple[type[Exception], ...]:
@@ -299,3 +306,7 @@ def _unmark_bases(cls: type) -> None:
     for base in cls.__mro__:
         if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):
             delattr(base, "__provides__")
+
+
+def _is_plain(method: Any) -> bool:
+    return not inspect.iscoroutinefunction(inspect.unwrap(method))

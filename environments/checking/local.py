@@ -66,7 +66,7 @@ class _WatchedCode(UserCode):
     __slots__ = ("_lost", "_output_type")
 
     def __init__(self, pool: ThreadPool, hosted: HostedClass, lost: set[str]) -> None:
-        super().__init__(pool, own_thread=hosted.own_thread, own_loop=hosted.own_loop)
+        super().__init__(pool, hosted)
         self._lost, self._output_type = lost, hosted.sdk.tool_output
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:

@@ -97,9 +97,7 @@ class LocalHost:
 
     def instance(self, environment: str) -> Instance:
         hosted = self._class(environment)
-        return Instance(
-            hosted, UserCode(self._pool, own_thread=hosted.own_thread, own_loop=hosted.own_loop), self._limits
-        )
+        return Instance(hosted, UserCode(self._pool, hosted), self._limits)
 
     def tasks(self, environment: str) -> ClassTasks:
         return ClassTasks(self._class(environment), self._call_user)

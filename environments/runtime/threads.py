@@ -2,133 +2,27 @@
 
 When all threads are busy, further work waits in turns by API key (`environments/sandbox/fair_turns.py`).
 
-`ThreadPool` grows slowly and retires idle threads; a `Lease` is one thread reserved for one instance. Both run
-`ThreadJob`s and deliver their results on the event loop, which does all bookkeeping, so no lock is needed. A hung
-thread can be abandoned; since it is a daemon, it does not keep the process from exiting.
+`ThreadPool` grows slowly and retires idle threads; it also lends a `SessionThread` to each instance that needs one.
+Both run `ThreadJob`s and deliver their results on the event loop, which does all bookkeeping, so no lock is needed. A
+hung thread can be abandoned; since it is a daemon, it does not keep the process from exiting.
 """
 
 from __future__ import annotations
 
 import asyncio
-import inspect
 import threading
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any
 
-from environments.runtime.crash_notes import CURRENT
-from environments.sandbox.fair_turns import KEY, RoundRobin
+from environments.runtime.session_thread import SessionThread
+from environments.runtime.thread_job import ThreadJob
+from environments.sandbox.fair_turns import RoundRobin
 
 START_THREADS = 16
 """Threads up to this number start as soon as they are needed; beyond it, only when work has waited for two checks."""
 MAX_THREADS = 2048
 CHECK_SECONDS = 0.01
 IDLE_SECONDS = 30.0
-
-
-class ThreadJob:
-    """A function call. The caller awaits `future` and may cancel it; `ended` is set once the thread has finished.
-
-    The function often belongs to an instance that holds much memory. So a job drops it when it has run, and whatever it
-    returned or raised when that is taken or no longer wanted: a job may live longer than the session, and an exception
-    refers to the frames that it passed through, which refer to the job.
-    """
-
-    __slots__ = (
-        "_end",
-        "abandoned",
-        "args",
-        "ended",
-        "error",
-        "fn",
-        "future",
-        "is_leased",
-        "key",
-        "note",
-        "started",
-        "task",
-        "value",
-    )
-
-    def __init__(self, fn: Callable[..., Any], args: tuple[Any, ...], loop: asyncio.AbstractEventLoop) -> None:
-        self.fn, self.args = fn, args
-        self.future: asyncio.Future[None] = loop.create_future()
-        self.started = self.ended = False
-        self.abandoned = self.is_leased = False
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self._end: asyncio.Future[None] | None = None
-        self.task: asyncio.Task[None] | None = None  # in a Lease
-        self.note = CURRENT.get()
-        self.key = KEY.get()
-
-    def work(self) -> bool:
-        """Run the function in a thread and store its result or exception.
-
-        Return False when the job was abandoned while it ran, so that the thread is no longer needed.
-        """
-        self.started = True
-        if self.abandoned:  # while it waited for a thread
-            return True
-        if self.note is not None:
-            self.note.enter_thread()
-        KEY.set(self.key)
-        try:
-            self.value = self.fn(*self.args)
-        except BaseException as error:  # the author's code, SystemExit included
-            self.error = error
-        self.drop_function()
-        return not self.abandoned
-
-    async def work_async(self) -> None:
-        """Run the function on the loop of a Lease, await its result if necessary, and store it or the exception."""
-        self.started = True
-        if not (self.abandoned or self.future.cancelled()):  # while it waited for the thread
-            if self.note is not None:
-                self.note.enter_thread()
-            KEY.set(self.key)
-            try:
-                self.value = self.fn(*self.args)
-                if inspect.isawaitable(self.value):
-                    self.value = await self.value
-            except BaseException as error:  # the author's code, or our cancellation; both end here
-                self.error = error
-        self.drop_function()
-
-    def drop_function(self) -> None:
-        self.fn, self.args = _nothing, ()
-        if self.abandoned:
-            self.drop_result()
-
-    def drop_result(self) -> None:
-        self.value = self.error = None
-
-    def deliver(self) -> None:
-        """Resolve `future`, after which the caller takes `value` or `error`; called on the server's loop."""
-        self.ended = True
-        if self.future.done():  # the caller was cancelled
-            self.drop_result()
-        else:
-            self.future.set_result(None)
-        if self._end is not None:
-            self._end.set_result(None)
-
-    def until_ended(self) -> asyncio.Future[None]:
-        """Return a future that is done when the job, which has not ended yet, has ended."""
-        if self._end is None:
-            self._end = self.future.get_loop().create_future()
-        return self._end
-
-    def give_up(self) -> None:
-        """Let the caller go on without a result; `abandoned` tells it why."""
-        if not self.future.done():
-            self.future.set_result(None)
-
-
-def _nothing() -> None:
-    pass
 
 
 class ThreadPool:
@@ -143,7 +37,8 @@ class ThreadPool:
         self._busy = 0  # jobs submitted and not delivered, including those that wait
         self._threads = 0
         self._checks = 0
-        self._free_leases: list[Lease] = []
+        self._free_sessions: dict[bool, list[SessionThread]] = {False: [], True: []}  # by whether they run a loop
+        self._lent = 0  # threads of sessions
         self.abandoned = 0
         """Number of threads that were given up while they ran."""
 
@@ -175,30 +70,42 @@ class ThreadPool:
             self._threads -= job.started or job.is_leased
             self._hand_on()
 
-    def lease(self) -> Lease:
-        """Return a thread for one instance, to be returned with `release`."""
-        return self._free_leases.pop() if self._free_leases else Lease(self)
+    def lend(self, *, runs_loop: bool) -> SessionThread:
+        """Return a thread for one instance, to be returned with `take_back`."""
+        self._lent += 1
+        free = self._free_sessions[runs_loop]
+        return free.pop() if free else SessionThread(self.report, runs_loop=runs_loop)
 
-    def release(self, lease: Lease) -> None:
-        if len(self._free_leases) < START_THREADS:
-            lease.clean()
-            self._free_leases.append(lease)
-        else:
-            lease.stop()
+    def take_back(self, thread: SessionThread) -> None:
+        """Keep as many threads for the next sessions as are in use: sessions often end and start together."""
+        self._lent -= 1
+        thread.clean()
+        free = self._free_sessions[thread.runs_loop]
+        free.append(thread)
+        while len(free) > max(START_THREADS, self._lent):
+            free.pop().put(None)
 
-    def count_leased(self, job: ThreadJob) -> None:
-        """Count a job and its leased thread together, so that they do not change the need for pool threads."""
+    def replace(self, thread: SessionThread) -> SessionThread:
+        """Return another thread instead of one that hangs, with the jobs that wait behind the hung one."""
+        other = self.lend(runs_loop=thread.runs_loop)
+        self._lent -= 1
+        thread.hand_over(other)
+        return other
+
+    def submit_to(self, thread: SessionThread, job: ThreadJob) -> None:
+        """Run a job in the thread of its session. Both are counted, so that the need for other threads is the same."""
         self._busy += 1
         self._threads += 1
         job.is_leased = True
+        thread.put(job)
 
     def close(self) -> None:
         """Stop idle threads; busy ones are daemons and end with the process."""
         for _ in range(self._threads):
             self._work.put(None)
-        for lease in self._free_leases:
-            lease.stop()
-        self._free_leases.clear()
+        for free in self._free_sessions.values():
+            while free:
+                free.pop().put(None)
 
     def _consider_growing(self) -> None:
         if self._busy <= self._threads:
@@ -270,92 +177,3 @@ class ThreadPool:
                 job.deliver()
         if self._waiting:
             self._hand_on()
-
-
-class Lease:
-    """One thread with an event loop of its own, for all code of one instance, plain and async.
-
-    Plain code delays this instance only. It finds what it would find on a server's loop: a running event loop, and the
-    thread that created its objects.
-    """
-
-    def __init__(self, pool: ThreadPool) -> None:
-        self._pool = pool
-        self._loop = _new_loop()
-        self._waiting: deque[ThreadJob] = deque()
-        self._running = 0  # jobs that have started and not ended; used in the thread only
-        self._is_retired = False
-        threading.Thread(target=self._serve, name="session", daemon=True).start()
-
-    # --- from the server's loop ---------------------------------------------------------------------------------------
-
-    def submit(self, job: ThreadJob) -> None:
-        self._pool.count_leased(job)
-        self._enqueue(job)
-
-    def cancel(self, job: ThreadJob) -> None:
-        """Cancel what `job` awaits; plain code continues to run."""
-        self._loop.call_soon_threadsafe(self._cancel, job)
-
-    def clean(self) -> None:
-        """Cancel the tasks that an instance left behind, before the next instance gets the thread."""
-        self._loop.call_soon_threadsafe(self._cancel_all)
-
-    def stop(self) -> None:
-        self._loop.call_soon_threadsafe(self._loop.stop)
-
-    def hand_over(self) -> Lease:
-        """Return another thread, which takes over the jobs that wait behind a hung one. This thread ends after its own.
-
-        The jobs that have started here stay here.
-        """
-        self._is_retired = True
-        other = self._pool.lease()
-        with suppress(IndexError):
-            while True:
-                other._enqueue(self._waiting.popleft())
-        return other
-
-    def _enqueue(self, job: ThreadJob) -> None:
-        self._waiting.append(job)
-        self._loop.call_soon_threadsafe(self._start_next)
-
-    # --- in the thread ------------------------------------------------------------------------------------------------
-
-    def _serve(self) -> None:
-        asyncio.set_event_loop(self._loop)
-        try:
-            self._loop.run_forever()
-        finally:
-            self._loop.close()
-
-    def _start_next(self) -> None:
-        with suppress(IndexError):  # the job was handed over to another thread
-            job = self._waiting.popleft()
-            self._running += 1
-            job.task = self._loop.create_task(self._work(job))
-
-    async def _work(self, job: ThreadJob) -> None:
-        await job.work_async()
-        self._running -= 1
-        if not job.abandoned:
-            self._pool.report(job)
-        if self._is_retired and not self._running:
-            self._loop.stop()
-
-    def _cancel(self, job: ThreadJob) -> None:
-        if job.task is not None and job.started:  # one that has not started sees itself that its caller was cancelled
-            job.task.cancel()
-
-    def _cancel_all(self) -> None:
-        for task in asyncio.all_tasks(self._loop):
-            task.cancel()
-
-
-def _new_loop() -> asyncio.AbstractEventLoop:
-    """Return an event loop of uvloop if that is installed, as on the server's own thread."""
-    try:
-        import uvloop
-    except ImportError:
-        return asyncio.new_event_loop()
-    return uvloop.new_event_loop()

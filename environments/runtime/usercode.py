@@ -11,13 +11,17 @@ import asyncio
 import inspect
 import traceback
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
 from environments.authoring.direct_calls import THREADS, Threads
+from environments.authoring.hosted_class import HostedClass
 from environments.errors import EnvironmentFault, SessionDeleted
-from environments.runtime.threads import Lease, ThreadJob, ThreadPool
+from environments.runtime.session_thread import SessionThread
+from environments.runtime.thread_job import ThreadJob
+from environments.runtime.threads import ThreadPool
 
 Passing = tuple[type[Exception], ...]
 MAX_PROBLEMS = 100
@@ -31,16 +35,15 @@ MAX_CANCEL_SECONDS = 0.1
 class UserCode:
     """Calls the code of one instance or of one class, and tracks which plain calls are still running in a thread."""
 
-    __slots__ = ("_jobs", "_lease", "_own_loop", "_own_thread", "_pool")
+    __slots__ = ("_jobs", "_own_loop", "_own_thread", "_pool", "_runs_loop", "_thread")
 
-    def __init__(self, pool: ThreadPool, *, own_thread: bool = False, own_loop: bool = False) -> None:
-        """Choose the threads that the code runs in.
-
-        `own_thread`: run all plain code in one thread of the instance's own; `own_loop`: async code there too.
-        """
+    def __init__(self, pool: ThreadPool, hosted: HostedClass | None = None) -> None:
+        """Run the code in the threads that `hosted` asks for; without it, plain code in those of the pool."""
         self._pool = pool
-        self._own_thread, self._own_loop = own_thread, own_loop
-        self._lease: Lease | None = None
+        self._own_thread = hosted is not None and hosted.own_thread
+        self._own_loop = hosted is not None and hosted.own_loop
+        self._runs_loop = hosted is not None and hosted.runs_loop
+        self._thread: SessionThread | None = None
         self._jobs: set[ThreadJob] | None = None
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
@@ -73,20 +76,20 @@ class UserCode:
     async def _call_in_thread(self, fn: Callable[..., Any], *args: Any) -> Any:
         """Run `fn(*args)` on a thread of the pool, or of the instance. Raises: what `fn` raises."""
         if self._own_thread:
-            return await self._call_in_lease(fn, args)
+            return await self._call_in_own_thread(fn, args)
         result = await self._result_of(ThreadJob(fn, args, asyncio.get_running_loop()), self._pool.submit)
         return await result if inspect.isawaitable(result) else result
 
-    async def _call_in_lease(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    async def _call_in_own_thread(self, fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         """Run `fn(*args)` to its end in the instance's own thread, on its loop."""
         job = ThreadJob(fn, args, asyncio.get_running_loop())
-        if self._lease is None:
-            self._lease = self._pool.lease()
-        lease = self._lease
+        if self._thread is None:
+            self._thread = self._pool.lend(runs_loop=self._runs_loop)
+        thread = self._thread
         try:
-            return await self._result_of(job, lease.submit)
+            return await self._result_of(job, partial(self._pool.submit_to, thread))
         except asyncio.CancelledError:
-            lease.cancel(job)
+            thread.cancel(job)
             raise
 
     async def _result_of(self, job: ThreadJob, submit: Callable[[ThreadJob], None]) -> Any:
@@ -125,15 +128,15 @@ class UserCode:
         if job.ended or job.abandoned:
             return
         self._pool.abandon(job)
-        if self._lease is not None and job.started:
-            self._lease = self._lease.hand_over()
+        if self._thread is not None and job.started:
+            self._thread = self._pool.replace(self._thread)
         job.give_up()
 
     def close(self) -> None:
         """Return the instance's own thread to the pool."""
-        if self._lease is not None:
-            self._pool.release(self._lease)
-            self._lease = None
+        if self._thread is not None:
+            self._pool.take_back(self._thread)
+            self._thread = None
 
 
 def is_cancelled() -> bool:

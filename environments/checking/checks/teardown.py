@@ -52,7 +52,7 @@ async def _check_without_setup(state: CheckState, sample: Sample) -> None:
 
 async def _check_twice(state: CheckState, checked: LocalEnvironment, sample: Sample) -> None:
     problems = []
-    code = UserCode(checked.pool, own_thread=checked.hosted.own_thread, own_loop=checked.hosted.own_loop)
+    code = UserCode(checked.pool, checked.hosted)
     try:
         await checked.step(f"A second teardown() of {sample.label}", _torn_down_twice(code, checked, sample))
     except (Broken, RequestRefused) as error:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
+from pathlib import Path
+from typing import Any
 
-from tests.environments.runtime.play import Play
+from ors import Environment, TextBlock, ToolOutput, tool
+
+from tests.environments.runtime.play import Play, until
 from tests.envs_ors import OrsAsync, OrsMixed
 
 
@@ -44,3 +49,85 @@ async def test_a_class_whose_code_is_all_async_runs_on_the_servers_loop() -> Non
     async with Play(OrsAsync) as play:
         await play.open("s")
         assert (await play.answer("s", "thread")).text == str(threading.get_ident())
+
+
+async def test_what_plain_code_schedules_runs_though_no_call_follows() -> None:
+    class Scheduling(Plain):
+        def __init__(self, task_spec: Any, secrets: Any = None) -> None:
+            super().__init__(task_spec, secrets)
+            self.loop = asyncio.get_running_loop()
+            self.task = asyncio.create_task(self.tick())
+
+        async def tick(self) -> None:
+            await asyncio.sleep(0.01)
+            RAN.append(asyncio.get_running_loop())
+
+        @tool
+        def loops(self) -> ToolOutput:
+            """Says whether this is the loop that the constructor found, and that of its task."""
+            same = [self.loop] == RAN and asyncio.get_running_loop() is self.loop
+            return ToolOutput(blocks=[TextBlock(text=str(same))])
+
+    RAN.clear()
+    async with Play(Scheduling) as play:
+        await play.open("s")
+        await until(lambda: RAN)
+        assert (await play.answer("s", "loops")).text == "True"
+
+
+async def test_a_coroutine_that_plain_code_returns_is_awaited_and_can_be_cancelled() -> None:
+    class Returning(Plain):
+        @tool
+        def later(self) -> ToolOutput:
+            """Returns a coroutine, which the class does not show."""
+            return self.slow()  # type: ignore[return-value]
+
+        async def slow(self) -> ToolOutput:
+            await asyncio.sleep(0 if RAN else 30)
+            return ToolOutput(blocks=[TextBlock(text="later")])
+
+    RAN.clear()
+    async with Play(Returning, tool_timeout_seconds=0.1) as play:
+        await play.open("s")
+        assert "ORSWEB_TOOL_TIMEOUT" in (await play.answer("s", "later")).data
+        RAN.append("now")
+        assert (await play.answer("s", "later")).text == "later"
+        assert (await play.answer("s", "say")).text == "hello"
+
+
+async def test_sessions_of_plain_code_take_no_descriptors() -> None:
+    async with Play(Plain) as play:
+        before = descriptors()
+        for number in range(20):
+            await play.open(f"s{number}")
+            assert (await play.answer(f"s{number}", "say")).text == "hello"
+        assert descriptors() <= before
+
+
+def descriptors() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+class Plain(Environment):
+    def __init__(self, task_spec: Any, secrets: Any = None) -> None:
+        super().__init__(task_spec, secrets or {})
+        self.word = "hello"
+
+    @classmethod
+    def list_splits(cls) -> list[str]:  # type: ignore[override]
+        return ["train"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[dict[str, Any]]:
+        return [{"n": 1}]
+
+    def get_prompt(self) -> list[TextBlock]:
+        return []
+
+    @tool
+    def say(self) -> ToolOutput:
+        """Says its word."""
+        return ToolOutput(blocks=[TextBlock(text=self.word)])
+
+
+RAN: list[Any] = []

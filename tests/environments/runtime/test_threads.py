@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 
 from environments import ToolOutput, Toolset, tool
+from environments.authoring.hosted_class import HostedClass
 from environments.runtime import threads
-from environments.runtime.threads import START_THREADS, ThreadJob, ThreadPool
+from environments.runtime.thread_job import ThreadJob
+from environments.runtime.threads import START_THREADS, ThreadPool
 from environments.runtime.usercode import UserCode
 from environments.sandbox.fair_turns import KEY
 from tests.environments.runtime.play import Play, ended, until, within
@@ -167,7 +169,7 @@ async def test_a_timeout_of_the_author_is_not_taken_for_the_servers() -> None:
 
 async def test_a_job_given_up_before_it_began_is_never_run() -> None:
     pool, ran = ThreadPool(), list[str]()
-    code, gate = UserCode(pool, own_thread=True), threading.Event()
+    code, gate = UserCode(pool, HostedClass(OnOneThread)), threading.Event()
     running = asyncio.ensure_future(code.call(gate.wait, 30))
     waiting = asyncio.ensure_future(code.call(ran.append, "late"))
     await until(lambda: len(code._jobs or ()) == 2)
