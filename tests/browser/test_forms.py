@@ -248,6 +248,16 @@ def test_axe_finds_nothing_serious_in_any_state_and_nothing_is_wider_than_a_phon
     assert form.evaluate("it => it.scrollWidth <= it.clientWidth")
 
 
+def test_a_long_form_scrolls_above_its_button_on_a_phone_with_an_open_keyboard(page: Page, form: Locator) -> None:
+    page.set_viewport_size({"width": 390, "height": 470})
+    button = page.get_by_role("button", name="Call order").bounding_box()
+    composer = page.locator(".composer").bounding_box()
+    first = field(form, "/pname").bounding_box()
+    assert button and composer and first
+    assert button["y"] + button["height"] <= composer["y"] + composer["height"] <= 470
+    assert first["y"] + first["height"] <= button["y"]
+
+
 def test_the_agents_view_has_a_tab_for_each_provider(page: Page, form: Locator, complaints: list[str]) -> None:
     view = page.locator("[data-agent-view]")
     view.get_by_role("tab", name="OpenAI").focus()
