@@ -9,10 +9,10 @@ from django.contrib import messages
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
-from django.urls import reverse
 
 from environments.admin.base import author_of
-from environments.curation.action import Action
+from environments.admin.review import review_of, task_url
+from environments.curation.action import Action, ActionOutcome
 from environments.curation.flags import settle
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.restore import Restore
@@ -21,17 +21,37 @@ from environments.curation.tags import AddTags, RemoveTags
 from environments.database.storable import id_in
 from environments.display.json_diff import diff
 from environments.errors import OrsError
-from environments.models import Task, TaskRevision
+from environments.models import Task, TaskRevision, TaskTag
 
 Frame = Callable[[], dict[str, Any]]
 MAX_REASON_CHARACTERS = 2000
+ACCEPTED = "accepted"
+"""Tag of a task that somebody looked at and found right."""
 
 
 def change_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
-    """Apply the `action` of a POST. Redirects to the task's page, which shows the outcome."""
-    if request.method == "POST":
-        _apply(request, _action(request, task))
-    return HttpResponseRedirect(_url(task.pk))
+    """Apply the `action` of a POST. Redirects to the task's page, which shows the outcome.
+
+    In a review, what settles a task goes on to the next one.
+    """
+    review, asked = review_of(request), request.POST.get("action", "")
+    query = review.query if review else ""
+    if request.method != "POST":
+        return HttpResponseRedirect(task_url(task.pk, query))
+    is_applied = _accept(request, task) if asked == "accept" else _apply(request, _action(request, task)) is not None
+    if review and review.next and is_applied and asked in ("accept", "quarantine"):
+        return HttpResponseRedirect(review.next)
+    return HttpResponseRedirect(task_url(task.pk, query))
+
+
+def _accept(request: HttpRequest, task: Task) -> bool:
+    """Tag the task as accepted, and resolve its flags: somebody looked at it and found it right."""
+    is_tagged = TaskTag.objects.filter(task=task, name=ACCEPTED).exists()
+    if not is_tagged and _apply(request, AddTags(Selection(ids=(task.pk,)), (ACCEPTED,))) is None:
+        return False
+    if count := settle(task, author_of(request)):
+        messages.success(request, f"Resolved {count} flag{'' if count == 1 else 's'}.")
+    return True
 
 
 def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
@@ -44,7 +64,8 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
             messages.success(request, f"Resolved {settled} flag{'' if settled == 1 else 's'}.")
         else:
             messages.error(request, "Nothing was resolved: someone else has already resolved this flag.")
-    return HttpResponseRedirect(_url(task.pk))
+    review = review_of(request)
+    return HttpResponseRedirect(task_url(task.pk, review.query if review else ""))
 
 
 def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
@@ -54,7 +75,8 @@ def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) 
         raise Http404(f"Revision {revision} does not belong to task {task.pk}.")
     restore = Restore(found.pk, _reason(request))
     if request.method == "POST":
-        return HttpResponseRedirect(_url(_apply(request, restore) or task.pk))
+        outcome = _apply(request, restore)
+        return HttpResponseRedirect(task_url((outcome.task if outcome else None) or task.pk))
     context: dict[str, Any] = {"revision": found, "lines": diff(found.after, found.before), "title": "Restore"}
     try:
         context["plan"] = restore.plan()
@@ -76,23 +98,19 @@ def _action(request: HttpRequest, task: Task) -> Action:
         case "untag":
             return RemoveTags(chosen, words, reason)
         case other:
-            raise Http404(f"There is no action {other!r}. Use quarantine, release, tag or untag.")
+            raise Http404(f"There is no action {other!r}. Use accept, quarantine, release, tag or untag.")
 
 
-def _apply(request: HttpRequest, action: Action) -> int | None:
-    """Apply the action and show its outcome. Returns the task that took the place of this one, if another did."""
+def _apply(request: HttpRequest, action: Action) -> ActionOutcome | None:
+    """Apply the action and show its outcome. Returns it, or None if the action was refused."""
     try:
         outcome = action.apply(author_of(request))
     except OrsError as refusal:
         messages.error(request, str(refusal))
         return None
     messages.success(request, outcome.sentence)
-    return outcome.task
+    return outcome
 
 
 def _reason(request: HttpRequest) -> str:
     return request.POST.get("reason", "").strip()[:MAX_REASON_CHARACTERS]
-
-
-def _url(task: int) -> str:
-    return reverse("admin:environments_task_change", args=[task])

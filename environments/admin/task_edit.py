@@ -13,9 +13,9 @@ from typing import Any
 from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import reverse
 
 from environments.admin.base import author_of
+from environments.admin.review import review_of, task_url
 from environments.curation.action import ActionProblem, InvalidSpec, Plan, Replaced
 from environments.curation.edit import Edit, last_revision
 from environments.curation.edited_spec import checked_spec
@@ -95,7 +95,8 @@ def edit_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 def _save(request: HttpRequest, task: Task, edit: Edit) -> HttpResponse:
     outcome = edit.apply(author_of(request))
     messages.success(request, outcome.sentence)
-    return HttpResponseRedirect(reverse("admin:environments_task_change", args=[outcome.task or task.pk]))
+    review = review_of(request)
+    return HttpResponseRedirect(task_url(outcome.task or task.pk, review.query if review else ""))
 
 
 def _seen(request: HttpRequest) -> int:

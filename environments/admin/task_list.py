@@ -17,7 +17,7 @@ from django.db.models.functions import Left
 
 from environments import conf
 from environments.curation.filter_parameters import ANY_STATE, SERVED
-from environments.curation.index_walk import Order
+from environments.curation.index_walk import Order, WalkCursor
 from environments.curation.selection import Selection, SelectionBatch
 from environments.curation.tags import tag_names
 from environments.curation.task_states import LABELS, with_states
@@ -65,6 +65,8 @@ class TaskListRow:
     bucket: Bucket
     statistics: TaskStatistics | None
     """Statistics of all attempts; None without attempts."""
+    at: str = ""
+    """Where it is in the list, for a review that goes on from it."""
     index: int | None = None
     """Index of the task in the listed split, as agents use it; None: it is not served, or no split is listed."""
     place: str = ""
@@ -151,7 +153,9 @@ def _rows(batch: SelectionBatch, listed: int | None) -> list[TaskListRow]:
     rows = [
         _row(tasks[pk], overall.get(pk), index) for pk, index in zip(batch.ids, indexes, strict=True) if pk in tasks
     ]
+    keys = dict(zip(batch.ids, batch.positions or batch.ids, strict=True))
     for row in rows:
+        row.at = str(WalkCursor(keys[row.task.pk], batch.order))
         row.tags, row.places, row.flags = tags[row.task.pk], places[row.task.pk], flags[row.task.pk]
         row.place = name if "#" in (name := names.get(row.task.pk, "")) else ""
     return rows
@@ -176,7 +180,7 @@ def _row(task: Task, overall: TaskStatistics | None, index: int | None) -> TaskL
     environment = task.environment
     line = summary(task.head, summary_field(environment.task_schema), hidden_fields(environment.name))  # type: ignore[attr-defined]  # annotated
     attempts, rate = (overall.attempts, overall.rate) if overall else (0, 0.0)
-    return TaskListRow(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index)
+    return TaskListRow(task, line, bucket_of(attempts, rate, conf.thresholds()), overall, index=index)
 
 
 def _tasks(ids: Iterable[int]) -> QuerySet[Any]:

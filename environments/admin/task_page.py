@@ -15,6 +15,7 @@ from django.urls import URLPattern, path
 
 from environments.admin import task_actions, task_edit
 from environments.admin.base import ReadOnlyAdmin
+from environments.admin.review import review_of
 from environments.admin.task_edit import tried
 from environments.curation.flags import flags_of
 from environments.database.storable import id_in
@@ -48,6 +49,7 @@ class TaskPage(ReadOnlyAdmin):
             "history": history,
             "versions": [(one, results[one.pk]) for one in versions],
             "may_change": may_change(request),
+            "review": review_of(request),
         }
 
     def get_urls(self) -> list[URLPattern]:

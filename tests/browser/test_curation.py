@@ -147,6 +147,25 @@ def test_it_searches_and_moves_by_keys(page: Page) -> None:
     expect(page.get_by_text("What is train 30?").first).to_be_visible()
 
 
+def test_tasks_are_reviewed_in_a_row_by_keys(page: Page, tmp_path: Path) -> None:
+    import_file(page, write_tasks(tmp_path, "quinces", 3), "quinces")
+    page.goto(f"{TASKS}?search=quinces")
+    page.locator("[data-row] .wide a").first.click()
+    content = page.locator(".main section").first
+    expect(content).to_contain_text("How many quinces are 2")
+    page.keyboard.press("a")
+    expect(content).to_contain_text("How many quinces are 1")
+    page.keyboard.press("k")
+    expect(content).to_contain_text("How many quinces are 2")
+    expect(page.locator(".headline")).to_contain_text("accepted")
+    page.keyboard.press("q")
+    page.keyboard.type("no unit")
+    page.keyboard.press("Control+Enter")
+    expect(content).to_contain_text("How many quinces are 1")
+    page.keyboard.press("u")
+    expect(page.locator("[data-row]")).to_have_count(2)
+
+
 def test_the_browser_goes_back_to_what_an_action_would_touch(page: Page) -> None:
     page.goto(f"{TASKS}?search=What is train 31?")
     page.locator("[data-row] input").check()
