@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from django.db.models import Prefetch, QuerySet
@@ -20,7 +19,7 @@ from episodes.filtering.names import name_tasks
 from episodes.models import Play
 from episodes.playtest.player_seat import PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
-from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session, session_id
+from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session
 
 MAX_ENDED_PLAYS = 8
 MAX_RUNNING_PLAYS = 20
@@ -41,10 +40,6 @@ def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
 
 def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     choice = choice_of(request.POST.dict())
-    if choice.once and (before := _opened_before(seat, choice.once)):
-        if before.episode.status == "running":
-            return redirect("player", before.pk)
-        choice = replace(choice, once="")  # the page was kept and its form is sent again, for another session
     try:
         wanted = new_session(choice, seat, request.headers.get("User-Agent", ""))
         is_blind = choice.is_blind or _is_always_blind(seat, choice.environment)
@@ -54,12 +49,6 @@ def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     except NotStarted as error:
         return _page(request, seat, choice, {"errors": {"start": str(error)}, "failed": error.episode}, status=422)
     return redirect("player", play.pk)
-
-
-def _opened_before(seat: PlayerSeat, once: str) -> Play | None:
-    """Return the play that this form has opened already, as after a double click."""
-    plays = Play.objects.filter(seat.plays, episode__session_id=session_id(seat, once))
-    return plays.select_related("episode").first()
 
 
 def _is_always_blind(seat: PlayerSeat, environment: str) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+import uuid
 from dataclasses import dataclass
 
 from environments.errors import EnvironmentFault, OrsError
@@ -39,6 +40,15 @@ class Continuation:
     parent: Episode
     step: int
     """Index of the last step of the parent that is run again."""
+
+
+def session_id(seat: PlayerSeat, once: str) -> str:
+    """Return the id of the session that the form with the text `once` opens: the same as long as that session runs.
+
+    So a form that is submitted twice opens one session, and one that a browser has kept opens another later.
+    """
+    sid = str(uuid.uuid5(uuid.NAMESPACE_OID, f"{seat.owner} {once}") if once else uuid.uuid4())
+    return str(uuid.uuid4()) if Episode.objects.filter(session_id=sid, status="ended").exists() else sid
 
 
 def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continues: Continuation | None = None) -> Play:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import secrets
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
@@ -24,6 +23,7 @@ from environments.wire import parsed_json
 from episodes.models import Invite, Play
 from episodes.playtest.forms.values import kind_named, shown
 from episodes.playtest.player_seat import PlayerSeat
+from episodes.playtest.session_start import session_id
 
 Pick = Literal["random", "next", "number", "spec", "task"]
 Field = Literal["environment", "split", "pick", "number", "spec", "task"]
@@ -94,11 +94,6 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSes
         return NewSession(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
     split = _split(choice, environment)
     return NewSession(**facts, split=split.name, index=_index(choice, seat, split))
-
-
-def session_id(seat: PlayerSeat, once: str) -> str:
-    """Return the id of the session that the form with the text `once` opens; a random one without it."""
-    return str(uuid.uuid5(uuid.NAMESPACE_OID, f"{seat.owner} {once}") if once else uuid.uuid4())
 
 
 def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +15,7 @@ from environments.runtime.secrets_mask import STARS
 from environments.tasks.task_hash import is_sent_task
 from episodes.models import Episode, Step
 from episodes.playtest.player_seat import PlayerSeat
+from episodes.playtest.session_start import session_id
 from episodes.playtest.task_choice import why_unplayable
 
 NOT_RECORDED = '{"not recorded":'
@@ -46,10 +46,10 @@ class Origin:
         """Number of steps that are run again."""
         return self.step + 1
 
-    def session(self, seat: PlayerSeat, user_agent: str) -> NewSession:
-        """Return a session of the recorded task, independent of what its splits contain now."""
+    def session(self, seat: PlayerSeat, user_agent: str, once: str) -> NewSession:
+        """Return a session of the recorded task, whatever its splits contain now; `once` as in `session_id`."""
         return NewSession(
-            sid=str(uuid.uuid4()),
+            sid=session_id(seat, once),
             owner=seat.owner,
             environment=self.episode.environment.name,
             spec=json.loads(self.episode.task.spec),

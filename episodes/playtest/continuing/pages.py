@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import secrets
 from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
@@ -60,7 +61,12 @@ def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpRespon
             return redirect(*_start(request, seat, origin))
         except NotStarted as error:
             context["failed"] = error
-    context |= {"origin": origin, "wants_blind": request.POST.get("blind") == "on", **_step(origin)}
+    context |= {
+        "once": secrets.token_hex(16),
+        "origin": origin,
+        "wants_blind": request.POST.get("blind") == "on",
+        **_step(origin),
+    }
     return render(request, "playtest/continue.html", context, status=200 if is_question else 422)
 
 
@@ -86,7 +92,7 @@ def _step(origin: Origin) -> dict[str, Any]:
 
 def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str, int]:
     """Start the play; return name and argument of the next page's address. Raises: NotStarted."""
-    session = origin.session(seat, request.headers.get("User-Agent", ""))
+    session = origin.session(seat, request.headers.get("User-Agent", ""), request.POST.get("once", ""))
     is_blind = request.POST.get("blind") == "on" or origin.episode.environment.is_blind
     play = start_play(seat, session, is_blind=is_blind, continues=Continuation(origin.episode, origin.step))
 
@@ -94,6 +100,8 @@ def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str,
         live = live_plays_of(service).find(session.sid, session.owner)
         if live is None:  # the session has already ended, as its page says
             return True
+        if live.rerun is not None:  # the form was submitted twice
+            return live.rerun.is_done
         rerun = Rerun(service, session.sid, session.owner, origin.episode.pk, origin.step)
         await asyncio.wait([live.run_again(rerun)], timeout=VIEW_SECONDS)
         return rerun.is_done

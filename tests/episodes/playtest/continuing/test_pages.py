@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Iterator
 from typing import Any
@@ -67,6 +68,15 @@ async def newest() -> Play:
 
 
 # --- the prefix ------------------------------------------------------------------------------------------------------
+
+
+async def test_a_form_that_is_submitted_twice_continues_once() -> None:
+    async with hosting(DRIFTING) as browser:
+        parent = await recorded(browser, LOOKS)
+        answers = await asyncio.gather(*[start_rerun(browser, parent, 1, once="a" * 32) for _ in range(2)])
+        assert {answer.status_code for answer in answers} == {302}
+        assert await in_database(Play.objects.count) == 1
+        assert len(await steps_of((await newest()).episode_id)) == 2
 
 
 async def test_the_steps_up_to_the_chosen_one_are_run_again_and_the_rest_is_played() -> None:
