@@ -29,6 +29,7 @@ MAX_IDLE_CALLS = 5
 MAX_EXPLOITED = 2
 """Sampled tasks on which exploits are played; the oracle plays all of them, and so does doing nothing."""
 MAX_SHOWN_CALLS = 6
+_CHECK_THE_CLASS = "Check the class itself, as module:Class, where its code is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +65,9 @@ async def check_trials(state: CheckState) -> None:
 async def _check_oracle(state: CheckState, pay: Pay) -> None:
     check = "oracle"
     if state.local is None:
-        return state.report.skip(SUBJECT, check, "The protocol does not transmit what solves a task.")
+        return state.report.skip(
+            SUBJECT, check, f"The protocol does not transmit what solves a task. {_CHECK_THE_CLASS}"
+        )
     if not _declares(state.local, check):
         advice = "declare one to check that a solved task returns the top of the range"
         return state.report.skip(SUBJECT, check, f"The class has no oracle(); {advice}.")
@@ -97,7 +100,11 @@ def _oracle_problems(played: PlayedEpisode, pay: Pay) -> list[str]:
 async def _check_exploits(state: CheckState, pay: Pay) -> None:
     check = "exploits"
     if state.local is None or not _declares(state.local, check):
-        reason = "The class lists no exploits()." if state.local else "The protocol does not transmit exploits."
+        reason = (
+            "The class lists no exploits()."
+            if state.local
+            else f"The protocol does not transmit exploits. {_CHECK_THE_CLASS}"
+        )
         return state.report.skip(SUBJECT, check, reason)
     problems, names = [], []
     for sample in state.samples[:MAX_EXPLOITED]:

@@ -72,6 +72,8 @@ def test_this_server_passes_with_a_key() -> None:
         report = check_server(server.url, "sound", KEY, OPTIONS)
         assert _failed(report) == []
         assert report.count("warning") == 0
+        oracle = next(one.sentence for one in report.findings if one.check == "oracle")
+        assert oracle.endswith("Check the class itself, as module:Class, where its code is.")
         assert _failed(check_server(server.url, "Procedural", KEY, OPTIONS)) == []
         with pytest.raises(Unreachable, match="401"):
             check_server(server.url, None, {}, OPTIONS)

@@ -37,7 +37,8 @@ def test_a_task_shows_its_content_and_every_episode(client: Client) -> None:
 def test_a_task_renders_the_prompt_as_the_replay_does(client: Client) -> None:
     prompt = make_blob('[{"type": "text", "text": "# Add\\n\\nall **numbers**."}]')
     episode = make_episode(prompt=prompt)
-    assert b"<strong>numbers</strong>" in client.get(f"/tasks/{episode.task_id}/").content
+    page = client.get(f"/tasks/{episode.task_id}/").content
+    assert b"<strong>numbers</strong>" in page.partition(b'<div class="prompt-text">')[2]
 
 
 def test_a_task_lists_a_page_of_episodes_and_leads_to_the_older(client: Client) -> None:
