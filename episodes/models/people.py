@@ -71,6 +71,7 @@ class Play(models.Model):
     user = models.ForeignKey(settings.AUTH_USER_MODEL, related_name="plays", **LOOSE)
     guest = models.ForeignKey(Guest, related_name="plays", **LOOSE)
     is_blind = models.BooleanField(default=False, help_text="The player sees rewards only at the end")
+    paused_seconds = models.FloatField(default=0.0, help_text="Time for which the player was away, in a study")
     is_repeat = models.BooleanField(
         default=False,
         help_text="The player had played the task before, or had seen it, so it isn't their first attempt",

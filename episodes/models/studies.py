@@ -35,6 +35,9 @@ class Study(models.Model):
     consent = models.TextField(blank=True, help_text="Markdown, to which people agree before the first task")
     completion = models.TextField(blank=True, help_text="Markdown, shown after the last task")
     completion_code = models.CharField(max_length=100, blank=True, help_text="Shown after the last task")
+    pause_seconds = models.PositiveIntegerField(
+        default=3600, help_text="How long an episode is kept while its player is away"
+    )
     counts_left = models.BooleanField(
         default=False, help_text="Attempts that people left or gave up count in the results of the study"
     )

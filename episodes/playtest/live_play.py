@@ -7,6 +7,7 @@ socket. Every tab gets every step, in order. After the last tab has left, the se
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
 from episodes.playtest.continuing.rerun import Rerun
 from episodes.playtest.play_facts import PlayFacts
-from episodes.playtest.play_steps import MAX_STEPS, PlayStep, PlaySteps, ending_of, steps_html
+from episodes.playtest.play_steps import MAX_STEPS, PlayStep, PlaySteps, ending_of, save_pause, steps_html
 from episodes.playtest.reader_threads import readers
 from episodes.playtest.tools import offered_tools
 
@@ -35,6 +36,8 @@ MAX_RUNNING = 16
 QUICK_SECONDS = 0.1
 """A quicker call is only sent as a step; a slower one is first sent as running."""
 MAX_WAIT_SECONDS = 3600.0
+KEEP_SECONDS = 20.0
+"""How often a session that is kept for a player who is away is used, so that it does not expire."""
 
 Message = dict[str, Any]
 
@@ -60,7 +63,16 @@ class RunningCall:
 class LivePlay:
     """A session that a person plays. `tools` and `fault` are set once `start_task` is done."""
 
-    def __init__(self, service: SessionService, request: NewSession, forget: Callable[[LivePlay], None]) -> None:
+    def __init__(
+        self,
+        service: SessionService,
+        request: NewSession,
+        forget: Callable[[LivePlay], None],
+        pause_seconds: float | None = None,
+    ) -> None:
+        """`pause_seconds`: how long the session is kept, and its clock stands still, while no tab is open; None: the
+        session is kept for the grace time, and may expire meanwhile.
+        """
         self.sid, self.owner = request.sid, request.owner
         self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input; None: the tool takes no input
         self.fault: OrsError | None = None
@@ -75,6 +87,10 @@ class LivePlay:
         self._facts: PlayFacts | None = None
         self._steps = PlaySteps()
         self._grace: asyncio.TimerHandle | None = None
+        self._pause_seconds = pause_seconds
+        self._keeping: asyncio.TimerHandle | None = None  # set while nobody is there and the session is kept
+        self._left: float | None = None  # time.monotonic() when the last tab left, in a play that can pause
+        self._paused = 0.0  # seconds of the pauses that are over
         self.start_task = self._own(self._start(request))
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -114,8 +130,9 @@ class LivePlay:
         if self.is_over:
             return
         self.is_over = True
-        if self._grace is not None:
-            self._grace.cancel()
+        for timer in (self._grace, self._keeping):
+            if timer is not None:
+                timer.cancel()
         self._forget(self)
         if self._facts is None:
             return
@@ -135,7 +152,26 @@ class LivePlay:
             self._grace.cancel()
         is_busy = self.rerun is not None and self.rerun.progress.state == "running"
         if not (self._tabs or self.is_over or is_busy):
-            self._grace = asyncio.get_running_loop().call_later(settings.ORSWEB_PLAY_GRACE, self.abandon)
+            seconds = settings.ORSWEB_PLAY_GRACE if self._pause_seconds is None else self._pause_seconds
+            self._grace = asyncio.get_running_loop().call_later(seconds, self.abandon)
+            if self._pause_seconds is not None:
+                self._left = self._left or time.monotonic()
+                self._keep()
+
+    def _keep(self) -> None:
+        """Keep the session from expiring, and do so again until somebody is there."""
+        with contextlib.suppress(OrsError):  # it has ended
+            self._service.ping(self.sid, self.owner)
+            self._keeping = asyncio.get_running_loop().call_later(KEEP_SECONDS, self._keep)
+
+    def _resume(self) -> None:
+        """Note that somebody is there."""
+        for timer in (self._grace, self._keeping):
+            if timer is not None:
+                timer.cancel()
+        if self._left is not None:
+            self._paused += time.monotonic() - self._left
+            self._left = None
 
     def abandon(self) -> None:
         """End the session as abandoned unless it has already ended. Tabs get the message of its end."""
@@ -145,10 +181,12 @@ class LivePlay:
 
     async def join(self, tab: Tab, facts: PlayFacts, after: int) -> None:
         """Send `tab` the state with the steps after index `after`, and everything that happens from then on."""
-        if self._grace is not None:
-            self._grace.cancel()
+        was_away = self._left is not None
+        self._resume()
         self._tabs.add(tab)  # before the steps are read: without a tab the session would end
         self._facts = facts
+        if was_away:
+            await readers().run(save_pause, facts.episode.pk, self._paused)
         async with self._lock:
             await self._advance(facts, joining=tab)
             html = await readers().run(steps_html, facts, after, self._steps.last)
@@ -177,7 +215,7 @@ class LivePlay:
         return {
             "status": "ended" if self.is_over else "running" if self.start_task.done() else "starting",
             "running": [one.to_message() for one in self._running.values()],
-            "elapsed_seconds": max(0.0, time.time() - facts.began),
+            "elapsed_seconds": max(0.0, time.time() - facts.began - self._paused),
             **self.figures(),
         }
 

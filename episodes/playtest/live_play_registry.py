@@ -17,9 +17,12 @@ class LivePlays:
         self.service = service
         self._plays: dict[str, LivePlay] = {}
 
-    def open(self, request: NewSession) -> LivePlay:
-        """Start a play with a new `request.sid`. Its `start_task` is done when the session is ready or has failed."""
-        play = LivePlay(self.service, request, self._forget)
+    def open(self, request: NewSession, pause_seconds: float | None = None) -> LivePlay:
+        """Start a play with a new `request.sid`. Its `start_task` is done when the session is ready or has failed.
+
+        `pause_seconds`: as of LivePlay.
+        """
+        play = LivePlay(self.service, request, self._forget, pause_seconds)
         self._plays[request.sid] = play
         return play
 

@@ -16,7 +16,7 @@ from django.template.loader import render_to_string
 
 from environments.runtime.records import StepTaken
 from episodes.attempts.return_so_far import ReturnSoFar
-from episodes.models import Episode
+from episodes.models import Episode, Play
 from episodes.playtest.play_facts import PlayFacts, content_of, is_plain, outcome_of
 from episodes.recording.batch import step_of
 from episodes.transcript.cards import Card, cards_of
@@ -131,6 +131,11 @@ def ending_of(pk: int) -> dict[str, Any]:
         if is_plain(episode.play)
         else render_to_string("playtest/task_content.html", content_of(episode)),
     }
+
+
+def save_pause(pk: int, seconds: float) -> None:
+    """Note for how long the player of an episode was away in all."""
+    Play.objects.filter(pk=pk).update(paused_seconds=seconds)
 
 
 def _play_step(facts: PlayFacts, line: StepLine, is_watched: bool) -> PlayStep:

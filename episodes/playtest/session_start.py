@@ -57,8 +57,9 @@ def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continu
     Raises: NotStarted, with a sentence for the player.
     """
     assert request.owner == seat.owner and request.player == "human"
+    pause = seat.study.pause_seconds if seat.study is not None else None
     try:
-        is_ready = ask_service(lambda service: _start(service, request), MAX_START_SECONDS + MAX_ANSWER_SECONDS)
+        is_ready = ask_service(lambda service: _start(service, request, pause), MAX_START_SECONDS + MAX_ANSWER_SECONDS)
     except TimeoutError as error:
         raise NotStarted("The server did not answer in time. Check its log, then try again.") from error
     except EnvironmentFault as error:
@@ -78,10 +79,11 @@ def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continu
     return play
 
 
-async def _start(service: SessionService, request: NewSession) -> bool:
+async def _start(service: SessionService, request: NewSession, pause_seconds: float | None) -> bool:
     """Return whether the session is ready; otherwise it is still starting. Raises: OrsError."""
     plays = live_plays_of(service)
-    play = plays.find(request.sid, request.owner) or plays.open(request)  # a form that is submitted twice opens it once
+    # a form that is submitted twice opens it once
+    play = plays.find(request.sid, request.owner) or plays.open(request, pause_seconds)
     try:
         await asyncio.wait([play.start_task], timeout=MAX_START_SECONDS)
     finally:

@@ -83,6 +83,11 @@ class GuestDeck:
         return self.size if most is None else min(most, self.size)
 
     @property
+    def pause_minutes(self) -> int:
+        """How long a task is kept for the guest who is away."""
+        return round(self.study.pause_seconds / 60)
+
+    @property
     def is_over(self) -> bool:
         return self.running is None and self.next is None
 

@@ -34,6 +34,12 @@ class StudyPlay:
     """None if it does not count or has no return."""
 
     @property
+    def seconds(self) -> float | None:
+        """Time from the start to the last answer, without pauses; None without a call."""
+        spent = self.episode.duration_seconds
+        return None if spent is None else max(0.0, spent - self.play.paused_seconds)
+
+    @property
     def episode(self) -> Episode:
         return self.play.episode
 
@@ -128,6 +134,6 @@ def _line(guest: Guest, plays: Sequence[StudyPlay]) -> GuestLine:
 
 
 def _median(plays: Sequence[StudyPlay]) -> float | None:
-    seconds = [one.episode.duration_seconds for one in plays if one.counts]
+    seconds = [one.seconds for one in plays if one.counts]
     known = [value for value in seconds if value is not None]
     return median(known) if known else None

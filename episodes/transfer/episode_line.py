@@ -151,6 +151,7 @@ class ParentPart(LinePart):
 class PlayPart(LinePart):
     is_blind: bool = False
     is_repeat: bool = False
+    paused_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     differs_at: Count | None = None
     parent: ParentPart | None = None
     parent_step: Count | None = None

@@ -101,7 +101,8 @@ def _added(episode: Recorded) -> str:
 
 
 def _play(play: ExportedPlay) -> dict[str, Any]:
-    values: dict[str, Any] = {"is_blind": play.is_blind, "is_repeat": play.is_repeat, "differs_at": play.differs_at}
+    names = ("is_blind", "is_repeat", "paused_seconds", "differs_at")
+    values: dict[str, Any] = {name: getattr(play, name) for name in names}
     if play.parent is None:
         return values | {"parent": None, "parent_step": play.parent_step}
     parent = {"id": play.parent, "session_id": play.parent_session, "created": _time(play.parent_created)}

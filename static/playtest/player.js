@@ -306,6 +306,8 @@ function start() {
   composer = new Composer(page.querySelector("[data-composer]"), page.dataset.environment, ask);
   composer.addEventListener("call", call);
   composer.addEventListener("typed", stayAlive);
+  // who reads or looks around is there, too
+  for (const kind of ["scroll", "pointermove", "keydown"]) document.addEventListener(kind, stayAlive, { passive: true, capture: true });
   clock.addEventListener("soon", warn);
   clock.addEventListener("later", () => notice("soon"));
   connection.addEventListener("message", ({ detail }) => HEARD[detail.type]?.(detail));

@@ -21,6 +21,7 @@ from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_
 
 MAX_TEXT_CHARACTERS = 20_000
 MAX_MEMBERS_OFFERED = 200
+MAX_PAUSE_MINUTES = 24 * 60
 _TEXT: Any = {"required": False, "max_length": MAX_TEXT_CHARACTERS, "widget": forms.Textarea}
 
 
@@ -39,6 +40,7 @@ class StudyForm(forms.Form):
     people_per_task = forms.IntegerField(required=False, min_value=1, max_value=10_000)
     tasks_per_person = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
     attempts = forms.IntegerField(min_value=1, max_value=100, initial=1)
+    pause_minutes = forms.IntegerField(min_value=1, max_value=MAX_PAUSE_MINUTES, initial=60)
     is_blind = forms.BooleanField(required=False)
     counts_left = forms.BooleanField(required=False)
     instructions = forms.CharField(**_TEXT)
@@ -81,6 +83,7 @@ class StudyForm(forms.Form):
         names = ("name", "people_per_task", "tasks_per_person", "attempts", "is_blind", "counts_left")
         texts = ("instructions", "consent", "completion", "completion_code")
         study = Study(author=author[:150], **{name: given[name] for name in (*names, *texts)})
+        study.pause_seconds = 60 * given["pause_minutes"]
         study.is_shuffled = given["is_shuffled"] == "yes"
         make_study(study, self._tasks())
         return study
@@ -100,7 +103,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
     """Return the form of a new study; a POST makes it."""
     hidden, trouble = hidden_from(request.user), ""
     if request.method != "POST":
-        form = StudyForm(hidden, initial={"attempts": 1, "tasks": request.GET.get("tasks", "")})
+        form = StudyForm(hidden, initial={"attempts": 1, "pause_minutes": 60, "tasks": request.GET.get("tasks", "")})
         return render(request, "playtest/study_form.html", {"form": form})
     form = StudyForm(hidden, request.POST)
     if form.is_valid():

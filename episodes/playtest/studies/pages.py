@@ -32,7 +32,7 @@ MAX_LINKS = 500
 MAX_DAYS = 365
 COLUMNS = (
     *("study", "person", "link", "task", "task_id", "attempt", "counts", "episode", "status", "cause", "return"),
-    *("success", "steps", "seconds", "started", "ended", "blind"),
+    *("success", "steps", "seconds", "paused_seconds", "started", "ended", "blind"),
 )
 
 
@@ -189,7 +189,7 @@ def _cells(found: Study, one: StudyPlay) -> list[Any]:
         *(found.name, guest.label if guest else "", guest.invite.name if guest else ""),
         *(one.number, episode.task_id, one.attempt or None, "yes" if one.counts else "no", episode.pk),
         *(episode.status, episode.cause, one.return_, {True: "yes", False: "no", None: ""}[one.is_success]),
-        *(episode.steps_count, episode.duration_seconds),
+        *(episode.steps_count, one.seconds, one.play.paused_seconds),
         *(_time(episode.created), _time(episode.ended)),
         "yes" if one.play.is_blind else "no",
     ]

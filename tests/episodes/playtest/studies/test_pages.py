@@ -21,7 +21,7 @@ pytestmark = pytest.mark.django_db
 
 
 def form(tasks: str, **changes: str) -> dict[str, str]:
-    return {"name": "pilot", "tasks": tasks, "attempts": "1", **changes}
+    return {"name": "pilot", "tasks": tasks, "attempts": "1", "pause_minutes": "30", **changes}
 
 
 def tasks_of(study: Study) -> list[int]:
@@ -41,6 +41,7 @@ def test_a_study_freezes_the_chosen_tasks_of_a_split_as_a_suite(curator: Client)
     study = Study.objects.get()
     assert tasks_of(study) == [*ids[:3], ids[7]] and study.member.version.suite.name == "pilot"
     assert (study.people_per_task, study.consent, study.author) == (3, "I agree.", "ada")
+    assert study.pause_seconds == 1800
     page = curator.get("/play/studies/pilot/").content.decode()
     assert "4 tasks of" in page and "3 people per task" in page
     assert "pilot" in curator.get("/play/studies/").content.decode()

@@ -6,14 +6,17 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import httpx
 import pytest
+from django.test import override_settings
 from django.utils import timezone
 
+from environments.errors import SessionNotFound
 from environments.models import Split, Task
+from environments.service import get_service
 from episodes.models import Episode, Guest, Invite, Play, Study
 from episodes.studies.results import plays_of, results_of
 from tests.environments.protocol.serving import in_database
@@ -97,6 +100,29 @@ async def test_what_was_given_up_counts_only_where_the_study_says_so(counts_left
             await tab.receive("ended")
         assert "1 of 2 done" in (await browser.get("/play/study/")).text
     assert await in_database(_plays) == [(1, 1, counts_left)]
+
+
+async def test_leaving_the_page_stops_the_clock_and_keeps_the_task() -> None:
+    async with taking_part() as browser:
+        pk = await start(browser, "/play/study/begin/")
+        with override_settings(ORSWEB_PLAY_GRACE=0.01):  # which ends other plays at once
+            async with open_tab(browser, pk) as tab:
+                await tab.receive("state")
+            assert "is kept for 60 minutes" in (await browser.get("/play/study/")).text
+            async with open_tab(browser, pk) as tab:
+                assert (await tab.receive("state"))["status"] == "running"
+        assert "Pause</a>" in (await browser.get(f"/play/{pk}/")).text
+        await finish(browser, pk)
+    assert await in_database(lambda: Play.objects.get().paused_seconds) > 0
+
+
+async def test_a_task_ends_as_abandoned_when_its_pause_is_over() -> None:
+    async with taking_part(pause_seconds=0) as browser:
+        pk = await start(browser, "/play/study/begin/")
+        episode = await in_database(lambda: Episode.objects.get(pk=pk))
+        with suppress(SessionNotFound):
+            await get_service().until_gone(episode.session_id, episode.key_label)
+        assert (await in_database(lambda: Episode.objects.get(pk=pk))).cause == "abandoned"
 
 
 async def test_two_tabs_of_a_person_play_one_episode() -> None:
