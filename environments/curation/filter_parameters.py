@@ -47,7 +47,8 @@ class Filters:
     bucket: Literal["", "unseen", "hopeless", "learnable", "saturated"] | str = ""
     """Bucket of its success rate, by the thresholds in the settings."""
     search: str = ""
-    """A part of the spec, as written or as JSON escapes it; upper and lower case of ASCII letters are the same."""
+    """Words that the spec holds, in any order, as written or as JSON escapes them, with phrases in double quotes; upper
+    and lower case of ASCII letters are the same. Or the hash of the task, or its first eight digits or more."""
     ids: tuple[int, ...] = ()
     flags: Literal["", "open"] | str = ""
     """`open` selects tasks that were flagged as broken and that no curator has settled."""

@@ -279,3 +279,17 @@ def test_it_runs_as_few_queries_for_many_tasks_as_for_few(count: int, django_ass
     environment = make_environment().pk
     with django_assert_max_num_queries(2):
         assert len(Selection(environment=environment).batch(limit=10).ids) == 10
+
+
+def test_a_search_finds_words_in_any_order_phrases_and_hashes() -> None:
+    tasks = [make_task({"q": text}) for text in ("the red apple", "an apple is red", "a pear")]
+    texts = [task.spec for task in tasks]
+
+    def found(text: str) -> list[str]:
+        rows = Task.objects.filter(Selection(search=text).condition()).order_by("pk")
+        return list(rows.values_list("spec", flat=True))
+
+    assert found("red APPLE") == texts[:2]
+    assert found('"red apple"') == texts[:1]
+    assert found(tasks[2].content_hash[:8]) == found(tasks[2].content_hash) == texts[2:]
+    assert found("a " * 5000) == []
