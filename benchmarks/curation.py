@@ -29,18 +29,23 @@ PAUSE_SECONDS = 0.002
 def main(count: int) -> None:
     from environments.curation.edit import Edit
     from environments.curation.membership import MoveToSplit, SaveAsSplit
-    from environments.curation.quarantine import Quarantine, Release
+    from environments.curation.quarantine import Quarantine
     from environments.curation.selection import Selection
     from environments.curation.splits import DeleteSplit
     from environments.curation.tags import AddTags
+    from environments.curation.undo import Undo
+    from environments.models import CurationAction
 
     environment, train, test = _fill(count)
     everything = Selection(environment=environment)
-    _measure("quarantine", Quarantine(everything, "measured"))
-    _measure("release", Release(everything))
-    _measure("tag", AddTags(everything, ("measured",)))
+    for name, action in (
+        ("quarantine", Quarantine(everything, "measured")),
+        ("tag", AddTags(everything, ("measured",))),
+        ("move to split", MoveToSplit(everything, train, test)),
+    ):
+        _measure(name, action)
+        _measure(f"undo of {name}", Undo(CurationAction.objects.latest("pk").pk))
     saved = _measure("save as split", SaveAsSplit(everything, "saved", "train"))
-    _measure("move to split", MoveToSplit(everything, train, test))
     _measure("delete split", DeleteSplit(saved))
     [task] = everything.batch(limit=1).ids
     _measure("edit of one task", Edit(task, '{"answer": "another"}', 10**12))
@@ -54,7 +59,7 @@ def _measure(name: str, action: Action) -> int:
         result = action.apply("benchmark")
     seconds = time.perf_counter() - planned
     print(
-        f"{name:18} plan {planned - started:5.1f} s  apply {seconds:5.1f} s  "
+        f"{name:22} plan {planned - started:5.1f} s  apply {seconds:5.1f} s  "
         f"longest wait {max(waits) * 1000:4.0f} ms  longest transaction {max(held) * 1000:4.0f} CPU ms"
     )
     return result.split or 0
