@@ -131,7 +131,7 @@ def address(route: str) -> str:
     return re.sub(r"<(?:\w+:)?(\w+)>", lambda found: values[found[1]], plain)
 
 
-CHANGING = re.compile(r'name="csrfmiddlewaretoken" value="\w+"|X-CSRFToken[^}]*|\d\.\d\d seconds|\d+\s\w+ ago')
+CHANGING = re.compile(r'name="(?:csrfmiddlewaretoken|once)" value="\w+"|X-CSRFToken[^}]*|\d\.\d\d seconds|\d+\s\w+ ago')
 """What differs in two answers to the same request."""
 ENDING = ("accounts/logout/", "admin/logout/", "play/leave/")
 """Addresses that end the session of the visitor."""
