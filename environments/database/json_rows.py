@@ -6,7 +6,7 @@ Rows are passed as one JSON array: several times as fast as rows made by the ORM
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -20,6 +20,11 @@ ID_LISTS = {
     "postgresql": "SELECT CAST(value AS bigint) FROM json_array_elements_text(%s::json)",
 }
 """By database: a SELECT of the ids in its parameter, which is a JSON array of integers."""
+_AMONG: dict[str, tuple[str, Callable[[list[Any]], Any]]] = {
+    "sqlite": ("IN (SELECT value FROM json_each(%s))", json.dumps),
+    "postgresql": ("= ANY(%s)", list),
+}
+"""By database: the condition that a value is one of those in a parameter, and what makes the parameter."""
 _ROWS = {"sqlite": "json_each(%s)", "postgresql": "json_array_elements(%s::json)"}
 
 
@@ -33,6 +38,17 @@ def execute(statement: str, parameters: Sequence[Any], rows: Sequence[Any]) -> N
         return
     with connection.cursor() as cursor:
         cursor.execute(statement.format(rows=_ROWS[connection.vendor]), [*parameters, json.dumps(rows)])
+
+
+def rows_among(select: str, parameters: Sequence[Any], values: Iterable[Any]) -> list[tuple[Any, ...]]:
+    """Return the rows of `select`, in which `{among}` follows a column and means that it has one of `values`.
+
+    `parameters` are those before that. Django's `__in` takes several times the CPU for hundreds of values.
+    """
+    condition, as_parameter = _AMONG[connection.vendor]
+    with connection.cursor() as cursor:
+        cursor.execute(select.format(among=condition), [*parameters, as_parameter(list(values))])
+        return list(cursor.fetchall())
 
 
 # a loose index scan: SELECT DISTINCT would read the entries of a million rows for a dozen values

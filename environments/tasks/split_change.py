@@ -19,9 +19,9 @@ from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
-from environments.database.json_rows import execute
+from environments.database.json_rows import execute, rows_among
 from environments.database.write_turns import give_way
-from environments.models import Split, SplitEntry, SplitRemoval, Task
+from environments.models import Split, SplitEntry, SplitRemoval
 from environments.tasks.split_errors import FrozenSplit, SplitBusy, SplitGone
 from environments.tasks.split_indexes import renew, stretch_of
 from environments.tasks.task_places import FormerPlace, SplitPlace, batched
@@ -39,6 +39,7 @@ _INSERT = """
     SELECT %s, CAST(value->>0 AS integer), CAST(value->>1 AS bigint), value->>2, CAST(value->>3 AS integer) = 1, %s
     FROM {rows} WHERE true
 """
+_QUARANTINED = "SELECT id FROM environments_task WHERE state = 'quarantined' AND id {among}"
 
 _CLAIM = timedelta(seconds=CLAIM_SECONDS)
 UNFROZEN = {"frozen": None, "frozen_hash": ""}
@@ -322,8 +323,7 @@ class SplitChange:
             return
         hidden = {task for _, task, _ in rows} if is_hidden else set[int]()
         if is_hidden is None:
-            tasks = Task.objects.filter(pk__in=[task for _, task, _ in rows], state="quarantined")
-            hidden = set(tasks.values_list("pk", flat=True))
+            hidden = {task for (task,) in rows_among(_QUARANTINED, [], [task for _, task, _ in rows])}
         with transaction.atomic():
             self._keep_claim()
             execute(_INSERT, [self.split.pk, self._next], [(*row, int(row[1] in hidden)) for row in rows])

@@ -12,10 +12,13 @@ from dataclasses import dataclass, field
 
 from django.utils import timezone
 
+from environments.database.json_rows import rows_among
 from environments.database.write_turns import give_way
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.tasks.split_change import BATCH
 from environments.tasks.task_places import SplitPlace
+
+_IDS = "SELECT content_hash, id FROM environments_task WHERE environment_id = %s AND content_hash {among}"
 
 
 @dataclass(slots=True)
@@ -38,12 +41,12 @@ def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
     added, listed = _places(split)
     removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
     for content in hashes:
-        if listed[content]:
-            task = listed[content].popleft()
+        if there := listed.get(content):  # not [content], which would make a deque for each new task
+            task = there.popleft()
             merge.unchanged += 1
             merge.edited += task != ids[content]
             merge.order.append(SplitPlace(task, content))
-        elif removals[content]:
+        elif removals.get(content):
             removals[content] -= 1
             merge.withheld += 1
         else:
@@ -110,8 +113,7 @@ def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
 def _ids(environment: int, hashes: set[str]) -> dict[str, int]:
     found: dict[str, int] = {}
     for batch in _batches(sorted(hashes)):
-        tasks = Task.objects.filter(environment=environment, content_hash__in=batch)
-        found.update(tasks.values_list("content_hash", "pk"))
+        found.update(rows_among(_IDS, [environment], batch))
     return found
 
 

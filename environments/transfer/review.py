@@ -9,12 +9,12 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Literal
 
-from django.db import connection
 from django.db.models import F
 
 from environments.authoring import task_schema
+from environments.database.json_rows import rows_among
 from environments.models import SplitEntry, TaskTag, seen_at
 from environments.tasks.stored_spec import Unfit, spec_text
 from environments.transfer.columns import Labels, separated
@@ -26,11 +26,9 @@ from environments.transfer.target import ImportTarget
 Kind = Literal["added", "edited", "relabelled", "duplicate"]
 _EDITED = b"edited"
 
-_AMONG: dict[str, tuple[str, Callable[[list[str]], Any]]] = {
-    "sqlite": ("IN (SELECT value FROM json_each(%s))", json.dumps),
-    "postgresql": ("= ANY(%s)", list),
-}
-_FIND = "SELECT content_hash, id, state, reason FROM environments_task WHERE environment_id = %s AND content_hash "
+_FIND = """
+    SELECT content_hash, id, state, reason FROM environments_task WHERE environment_id = %s AND content_hash {among}
+"""
 _sorted_text: Callable[[object], str] = json.JSONEncoder(sort_keys=True).encode
 
 
@@ -192,17 +190,8 @@ def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTa
 
 
 def tasks_by_hash(environment: int, hashes: Collection[str]) -> list[tuple[str, int, str, str]]:
-    """Return (hash, id, state, reason) of the existing tasks with these hashes.
-
-    Takes one parameter for all hashes; building the query with Django's ORM takes longer than running it.
-    """
-    if not hashes:
-        return []
-    condition, as_parameter = _AMONG[connection.vendor]
-    parameters: list[Any] = [environment, as_parameter(list(hashes))]
-    with connection.cursor() as cursor:
-        cursor.execute(_FIND + condition, parameters)
-        return list(cursor.fetchall())
+    """Return (hash, id, state, reason) of the existing tasks with these hashes."""
+    return rows_among(_FIND, [environment], hashes) if hashes else []
 
 
 def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:

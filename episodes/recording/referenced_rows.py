@@ -16,12 +16,12 @@ from datetime import UTC, datetime
 from typing import NamedTuple
 
 from django.db import connection
-from django.db.models import F
 
 from environments.authoring.hosted_environment import ClassRevision
 from environments.database.bulk_writer import BulkWriter
+from environments.database.json_rows import rows_among
 from environments.database.storable import storable
-from environments.models import Environment, Split, SplitEntry, Task, seen_at
+from environments.models import Environment, Split, Task
 from environments.runtime.records import EpisodeStarted
 from environments.tasks.task_hash import hash_of_spec
 from episodes.models import EnvironmentRevision, Run
@@ -30,12 +30,21 @@ from episodes.runs.generation import generation
 
 MAX_REMEMBERED = 50_000
 """Ids remembered of each kind; when there are more, all of the kind are forgotten."""
-MAX_LOOKUP = 500
 
 _SPLITS = "SELECT MAX(id), COUNT(*), SUM(version), SUM(CASE WHEN is_served THEN 1 ELSE 0 END) FROM environments_split"
 """A query whose result changes whenever a split is created or changed, or starts or stops being served."""
 CHECK_SECONDS = 0.25
 """_SPLITS is run at most this often: for every batch it would cost a quarter of PostgreSQL's episodes per second."""
+
+# The index starts with the environment. Without it, all tasks would be read.
+_TASK_IDS = "SELECT content_hash, id FROM environments_task WHERE environment_id = %s AND content_hash {among}"
+_HOLDING = """
+    SELECT e.task_id, e.split_id FROM environments_splitentry AS e JOIN environments_split AS s ON s.id = e.split_id
+    WHERE s.is_served AND NOT e.is_hidden AND e.since <= s.version AND (e.until IS NULL OR e.until > s.version)
+        AND e.task_id {among}
+    ORDER BY s.is_curated DESC, s.position DESC, s.id DESC
+"""
+"""The last row of a task wins: a split that the class declares before a curated one, then in order."""
 
 TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
 
@@ -226,21 +235,11 @@ def task_ids(wanted: Iterable[tuple[int, str]]) -> dict[tuple[int, str], int]:
         by_environment[environment].append(digest)
     found: dict[tuple[int, str], int] = {}
     for environment, digests in by_environment.items():
-        # The index starts with the environment. Without it, all tasks would be read.
-        tasks = Task.objects.filter(environment=environment)
-        for start in range(0, len(digests), MAX_LOOKUP):
-            rows = tasks.filter(content_hash__in=digests[start : start + MAX_LOOKUP]).values_list("content_hash", "pk")
-            found.update({(environment, digest): pk for digest, pk in rows})
+        rows = rows_among(_TASK_IDS, [environment], digests)
+        found.update({(environment, digest): pk for digest, pk in rows})
     return found
 
 
 def _splits_holding(tasks: Collection[int]) -> dict[int, int]:
     """Return task id -> the split that serves it: one that the class declares before a curated one, then in order."""
-    found = dict[int, int]()
-    served = SplitEntry.objects.filter(seen_at(F("split__version")), is_hidden=False)
-    order = ("-split__is_curated", "-split__position", "-split_id")  # the last one wins
-    todo = list(tasks)
-    for start in range(0, len(todo), MAX_LOOKUP):
-        places = served.filter(task__in=todo[start : start + MAX_LOOKUP], split__is_served=True)
-        found.update(places.order_by(*order).values_list("task_id", "split_id"))
-    return found
+    return dict(rows_among(_HOLDING, [], tasks))
