@@ -71,7 +71,7 @@ class Alone(Fatal):
     @tool
     def leave_a_child(self) -> ToolOutput:
         """End the process, but not a child that has its output."""
-        subprocess.Popen(["sleep", "20"])
+        subprocess.Popen(["sleep", "100"])
         os._exit(3)
 
     @tool

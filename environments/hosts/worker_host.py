@@ -69,7 +69,7 @@ class WorkerHost:
         self._instances[worker].add(instance)
         try:
             await worker.start()
-            if self.is_alone and not any(not one.sessions for one in self.workers):
+            if self.is_alone and not any(one.is_open and not one.sessions for one in self.workers):
                 self._start_spare()
         except BaseException:
             self.leave(instance, worker)
@@ -77,7 +77,7 @@ class WorkerHost:
         return worker
 
     def _least_loaded(self) -> WorkerProcess:
-        open_ones = [one for one in self.workers if not one.lost and not one.has_hung_threads]
+        open_ones = [one for one in self.workers if one.is_open]
         free = min(open_ones, key=lambda one: one.sessions, default=None)
         may_start = self.is_alone or len(open_ones) < max(1, self._settings.count)
         if free is None or (free.sessions and may_start):

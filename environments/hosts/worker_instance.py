@@ -15,6 +15,7 @@ from environments.errors import WORKER_LOST, EnvironmentFault
 from environments.hosts.worker_process import WorkerProcess
 from environments.runtime.call_outcome import CallOutcome, faulted
 from environments.runtime.host import PlayedInstance
+from environments.runtime.instance import consume_exception
 from environments.runtime.limits import Limits
 
 log = structlog.get_logger(__name__)
@@ -180,26 +181,33 @@ class WorkerInstance:
 
         Raises: EnvironmentFault, whose text says why the session did not come back.
         """
-        if self._reviving is None:
-            if self._worker is None or not self._worker.lost or not self.can_revive:
-                return
-            self._reviving = asyncio.get_running_loop().create_task(self._replay())
-            self._reviving.add_done_callback(self._end_revival)
-        await asyncio.shield(self._reviving)
+        while self._reviving is not None or self._must_revive:
+            if self._reviving is None:
+                self._reviving = asyncio.get_running_loop().create_task(self._replay())
+                self._reviving.add_done_callback(consume_exception)  # those that wait for it raise it too
+            try:
+                await asyncio.shield(self._reviving)
+            except EnvironmentFault as fault:
+                if fault.kind != WORKER_LOST or not self._must_revive:  # else that process has ended too
+                    raise
 
-    def _end_revival(self, task: asyncio.Task[None]) -> None:
-        self._reviving = None
-        if not task.cancelled():
-            task.exception()  # those that wait for it raise it too
+    @property
+    def _must_revive(self) -> bool:
+        return self._worker is not None and bool(self._worker.lost) and self.can_revive
 
     async def _replay(self) -> None:
         past, lost = self._past, self._worker
         if past is None or lost is None:
+            self._reviving = None
             raise EnvironmentFault(WORKER_LOST, "The session was closed.")
         past.revivals += 1
         self.requests += 1
-        worker = self._worker = await self._workers.enter(self)
         try:
+            worker = await self._workers.enter(self)
+            if self._past is not past:
+                self._workers.leave(self, worker)
+                raise EnvironmentFault(WORKER_LOST, "The session was closed.")
+            self._worker = worker
             await worker.ask("construct", self._number, past.construction, "a revival")
             for place, (do, given, answer) in enumerate(past.answers):
                 now = await worker.ask(do, self._number, given, "a revival")
@@ -209,6 +217,7 @@ class WorkerInstance:
                     raise EnvironmentFault(WORKER_LOST, f"{lost.lost} {text}")
         finally:
             self.requests -= 1
+            self._reviving = None
         log.info("a session came back in another worker process", environment=self._workers.hosted.name, pid=worker.pid)
 
 

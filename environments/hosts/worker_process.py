@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import os
 import signal
@@ -68,6 +69,11 @@ class WorkerProcess:
 
     # --- life ---------------------------------------------------------------------------------------------------------
 
+    @property
+    def is_open(self) -> bool:
+        """Return whether a new session may be played in it."""
+        return not (self.lost or self._why_killed or self.has_hung_threads)
+
     async def start(self) -> None:
         """Start the process, or wait until it has started. Raises: EnvironmentFault."""
         if self._starting is None:
@@ -100,12 +106,16 @@ class WorkerProcess:
         except TimeoutError:
             self.kill(f"was ended, because it had not imported {hosted.origin} after {START_SECONDS:g} s")
             raise self._fault(f"did not start within {START_SECONDS:g} s") from None
+        except EnvironmentFault:  # the next session tries again in another one
+            self.kill("was ended, because it could not import its class")
+            raise
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         """Log what the process writes, note its end, and fail what it was asked."""
         assert process.stdout is not None
         logging = asyncio.get_running_loop().create_task(self._log(process.stdout))
         status = await process.wait()
+        self._kill_group()
         await asyncio.wait([logging], timeout=LAST_WORDS_SECONDS)  # a child of it may have its output
         logging.cancel()
         running = sorted({request.what for request in self._requests.values() if request.do != "ping"})
@@ -138,7 +148,12 @@ class WorkerProcess:
         """End the process with SIGKILL. `why` completes a sentence about it."""
         if self._process is not None and self._process.returncode is None:
             self._why_killed = self._why_killed or why
-            self._process.kill()
+            self._kill_group()
+
+    def _kill_group(self) -> None:
+        """End the process with the programs that it has started, except for those in a session of their own."""
+        with contextlib.suppress(ProcessLookupError):  # there are none
+            os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """End the process and wait for that."""
@@ -163,8 +178,6 @@ class WorkerProcess:
             raise EnvironmentFault(WORKER_LOST, self.lost)
         self._next = number = self._next + 1
         future = asyncio.get_running_loop().create_future()
-        if not self._requests:
-            self._last_heard = time.monotonic()
         self._requests[number] = _Request(future, do, what or do)
         self._pipe.send({"id": number, "do": do, "of": of, "with": given, "key": KEY.get()})
         try:
@@ -194,6 +207,7 @@ class WorkerProcess:
         limit = self._limits.tool_timeout_seconds
         asked = {request.do for request in self._requests.values()}
         if limit is None or not asked & {"run", "close"}:
+            self._last_heard = time.monotonic()  # it is not watched, so that nothing has to be heard
             return
         silence = time.monotonic() - self._last_heard
         if silence > limit + SILENCE_SECONDS:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -40,6 +42,15 @@ def opened(live: LiveServer, environment: str) -> tuple[Agent, int]:
     return agent, int(agent.call("pid").text)
 
 
+def in_session_of(pid: int) -> list[int]:
+    """Return the processes that a worker has started, and itself."""
+    found = []
+    for one in psutil.pids():
+        with contextlib.suppress(ProcessLookupError):
+            found += [one] if os.getsid(one) == pid else []
+    return found
+
+
 def test_agents_notice_no_difference(live: LiveServer, record: Recorded) -> None:
     played = []
     for name in ("together", "here"):
@@ -76,6 +87,7 @@ def test_a_call_that_ends_its_process_ends_its_sessions_alone(
     assert [step.status for step in record.steps(agent.sid)] == ["ok", "failed"]
     assert other.post("/ping").status_code == 200
     assert opened(live, "together")[1] != pid
+    eventually(lambda: not in_session_of(pid))
     assert "is started again" not in live.log
 
 

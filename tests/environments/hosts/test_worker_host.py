@@ -1,0 +1,99 @@
+"""Worker processes behind the contract of a host: which one the next session gets, and what ends with a process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from environments.authoring.registry import load_class
+from environments.errors import EnvironmentFault
+from environments.hosts import worker_process
+from environments.hosts.worker_host import WorkerHost
+from environments.hosts.worker_instance import WorkerInstance
+from environments.runtime.limits import Limits, WorkerSettings
+from tests.environments.runtime.play import until
+
+
+@contextlib.asynccontextmanager
+async def hosting(origin: str, tool_timeout_seconds: float | None = None) -> AsyncIterator[WorkerHost]:
+    limits = Limits(tool_timeout_seconds=tool_timeout_seconds)
+    workers = WorkerHost(load_class(origin), limits, WorkerSettings())
+    watching = asyncio.create_task(workers.keep_alive())
+    try:
+        yield workers
+    finally:
+        watching.cancel()
+        await workers.close()
+
+
+async def opened(workers: WorkerHost, **spec: str) -> WorkerInstance:
+    instance = workers.instance()
+    if await instance.construct({"id": 1, **spec}, {}, None):
+        await instance.set_up()
+    return instance
+
+
+async def test_the_next_session_gets_no_process_that_is_being_ended() -> None:
+    async with hosting("tests.envs_fatal:Alone") as workers:
+        await (await opened(workers)).close()
+        assert (await (await opened(workers)).run("pid", {})).status == "ok"
+
+
+async def test_a_class_that_could_not_be_imported_is_imported_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    text = "from tests.envs_fatal import Together\n\n\nclass Later(Together):\n    pass\n"
+    (module := tmp_path / "imported_later.py").write_text(text)
+    async with hosting("imported_later:Later") as workers:
+        module.write_text("raise RuntimeError('not yet')\n")
+        with pytest.raises(EnvironmentFault, match="not yet"):
+            await opened(workers)
+        module.write_text(text)
+        assert (await (await opened(workers)).run("pid", {})).status == "ok"
+
+
+async def test_no_process_is_ended_for_its_silence_during_a_constructor(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_process, "SILENCE_SECONDS", 0.1)
+    until_exists, log = tmp_path / "until", tmp_path / "log"
+    async with hosting("tests.conformance.envs:Blocking", tool_timeout_seconds=1.0) as workers:
+        other = await opened(workers)
+        slow = asyncio.create_task(opened(workers, where="constructor", until=str(until_exists), log=str(log)))
+        await until(log.exists)
+        workers.workers[0]._last_heard -= 10  # as if the constructor had run for so long
+        workers.workers[0].check_heard()
+        call = asyncio.create_task(other.run("work", {}))
+        await asyncio.sleep(0)
+        workers.workers[0].check_heard()
+        assert (await call).status == "ok"
+        until_exists.touch()
+        await slow
+
+
+async def test_a_session_that_is_closed_while_it_comes_back_leaves_nothing() -> None:
+    async with hosting("tests.envs_fatal:Counting") as workers:
+        instance = await opened(workers)
+        (lost := workers.workers[0]).kill("was ended by a test")
+        await until(lambda: bool(lost.lost))
+        call = asyncio.create_task(instance.run("step", {}))
+        await until(lambda: workers.load().sessions == 1)
+        call.cancel()
+        await instance.close()
+        await until(lambda: workers.load().sessions == 0)
+
+
+async def test_a_session_comes_back_although_the_next_process_ends_meanwhile() -> None:
+    async with hosting("tests.envs_fatal:Counting") as workers:
+        instance = await opened(workers)
+        (first := workers.workers[0]).kill("was ended by a test")
+        await until(lambda: bool(first.lost))
+        call = asyncio.create_task(instance.run("step", {}))
+        await until(lambda: any(one.pid for one in workers.workers))
+        workers.workers[0].kill("was ended by a test")
+        assert (await call).status == "ok"
