@@ -42,7 +42,8 @@ class MessagePipe(asyncio.Protocol):
     def send(self, message: Message) -> None:
         """Send a message, unless the connection is closed. Raises: TypeError, ValueError if it is no JSON value."""
         assert self._transport is not None
-        self._transport.write(_encode(message).encode("ascii") + b"\n")
+        if not self._transport.is_closing():
+            self._transport.write(_encode(message).encode("ascii") + b"\n")
 
     def close(self) -> None:
         if self._transport is not None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import socket
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from environments.authoring.registry import load_class
 from environments.errors import EnvironmentFault
 from environments.hosts import worker_process
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
+from environments.hosts.worker_messages import MessagePipe
 from environments.runtime.limits import Limits, WorkerSettings
 from tests.environments.runtime.play import until
 
@@ -97,3 +100,17 @@ async def test_a_session_comes_back_although_the_next_process_ends_meanwhile() -
         await until(lambda: any(one.pid for one in workers.workers))
         workers.workers[0].kill("was ended by a test")
         assert (await call).status == "ok"
+
+
+def test_a_message_after_the_end_of_the_connection_is_dropped() -> None:
+    async def send() -> None:
+        ours, its = socket.socketpair()
+        ended = asyncio.Event()
+        pipe = MessagePipe(lambda message: None, ended.set)
+        await asyncio.get_running_loop().create_unix_connection(lambda: pipe, sock=ours)
+        its.close()
+        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.sleep(0)  # the loop closes the transport after it has said so
+        pipe.send({"id": 1})
+
+    uvloop.run(send())
