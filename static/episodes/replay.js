@@ -264,10 +264,12 @@ function showMessage() {
 }
 
 document.addEventListener("click", (event) => {
-  const link = event.target.closest('a[href^="#step-"]');
+  const link = event.target.closest('a[href^="#"]');
   if (!link || event.ctrlKey || event.metaKey || event.shiftKey) return;
+  const step = stepOf(link.hash);
+  if (step === undefined) return windows.letScroll();
   event.preventDefault();
-  go(Number(link.hash.slice("#step-".length)));
+  go(Number(step));
 });
 transcript.addEventListener("htmx:afterSettle", () => finder.mark());
 document.addEventListener("keydown", pressed);

@@ -53,6 +53,11 @@ export class Windows extends EventTarget {
     this.#align();
   }
 
+  // Keep no step in its place, because the page is about to be scrolled elsewhere.
+  letScroll() {
+    this.#goal = this.#held = null;
+  }
+
   // Scroll an element of the transcript to the top.
   show(element) {
     this.#goal = null;

@@ -219,6 +219,9 @@ def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(
     assert top and side and top["y"] < side["y"]
     page.get_by_role("link", name="About this episode").click()
     expect(page.locator("#about")).to_be_in_viewport()
+    page.locator(".window").last.evaluate("(it) => (it.style.paddingBottom = '20px')")  # it becomes higher a bit later
+    page.evaluate("new Promise((go) => requestAnimationFrame(() => setTimeout(go)))")
+    expect(page.locator("#about")).to_be_in_viewport()
 
 
 def test_the_menu_of_a_block_covers_none_of_its_text(page: Page, live: LiveServer) -> None:
