@@ -7,6 +7,8 @@ import contextlib
 import time
 from collections.abc import Callable, Iterable, Mapping
 
+import structlog
+
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
 from environments.authoring.registry import Registry, load_class
@@ -19,6 +21,8 @@ from environments.hosts.worker_host import WorkerHost, is_isolated
 from environments.runtime.host import LocalHost, PlayedInstance
 from environments.runtime.limits import Limits, WorkerSettings
 from environments.runtime.threads import ThreadPool
+
+log = structlog.get_logger(__name__)
 
 MAX_PINGS = 32
 """Maximum number of pings that are under way at once."""
@@ -57,6 +61,8 @@ class EveryHost:
             if workers is not None and isinstance(hosted, HostedClass) and is_isolated(hosted, workers)
         }
         """The hosts of the environments whose sessions worker processes play, by name."""
+        if self.workers and limits.tool_timeout_seconds is None:
+            log.warning("a call that hangs keeps its worker process: set ORSWEB_TOOL_TIMEOUT", of=sorted(self.workers))
 
     @property
     def on_loss(self) -> Callable[[PlayedInstance, str], None]:

@@ -125,7 +125,7 @@ class WorkerHost:
         if instances:
             log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
         for instance in instances:
-            if not instance.requests and not instance.can_revive:
+            if instance.is_idle and not instance.can_revive:
                 self.on_loss(instance, reason)
 
     def load(self) -> WorkerLoad:

@@ -71,6 +71,11 @@ class WorkerInstance:
         """Number of requests that wait for the worker's answer."""
 
     @property
+    def is_idle(self) -> bool:
+        """Return whether it is in a worker and waits for no answer of it."""
+        return self._worker is not None and not self.requests
+
+    @property
     def can_revive(self) -> bool:
         """Return whether the session can go on in another process if its own ends."""
         past = self._past

@@ -29,7 +29,7 @@ START_SECONDS = 60.0
 SILENCE_SECONDS = 2.0
 """How much longer than a tool call may take a worker may leave pings unanswered before it is ended."""
 MAX_LINE_BYTES = 64 * 1024
-"""Longest line of a worker's output that is logged whole; of a longer one, each part is a line."""
+"""Longest line of a worker's output that is logged; of a longer one, only that there was one."""
 LAST_WORDS_SECONDS = 0.5
 """How long the rest of a worker's output is read after its end."""
 _SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
@@ -81,23 +81,14 @@ class WorkerProcess:
         await asyncio.shield(self._starting)
 
     async def _start(self) -> None:
-        ours, its = socket.socketpair()
-        with its:
-            variables = {name: value for name, value in os.environ.items() if not name.startswith(_SERVER_ONLY)}
-            variables |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
-            self._process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "environments.hosts.worker_program", str(its.fileno())),
-                pass_fds=[its.fileno()],
-                env=variables,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=asyncio.subprocess.PIPE,
-                stderr=asyncio.subprocess.STDOUT,
-                start_new_session=True,
-            )
+        try:
+            self._process = await self._spawn()
+        except OSError as error:  # there are no more processes or descriptors
+            self.lost = f"A worker process of {self._hosted.name!r} could not be started: {error.strerror or error}."
+            self._on_end(self.lost)
+            raise EnvironmentFault(WORKER_LOST, self.lost) from None
         self.pid = self._process.pid
-        loop = asyncio.get_running_loop()
-        await loop.create_unix_connection(lambda: self._pipe, sock=ours)
-        self._watching = loop.create_task(self._watch(self._process))
+        self._watching = asyncio.get_running_loop().create_task(self._watch(self._process))
         hosted = self._hosted
         given = [f"{hosted.name}={hosted.origin}", dataclasses.asdict(self._limits), self._memory_bytes]
         try:
@@ -109,6 +100,27 @@ class WorkerProcess:
         except EnvironmentFault:  # the next session tries again in another one
             self.kill("was ended, because it could not import its class")
             raise
+
+    async def _spawn(self) -> asyncio.subprocess.Process:
+        """Start the program and connect to it. Raises: OSError."""
+        ours, its = socket.socketpair()
+        with its:
+            await asyncio.get_running_loop().create_unix_connection(lambda: self._pipe, sock=ours)
+            variables = {name: value for name, value in os.environ.items() if not name.startswith(_SERVER_ONLY)}
+            variables |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
+            try:
+                return await asyncio.create_subprocess_exec(
+                    *(sys.executable, "-m", "environments.hosts.worker_program", str(its.fileno())),
+                    pass_fds=[its.fileno()],
+                    env=variables,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=asyncio.subprocess.PIPE,
+                    stderr=asyncio.subprocess.STDOUT,
+                    start_new_session=True,
+                )
+            except OSError:
+                self._pipe.close()
+                raise
 
     async def _watch(self, process: asyncio.subprocess.Process) -> None:
         """Log what the process writes, note its end, and fail what it was asked."""
@@ -133,8 +145,7 @@ class WorkerProcess:
         rest = b""
         while data := await output.read(MAX_LINE_BYTES):
             *lines, rest = (rest + data).split(b"\n")
-            if len(rest) > MAX_LINE_BYTES:
-                lines, rest = [*lines, rest], b""
+            rest = rest[: MAX_LINE_BYTES + 1]
             for line in lines:
                 self._log_line(line)
         if rest:
@@ -142,6 +153,8 @@ class WorkerProcess:
 
     def _log_line(self, line: bytes) -> None:
         text = line.decode("utf-8", "replace").rstrip()
+        if len(line) > MAX_LINE_BYTES:  # nothing of it, because the mask does not find half a secret
+            text = f"(a line of more than {MAX_LINE_BYTES} bytes)"
         log.info(text, environment=self._hosted.name, worker=self.pid)
 
     def kill(self, why: str) -> None:

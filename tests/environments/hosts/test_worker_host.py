@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -77,6 +78,18 @@ async def test_no_process_is_ended_for_its_silence_during_a_constructor(
         assert (await call).status == "ok"
         until_exists.touch()
         await slow
+
+
+async def test_a_session_opens_after_a_process_could_not_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with hosting("tests.envs_fatal:Counting") as workers:
+        ended: list[str] = []
+        workers.on_loss = lambda instance, reason: ended.append(reason)
+        with monkeypatch.context() as patched:
+            patched.setattr(sys, "executable", "/nowhere/python")
+            with pytest.raises(EnvironmentFault, match="'counting' could not be started: No such file or directory"):
+                await opened(workers)
+        assert not ended  # the request that opens the session gets the reason
+        assert (await (await opened(workers)).run("step", {})).status == "ok"
 
 
 async def test_a_session_that_is_closed_while_it_comes_back_leaves_nothing() -> None:
