@@ -52,10 +52,10 @@ class WorkerHost:
         self.is_alone = hosted.isolation == "session"
         """Whether each session has a process of its own."""
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
-        self.workers: list[WorkerProcess] = []
+        self.workers: dict[WorkerProcess, set[WorkerInstance]] = {}
+        """The processes that run or start, each with the instances that it plays."""
         self.deaths = 0
         """Number of processes that ended while they had sessions."""
-        self._instances: dict[WorkerProcess, set[WorkerInstance]] = {}
         self._next = 0
 
     def instance(self) -> WorkerInstance:
@@ -65,11 +65,10 @@ class WorkerHost:
     async def enter(self, instance: WorkerInstance) -> WorkerProcess:
         """Return the process that plays `instance`, the one with the fewest sessions. Raises: EnvironmentFault."""
         worker = self._least_loaded()
-        worker.sessions += 1
-        self._instances[worker].add(instance)
+        self.workers[worker].add(instance)
         try:
             await worker.start()
-            if self.is_alone and not any(one.is_open and not one.sessions for one in self.workers):
+            if self.is_alone and not any(one.is_open and not played for one, played in self.workers.items()):
                 self._start_spare()
         except BaseException:
             self.leave(instance, worker)
@@ -78,9 +77,9 @@ class WorkerHost:
 
     def _least_loaded(self) -> WorkerProcess:
         open_ones = [one for one in self.workers if one.is_open]
-        free = min(open_ones, key=lambda one: one.sessions, default=None)
+        free = min(open_ones, key=lambda one: len(self.workers[one]), default=None)
         may_start = self.is_alone or len(open_ones) < max(1, self._settings.count)
-        if free is None or (free.sessions and may_start):
+        if free is None or (self.workers[free] and may_start):
             return self._new()
         return free
 
@@ -88,8 +87,7 @@ class WorkerHost:
         worker = WorkerProcess(
             self.hosted, self.limits, self._settings.memory_bytes, lambda reason: self._lose(worker, reason)
         )
-        self.workers.append(worker)
-        self._instances[worker] = set()
+        self.workers[worker] = set()
         return worker
 
     def _start_spare(self) -> None:
@@ -98,12 +96,11 @@ class WorkerHost:
 
     def leave(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Note that `instance` is closed."""
-        instances = self._instances.get(worker)
-        if instances is None or instance not in instances:
+        instances = self.workers.get(worker, set())
+        if instance not in instances:
             return
         instances.remove(instance)
-        worker.sessions -= 1
-        if not worker.sessions and (self.is_alone or worker.has_hung_threads):
+        if not instances and (self.is_alone or worker.has_hung_threads):
             worker.kill("was ended after its last session")
 
     def retire(self, worker: WorkerProcess) -> None:
@@ -119,8 +116,7 @@ class WorkerHost:
 
         Those that wait for an answer get its end as that answer, and those that can be revived wait for a request.
         """
-        self.workers.remove(worker)
-        instances = self._instances.pop(worker)
+        instances = self.workers.pop(worker)
         self.deaths += bool(instances)
         if instances:
             log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
@@ -129,7 +125,7 @@ class WorkerHost:
                 self.on_loss(instance, reason)
 
     def load(self) -> WorkerLoad:
-        return WorkerLoad(len(self.workers), sum(worker.sessions for worker in self.workers), self.deaths)
+        return WorkerLoad(len(self.workers), sum(map(len, self.workers.values())), self.deaths)
 
     async def keep_alive(self) -> None:
         """End workers that do not respond, until cancelled."""

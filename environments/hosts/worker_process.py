@@ -51,7 +51,6 @@ class WorkerProcess:
 
     def __init__(self, hosted: HostedClass, limits: Limits, memory_bytes: int, on_end: Callable[[str], None]) -> None:
         self._hosted, self._limits, self._memory_bytes, self._on_end = hosted, limits, memory_bytes, on_end
-        self.sessions = 0
         self.has_hung_threads = False
         """Whether threads in it run code that was given up."""
         self.lost = ""

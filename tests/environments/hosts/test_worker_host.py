@@ -70,11 +70,11 @@ async def test_no_process_is_ended_for_its_silence_during_a_constructor(
         other = await opened(workers)
         slow = asyncio.create_task(opened(workers, where="constructor", until=str(until_exists), log=str(log)))
         await until(log.exists)
-        workers.workers[0]._last_heard -= 10  # as if the constructor had run for so long
-        workers.workers[0].check_heard()
+        next(iter(workers.workers))._last_heard -= 10  # as if the constructor had run for so long
+        next(iter(workers.workers)).check_heard()
         call = asyncio.create_task(other.run("work", {}))
         await asyncio.sleep(0)
-        workers.workers[0].check_heard()
+        next(iter(workers.workers)).check_heard()
         assert (await call).status == "ok"
         until_exists.touch()
         await slow
@@ -95,7 +95,7 @@ async def test_a_session_opens_after_a_process_could_not_be_started(monkeypatch:
 async def test_a_session_that_is_closed_while_it_comes_back_leaves_nothing() -> None:
     async with hosting("tests.envs_fatal:Counting") as workers:
         instance = await opened(workers)
-        (lost := workers.workers[0]).kill("was ended by a test")
+        (lost := next(iter(workers.workers))).kill("was ended by a test")
         await until(lambda: bool(lost.lost))
         call = asyncio.create_task(instance.run("step", {}))
         await until(lambda: workers.load().sessions == 1)
@@ -107,11 +107,11 @@ async def test_a_session_that_is_closed_while_it_comes_back_leaves_nothing() -> 
 async def test_a_session_comes_back_although_the_next_process_ends_meanwhile() -> None:
     async with hosting("tests.envs_fatal:Counting") as workers:
         instance = await opened(workers)
-        (first := workers.workers[0]).kill("was ended by a test")
+        (first := next(iter(workers.workers))).kill("was ended by a test")
         await until(lambda: bool(first.lost))
         call = asyncio.create_task(instance.run("step", {}))
         await until(lambda: any(one.pid for one in workers.workers))
-        workers.workers[0].kill("was ended by a test")
+        next(iter(workers.workers)).kill("was ended by a test")
         assert (await call).status == "ok"
 
 
