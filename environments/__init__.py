@@ -34,6 +34,8 @@ from environments.wire import (
     ToolSpec,
 )
 
+__version__ = "0.1.0"
+
 __all__ = [
     "SUPPORTED_MESSAGE_BLOCK_TYPES",
     "Blocks",

@@ -7,7 +7,9 @@ says what to change, when a declaration is wrong.
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError
@@ -20,6 +22,8 @@ from environments.wire import Split, ToolSpec
 
 MAX_NAME_CHARACTERS = 200
 """Longest name of an environment or a split: the width of their database columns."""
+MAX_CARD_BYTES = 200_000
+_OWN_DIRECTORY = Path(__file__).resolve().parents[2]
 
 
 class HandControl(BaseModel):
@@ -152,6 +156,35 @@ def hand_controls_of(cls: type) -> HandControls:
         ) from error
 
 
+def card_of(cls: type) -> str:
+    """Return the Markdown file that belongs to `cls` (its "card"), or an empty text when there is none.
+
+    It is `<module>.md` next to the module of the class, otherwise `README.md` in the same directory, but never this
+    server's own README.
+    """
+    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    if not file:
+        return ""
+    module = Path(file).resolve()
+    own = module.with_suffix(".md") if module.stem != "__init__" else module.parent / f"{module.parent.name}.md"
+    candidates = [own, module.parent / "README.md"] if module.parent != _OWN_DIRECTORY else [own]
+    return next((text for path in candidates if (text := _text_of(path))), "")
+
+
+def plain_schema(schema: Any) -> dict[str, Any]:
+    """Return a declared `task_schema` as a JSON Schema: it may be a pydantic model, or a method that returns one.
+
+    Raises: TypeError, and whatever the author's code raises.
+    """
+    if inspect.ismethod(schema) or inspect.isfunction(schema):
+        schema = schema()
+    if isinstance(schema, type) and issubclass(schema, BaseModel):
+        schema = schema.model_json_schema()
+    if not isinstance(schema, dict):
+        raise TypeError(f"it is {type(schema).__name__}, not a pydantic model or a JSON Schema as a dict")
+    return schema
+
+
 def listed_tools(cls: type) -> list[ToolSpec]:
     """Return the tools that the class's own `list_tools()` returns."""
     listing = _ask(cls, "list_tools")
@@ -201,3 +234,11 @@ def _split(item: Any) -> Split:
     if isinstance(item, str):
         return Split(name=item, type=item if item in get_args(wire.SplitType) else "validation")  # type: ignore[arg-type]
     return Split.model_validate(item.model_dump() if isinstance(item, BaseModel) else item)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            return file.read(MAX_CARD_BYTES).decode("utf-8", "replace").replace("\0", "").strip()
+    except OSError:
+        return ""

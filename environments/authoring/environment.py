@@ -59,6 +59,10 @@ class Environment:
     stops no other environment; "session" each in a process of its own; "none" in the server's process. None: as
     ORSWEB_WORKERS says, which by default is in the server's process."""
 
+    python: ClassVar[str] = ""
+    """Path of another interpreter that plays the class, in worker processes; it has `orsweb-author` installed, and
+    packages that the server need not have. A class that the server cannot import is served as `module:Class@path`."""
+
     replayable: ClassVar[bool] = False
     """Whether the same calls on the same task have the same outcomes in a new instance. A session in a worker process
     then survives the end of that process: its calls are made again in another one, and their outcomes compared."""

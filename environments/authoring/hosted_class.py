@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -22,6 +22,7 @@ from pydantic import BaseModel
 from environments import wire
 from environments.authoring.declarations import (
     HandControls,
+    card_of,
     check_class_methods,
     hand_controls_of,
     listed_tools,
@@ -156,6 +157,10 @@ class HostedClass(HostedEnvironment):
         return inspect.cleandoc(self.cls.__doc__ or "")
 
     @property
+    def card(self) -> str:
+        return card_of(self.cls)
+
+    @property
     def has_own_prompt(self) -> bool:
         return self.overrides("get_prompt")
 
@@ -188,6 +193,12 @@ class HostedClass(HostedEnvironment):
     def replayable(self) -> bool:
         """Return whether the same calls on the same task have the same outcomes in a new instance."""
         return bool(getattr(self.cls, "replayable", False))
+
+    @property
+    def python(self) -> str:
+        """The interpreter that plays the class, as the class names it; empty: this one. A tool may have that name."""
+        python = getattr(self.cls, "python", "")
+        return python if isinstance(python, str) else ""
 
     @cached_property
     def own_thread(self) -> bool:
@@ -248,11 +259,7 @@ class HostedClass(HostedEnvironment):
 
     def check_toolset(self, name: str | None) -> None:
         """Raise InvalidRequest if the SDK of the class has no toolset called `name`. None is always accepted."""
-        if name is not None and name not in self.session_toolsets:
-            known = sorted(self.session_toolsets)
-            reason = f"; {self.name!r} is a class of {self.sdk.name}, which has no toolsets to choose from"
-            quoted = shorten(name, MAX_QUOTED_CHARACTERS)
-            raise InvalidRequest(f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}")
+        check_toolset(self.name, self.sdk.name, self.session_toolsets, name)
 
     @cached_property
     def supports_score_group(self) -> bool:
@@ -294,6 +301,15 @@ class HostedClass(HostedEnvironment):
         """Return `group` converted to the types of the SDK that the class was written for."""
         theirs = getattr(self.sdk.types, "GroupCandidate", wire.GroupCandidate)
         return [theirs.model_validate(candidate.model_dump()) for candidate in group]
+
+
+def check_toolset(environment: str, sdk: str, toolsets: Iterable[str], name: str | None) -> None:
+    """Raise InvalidRequest if `name` is not among the `toolsets` of an environment's SDK. None is always accepted."""
+    known = sorted(toolsets)
+    if name is not None and name not in known:
+        reason = f"; {environment!r} is a class of {sdk}, which has no toolsets to choose from"
+        quoted = shorten(name, MAX_QUOTED_CHARACTERS)
+        raise InvalidRequest(f"unknown toolset {quoted!r}; valid options are {known}{'' if known else reason}")
 
 
 def _unmark_bases(cls: type) -> None:

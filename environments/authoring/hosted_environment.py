@@ -1,7 +1,8 @@
 """What this server knows about an environment that it serves, wherever the environment runs.
 
-`hosted_class.py` describes a class in this process, `environments/hosts/remote_environment.py` an environment of
-another server. The registry, the catalogue, sync, sessions and pages read these attributes only.
+`hosted_class.py` describes a class in this process, `described_class.py` one of another interpreter, and
+`environments/hosts/remote_environment.py` an environment of another server. The registry, the catalogue, sync, sessions
+and pages read these attributes only.
 """
 
 from __future__ import annotations
@@ -54,6 +55,11 @@ class HostedEnvironment(ABC):
     """Why it cannot be played now, as a sentence that includes the fix; empty if it can."""
     revision: ClassRevision | None
     """The code that plays its episodes; None if that is unknown."""
+
+    @property
+    def card(self) -> str:
+        """What its author wrote about it for people, in Markdown; empty if there is nothing."""
+        return ""
 
     @property
     def is_described(self) -> bool:

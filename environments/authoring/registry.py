@@ -73,6 +73,8 @@ def load_class(specification: str) -> HostedClass:
     if renames and not alias:
         raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
     module_name, colon, class_name = target.partition(":")
+    if "@" in class_name:
+        raise Unhostable(f"{specification!r} names another interpreter; serve it, and check the server's address.")
     if not (module_name and colon and class_name):
         raise Unhostable(f"{specification!r} names no class; write module:Class or alias=module:Class.")
     if module_name.endswith(".py") or "/" in module_name:

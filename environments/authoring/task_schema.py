@@ -7,7 +7,6 @@ this server fetch it.
 
 from __future__ import annotations
 
-import inspect
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,9 +16,9 @@ from typing import Any, cast
 import jsonschema
 from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-untyped]
-from pydantic import BaseModel
 from referencing.exceptions import Unresolvable
 
+from environments.authoring.declarations import plain_schema
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.display.schema_fields import kind_of, resolved
 from environments.errors import Unhostable, describe, shorten
@@ -67,13 +66,7 @@ def declared(hosted: HostedEnvironment) -> str:
 
 
 def _text(schema: Any) -> str:
-    if inspect.ismethod(schema) or inspect.isfunction(schema):
-        schema = schema()
-    if isinstance(schema, type) and issubclass(schema, BaseModel):
-        schema = schema.model_json_schema()
-    if not isinstance(schema, dict):
-        raise TypeError(f"it is {type(schema).__name__}, not a pydantic model or a JSON Schema as a dict")
-    text = json.dumps(schema, allow_nan=False)
+    text = json.dumps(plain_schema(schema), allow_nan=False)
     if unresolved := [problem.message for problem in check(text, {}) if "refers to" in problem.message]:
         raise ValueError(unresolved[0])
     return text

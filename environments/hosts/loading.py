@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from environments.authoring.hosted_class import HostedClass
+from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
 from environments.authoring.registry import Registry, load_class
+from environments.hosts.interpreter import described
 from environments.hosts.remote_environment import Description, HostedRemote, describe
 from environments.hosts.remote_instance import PING_SECONDS, RemoteInstance
 from environments.hosts.remote_server import RemoteServer
@@ -29,10 +30,10 @@ MAX_PINGS = 32
 
 
 def load(specifications: Iterable[str], keys: Mapping[str, str] = {}) -> Registry:
-    """Return the registry of what `specifications` name: `module:Class` or URLs, each with `name=` before it or not.
+    """Return the registry of what `specifications` name: `module:Class`, `module:Class@python` or URLs.
 
-    Classes are imported; remote environments are not contacted. `keys` are those for remote environments, by the
-    rest of their variables' names.
+    Each may have `name=` before it. Classes are imported, by the interpreter `python` if one is named; remote
+    environments are not contacted. `keys` are those for remote environments, by the rest of their variables' names.
 
     Raises: Unhostable with one sentence that says what to change.
     """
@@ -42,7 +43,11 @@ def load(specifications: Iterable[str], keys: Mapping[str, str] = {}) -> Registr
 def _load_one(specification: str, keys: Mapping[str, str]) -> HostedEnvironment:
     if is_remote(specification):
         return HostedRemote(parse(specification, keys))
-    return load_class(specification)
+    target, names_python, python = specification.partition("@")
+    if names_python:
+        return described(target, python)
+    hosted = load_class(specification)
+    return described(specification, hosted.python) if hosted.python else hosted
 
 
 class EveryHost:
@@ -51,14 +56,16 @@ class EveryHost:
     def __init__(
         self, registry: Registry, pool: ThreadPool, limits: Limits, workers: WorkerSettings | None = None
     ) -> None:
-        """Run classes in this process if `workers` is None; else as it and the classes say."""
+        """Run classes in this process if `workers` is None, unless they need another interpreter; else as it and the
+        classes say.
+        """
         self._registry = registry
         self._local = LocalHost(registry, pool, limits)
         self._remote = {hosted.name: RemoteHost(hosted, limits) for hosted in remote_environments(registry)}
         self.workers = {
-            hosted.name: WorkerHost(hosted, limits, workers)
+            hosted.name: WorkerHost(hosted, limits, workers or WorkerSettings())
             for hosted in registry
-            if workers is not None and isinstance(hosted, HostedClass) and is_isolated(hosted, workers)
+            if is_isolated(hosted, workers)
         }
         """The hosts of the environments whose sessions worker processes play, by name."""
         if self.workers and limits.tool_timeout_seconds is None:
@@ -82,7 +89,10 @@ class EveryHost:
 
     def tasks(self, environment: str) -> EnvironmentTasks:
         """Return the tasks of an environment. Raises: UnknownEnvironment."""
-        remote = self._remote.get(self._registry.get(environment).name)
+        hosted = self._registry.get(environment)
+        if isinstance(hosted, DescribedClass):
+            return self.workers[hosted.name].tasks()
+        remote = self._remote.get(hosted.name)
         return self._local.tasks(environment) if remote is None else remote.tasks()
 
     def remote(self, environment: str) -> RemoteHost:

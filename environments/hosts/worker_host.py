@@ -7,14 +7,19 @@ of other environments. docs/decisions/0040-worker-processes.md says what crosses
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
+from typing import Any, TypeGuard
 
 import structlog
 
+from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_class import HostedClass
+from environments.authoring.hosted_environment import HostedEnvironment
+from environments.authoring.task_source import CHUNK_TASKS
+from environments.errors import WORKER_LOST, EnvironmentFault, InvalidIndex, InvalidIndexRange
 from environments.hosts.worker_instance import WorkerInstance
-from environments.hosts.worker_process import WorkerProcess
+from environments.hosts.worker_process import WorkerClass, WorkerProcess
 from environments.runtime.host import PlayedInstance, ignore_loss
 from environments.runtime.limits import Limits, WorkerSettings
 
@@ -36,8 +41,12 @@ class WorkerLoad:
     """Processes that ended while they had sessions, since the server started."""
 
 
-def is_isolated(hosted: HostedClass, settings: WorkerSettings) -> bool:
-    """Return whether the sessions of a class are played in worker processes."""
+def is_isolated(hosted: HostedEnvironment, settings: WorkerSettings | None) -> TypeGuard[WorkerClass]:
+    """Return whether worker processes play an environment. Without `settings`, only what cannot be played here."""
+    if isinstance(hosted, DescribedClass):
+        return True
+    if not isinstance(hosted, HostedClass) or settings is None:
+        return False
     return hosted.isolation in ("process", "session") or (settings.count > 0 and hosted.isolation is None)
 
 
@@ -47,7 +56,7 @@ class WorkerHost:
     A class with `isolation = "session"` has a process for each session, and one that waits for the next.
     """
 
-    def __init__(self, hosted: HostedClass, limits: Limits, settings: WorkerSettings) -> None:
+    def __init__(self, hosted: WorkerClass, limits: Limits, settings: WorkerSettings) -> None:
         self.hosted, self.limits, self._settings = hosted, limits, settings
         self.is_alone = hosted.isolation == "session"
         """Whether each session has a process of its own."""
@@ -62,6 +71,9 @@ class WorkerHost:
         self._next += 1
         return WorkerInstance(self, self._next)
 
+    def tasks(self) -> WorkerTasks:
+        return WorkerTasks(self)
+
     async def enter(self, instance: WorkerInstance) -> WorkerProcess:
         """Return the process that plays `instance`, the one with the fewest sessions. Raises: EnvironmentFault."""
         worker = self._least_loaded()
@@ -74,6 +86,23 @@ class WorkerHost:
             self.leave(instance, worker)
             raise
         return worker
+
+    async def ask(self, do: str, given: list[Any]) -> Any:
+        """Return the answer to a request that is about no session, asked once more if its process ends meanwhile.
+
+        Raises: EnvironmentFault.
+        """
+        try:
+            return await self._ask_any(do, given)
+        except EnvironmentFault as fault:
+            if fault.kind != WORKER_LOST:
+                raise
+            return await self._ask_any(do, given)
+
+    async def _ask_any(self, do: str, given: list[Any]) -> Any:
+        worker = self._least_loaded()
+        await worker.start()
+        return await worker.ask(do, 0, given)
 
     def _least_loaded(self) -> WorkerProcess:
         open_ones = [one for one in self.workers if one.is_open]
@@ -137,3 +166,47 @@ class WorkerHost:
     async def close(self) -> None:
         """End the processes."""
         await asyncio.gather(*(worker.close() for worker in list(self.workers)))
+
+
+class WorkerTasks:
+    """The tasks of a class whose code runs in worker processes only, as JSON texts.
+
+    Every method may raise EnvironmentFault.
+    """
+
+    def __init__(self, workers: WorkerHost) -> None:
+        self._workers = workers
+
+    async def listing(self, split: str) -> list[str]:
+        """Return all tasks of the split, in order. Raises: NotImplementedError when the class is procedural."""
+        texts: list[str] | None = await self._ask("listing", split)
+        if texts is None:
+            raise NotImplementedError
+        return texts
+
+    async def count(self, split: str) -> int:
+        """Return the number of tasks in the split."""
+        return int(await self._ask("count", split))
+
+    async def get(self, split: str, index: int) -> str:
+        """Return the task at `index`; a negative index counts from the end. Raises: InvalidIndex."""
+        text: str | None = await self._ask("get", split, index)
+        if text is None:
+            raise InvalidIndex(index, split, await self.count(split))
+        return text
+
+    async def range(self, split: str, start: int | None, stop: int | None) -> AsyncIterator[list[str]]:
+        """Yield the tasks from `start` up to `stop` in chunks, each read when the caller asks for it.
+
+        Raises: InvalidIndexRange when the class refuses a range that lies within its own count.
+        """
+        indexes = range(await self.count(split))[start:stop]
+        while indexes:
+            part, indexes = indexes[:CHUNK_TASKS], indexes[CHUNK_TASKS:]
+            texts: list[str] | None = await self._ask("range", split, part[0], part[-1] + 1)
+            if texts is None:
+                raise InvalidIndexRange(start, stop, split)
+            yield texts
+
+    async def _ask(self, what: str, *given: Any) -> Any:
+        return await self._workers.ask("tasks", [what, *given])

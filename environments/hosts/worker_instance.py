@@ -10,9 +10,8 @@ from typing import Any, Protocol
 import structlog
 
 from environments import wire
-from environments.authoring.hosted_class import HostedClass
 from environments.errors import WORKER_LOST, EnvironmentFault
-from environments.hosts.worker_process import WorkerProcess
+from environments.hosts.worker_process import WorkerClass, WorkerProcess
 from environments.runtime.call_outcome import CallOutcome, faulted
 from environments.runtime.host import PlayedInstance
 from environments.runtime.instance import consume_exception
@@ -31,7 +30,7 @@ MAX_PAST_CHARACTERS = 4_000_000
 class WorkerPool(Protocol):
     """What an instance needs of the worker processes of its environment."""
 
-    hosted: HostedClass
+    hosted: WorkerClass
     limits: Limits
     on_loss: Callable[[PlayedInstance, str], None]
 

@@ -8,7 +8,6 @@ import dataclasses
 import os
 import signal
 import socket
-import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -16,24 +15,26 @@ from typing import Any
 
 import structlog
 
+from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
+from environments.hosts import interpreter
+from environments.hosts.interpreter import START_SECONDS
 from environments.hosts.worker_messages import Message, MessagePipe
 from environments.runtime.limits import Limits
 from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
 
-START_SECONDS = 60.0
-"""How long a worker may take to import its class."""
 SILENCE_SECONDS = 2.0
 """How much longer than a tool call may take a worker may leave pings unanswered before it is ended."""
 MAX_LINE_BYTES = 64 * 1024
 """Longest line of a worker's output that is logged; of a longer one, only that there was one."""
 LAST_WORDS_SECONDS = 0.5
 """How long the rest of a worker's output is read after its end."""
-_SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
-"""Beginnings of the variables that a worker does not get: settings and secrets of the server."""
+
+WorkerClass = HostedClass | DescribedClass
+"""What worker processes can play."""
 
 
 @dataclass(slots=True)
@@ -49,7 +50,7 @@ class WorkerProcess:
     `on_end` is called once, with the reason, when the process has ended by itself or by `kill`.
     """
 
-    def __init__(self, hosted: HostedClass, limits: Limits, memory_bytes: int, on_end: Callable[[str], None]) -> None:
+    def __init__(self, hosted: WorkerClass, limits: Limits, memory_bytes: int, on_end: Callable[[str], None]) -> None:
         self._hosted, self._limits, self._memory_bytes, self._on_end = hosted, limits, memory_bytes, on_end
         self.has_hung_threads = False
         """Whether threads in it run code that was given up."""
@@ -105,13 +106,12 @@ class WorkerProcess:
         ours, its = socket.socketpair()
         with its:
             await asyncio.get_running_loop().create_unix_connection(lambda: self._pipe, sock=ours)
-            variables = {name: value for name, value in os.environ.items() if not name.startswith(_SERVER_ONLY)}
-            variables |= {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), "PYTHONUNBUFFERED": "1"}
+            python = self._hosted.python
             try:
                 return await asyncio.create_subprocess_exec(
-                    *(sys.executable, "-m", "environments.hosts.worker_program", str(its.fileno())),
+                    *interpreter.command(python, str(its.fileno())),
                     pass_fds=[its.fileno()],
-                    env=variables,
+                    env=interpreter.variables(python),
                     stdin=asyncio.subprocess.DEVNULL,
                     stdout=asyncio.subprocess.PIPE,
                     stderr=asyncio.subprocess.STDOUT,

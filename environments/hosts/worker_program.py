@@ -1,9 +1,11 @@
 """The program of a worker process: it plays sessions of one environment class and answers the server's messages.
 
     python -m environments.hosts.worker_program 5
+    python -m environments.hosts.worker_program describe module:Class
 
-The argument is the descriptor of a socket to the server. The first message names the class and the limits. The program
-needs neither Django nor a database, and ends with the server, however that ends.
+The number is the descriptor of a socket to the server. The first message names the class and the limits. `describe`
+prints what the server needs to know about a class that it cannot import itself. The program needs neither Django nor a
+database, and ends with the server, however that ends.
 """
 
 from __future__ import annotations
@@ -12,6 +14,8 @@ import asyncio
 import ctypes
 import dataclasses
 import faulthandler
+import json
+import os
 import resource
 import signal
 import socket
@@ -20,8 +24,12 @@ from typing import Any
 
 import uvloop
 
+from environments import __version__
+from environments.authoring.described_class import describe
 from environments.authoring.registry import Registry, load_class
-from environments.errors import EnvironmentFault, InvalidRequest
+from environments.authoring.revision import note_revisions
+from environments.authoring.task_source import ClassTasks
+from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidRequest, Unhostable
 from environments.hosts.worker_messages import Message, MessagePipe
 from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
@@ -87,6 +95,9 @@ class WorkerProgram:
                 assert self._host is not None
                 instance = self._instances[number] = self._host.instance(self._name)
                 return await instance.construct(*given)
+            case "tasks":
+                assert self._host is not None
+                return await _tasks(self._host.tasks(self._name), *given)
             case "close":
                 return await self._close(number)
             case "run":
@@ -112,6 +123,39 @@ class WorkerProgram:
             await instance.close()
 
 
+async def _tasks(tasks: ClassTasks, what: str, *given: Any) -> Any:
+    """Return what the server asks about tasks; None if the class lists none, or has none at these indexes."""
+    try:
+        match what:
+            case "listing":
+                return await tasks.listing(*given)
+            case "count":
+                return await tasks.count(*given)
+            case "get":
+                return await tasks.get(*given)
+        return [text async for chunk in tasks.range(*given) for text in chunk]
+    except (NotImplementedError, InvalidIndex, InvalidIndexRange):
+        return None
+
+
+def _describe(specification: str) -> str:
+    """Return, as JSON, the description of a class, or why it cannot be served, for `interpreter.py`."""
+    answer: dict[str, Any] = {"version": __version__}
+    try:
+        hosted = load_class(specification)
+        note_revisions([hosted], __version__)
+        answer["description"] = describe(hosted).model_dump(mode="json")
+    except Unhostable as problem:
+        answer["unhostable"] = str(problem)
+    return json.dumps(answer, default=str)
+
+
+def _print_description(specification: str) -> None:
+    with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
+        os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the author's module may print while it is imported
+        answers.write(_describe(specification))
+
+
 async def _serve(connection: socket.socket) -> None:
     program = WorkerProgram()
     await asyncio.get_running_loop().create_unix_connection(lambda: program.pipe, sock=connection)
@@ -119,7 +163,10 @@ async def _serve(connection: socket.socket) -> None:
 
 
 def main() -> None:
-    """Answer the server until its end of the socket is closed."""
+    """Answer the server until its end of the socket is closed, or describe a class."""
+    if sys.argv[1] == "describe":
+        _print_description(sys.argv[2])
+        return
     if sys.platform == "linux":  # while code holds the interpreter, nothing else ends it with the server
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the server, which ends its workers

@@ -20,13 +20,11 @@ from django.db.models import QuerySet
 
 from environments import conf
 from environments.authoring import task_schema
-from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.worker_threads import Workers
-from environments.display.card import card_of
 from environments.errors import EnvironmentFault, Unhostable
 from environments.models import Environment, Split
 from environments.runtime.host import Host
@@ -229,7 +227,7 @@ def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
     return {
         "class_path": hosted.origin,
         "description": hosted.description,
-        "card": card_of(hosted.cls) if isinstance(hosted, HostedClass) else "",
+        "card": hosted.card,
         "task_schema": task_schema.declared(hosted),
         "is_hosted": True,
         "unavailable": hosted.unavailable,

@@ -52,7 +52,8 @@ class Command(BaseCommand):
             nargs="*",
             metavar="module:Class",
             help="classes to host, the default first, or environments of other ORS servers as "
-            "http://host:port/environment; name=… renames one (default: ORSWEB_ENVIRONMENTS)",
+            "http://host:port/environment; name=… renames one, and module:Class@python plays it with another "
+            "interpreter (default: ORSWEB_ENVIRONMENTS)",
         )
         parser.add_argument("--host", default=settings.ORSWEB_HOST, help="address to listen on (default: %(default)s)")
         parser.add_argument(

@@ -8,13 +8,13 @@ import ors
 import pytest
 from structlog.testing import capture_logs
 
-from environments import TextBlock, ToolSpec, tool
+from environments import TextBlock, ToolOutput, ToolSpec, tool
 from environments.authoring.hosted_class import HostedClass, sdk_of
 from environments.errors import InvalidRequest, Unhostable
 from environments.wire import GroupCandidate, Message, TerminalToolSpec
 from tests import envs, envs_openreward, envs_ors
 from tests.environments.odd import GO, PROMPT, SPLITS, WHOLE, odd, raising
-from tests.envs_base import Small
+from tests.envs_base import Small, said
 
 ALL_THREE = [envs.Echo, envs_ors.OrsEcho, envs_openreward.OrwEcho]
 
@@ -207,3 +207,12 @@ def test_a_class_of_any_sdk_says_how_people_play_it(cls: type) -> None:
 def test_faulty_hand_controls_are_refused_when_the_class_is_hosted(faulty: Any) -> None:
     with pytest.raises(Unhostable, match=r"hand_controls\(\) returned .*which can't be used"):
         by_hand(envs.Echo, faulty)
+
+
+def test_a_tool_may_be_called_python() -> None:
+    class Coder(Small):
+        @tool
+        def python(self) -> ToolOutput:
+            return said("ran")
+
+    assert HostedClass(Coder).python == ""

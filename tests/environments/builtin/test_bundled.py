@@ -9,9 +9,9 @@ from django.conf import settings
 from jsonschema import Draft202012Validator
 from pydantic import ValidationError
 
+from environments.authoring.declarations import card_of
 from environments.authoring.hosted_class import HostedClass
 from environments.builtin import guess, math
-from environments.display.card import card_of
 from environments.hosts.loading import load
 
 REGISTRY = load(settings.ORSWEB_BUNDLED_ENVIRONMENTS)

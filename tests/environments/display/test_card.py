@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from environments.authoring.declarations import MAX_CARD_BYTES, card_of
 from environments.builtin.guess import Guess
-from environments.display.card import MAX_BYTES, card_of, rendered
+from environments.display.card import rendered
 
 Author = Callable[[str], type]
 
@@ -64,9 +65,9 @@ def test_this_servers_readme_is_nobodys_card(monkeypatch: pytest.MonkeyPatch) ->
 
 def test_a_huge_one_is_cut_and_odd_bytes_are_marked(author: Author, tmp_path: Path) -> None:
     cls = author("cardshop6.py")
-    (tmp_path / "cardshop6.md").write_bytes(b"\xff\0" + b"x" * 2 * MAX_BYTES)
+    (tmp_path / "cardshop6.md").write_bytes(b"\xff\0" + b"x" * 2 * MAX_CARD_BYTES)
     card = card_of(cls)
-    assert len(card) < MAX_BYTES and card.startswith("\ufffdx")
+    assert len(card) < MAX_CARD_BYTES and card.startswith("\ufffdx")
 
 
 def test_a_heading_that_only_repeats_the_page_s_title_is_left_out() -> None:

@@ -8,9 +8,9 @@ import pytest
 from pydantic import ValidationError
 
 from environments import ToolError, ToolOutput
+from environments.authoring.declarations import card_of
 from environments.authoring.hosted_class import HostedClass
 from environments.builtin.shell.shell import FORBIDDEN, Command, FilePath, Shell
-from environments.display.card import card_of
 from tests.conformance.agent import eventually
 from tests.sandboxed import needs_bubblewrap, processes_with
 

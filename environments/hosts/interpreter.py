@@ -1,0 +1,87 @@
+"""The interpreters that run worker processes: this one, or another one with packages of its own.
+
+A class names another interpreter as its attribute `python`. An operator names one as `module:Class@/path/to/python`,
+for a class that cannot be imported here. Of orsweb it needs the distribution `orsweb-author` only.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from environments import __version__
+from environments.authoring.described_class import ClassDescription, DescribedClass
+from environments.errors import Unhostable
+
+START_SECONDS = 60.0
+"""How long an interpreter may take to import a class."""
+PROGRAM = "environments.hosts.worker_program"
+_SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
+"""Beginnings of the variables that a worker does not get: settings and secrets of the server."""
+
+
+def command(python: str, *arguments: str) -> list[str]:
+    """Return the command that starts the program of worker processes; `python` is empty for this interpreter."""
+    is_here = not python
+    return [python or sys.executable, *([] if is_here else ["-P"]), "-m", PROGRAM, *arguments]
+
+
+def variables(python: str) -> dict[str, str]:
+    """Return the environment variables of worker processes; another interpreter imports only what it has installed."""
+    withheld = (*_SERVER_ONLY, "PYTHONHOME") if python else _SERVER_ONLY
+    given = {name: value for name, value in os.environ.items() if not name.startswith(withheld)}
+    here = {} if python else {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
+    return given | here | {"PYTHONUNBUFFERED": "1"}
+
+
+def described(specification: str, python: str) -> DescribedClass:
+    """Return the class that `specification` names, as another interpreter describes it. Raises: Unhostable."""
+    path = Path(python).expanduser().absolute()  # links stay: the interpreter of a virtual environment is one
+    whole = f"{specification}@{python}"
+    try:
+        done = subprocess.run(  # nosec B603 # the operator or the author has named the program
+            command(str(path), "describe", specification),
+            env=variables(str(path)),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=START_SECONDS,
+        )
+    except OSError as error:
+        advice = "name the interpreter of a virtual environment, such as /srv/venv/bin/python"
+        raise Unhostable(f"{whole!r}: {path} cannot be run ({error.strerror}); {advice}.") from None
+    except subprocess.TimeoutExpired:
+        raise Unhostable(f"{whole!r} was not imported within {START_SECONDS:g} s.") from None
+    printed = done.stderr.decode("utf-8", "replace")
+    if done.returncode:
+        raise Unhostable(f"{whole!r} cannot be imported: {_problem(path, done.returncode, printed)}")
+    sys.stderr.write(printed)
+    return DescribedClass(_description(whole, path, done.stdout), path)
+
+
+def _description(whole: str, path: Path, answer: bytes) -> ClassDescription:
+    """Return the description in an answer of `worker_program.py`. Raises: Unhostable."""
+    try:
+        read = json.loads(answer)
+        version, problem = read["version"], read.get("unhostable", "")
+    except (ValueError, TypeError, KeyError):
+        raise Unhostable(f"{whole!r}: {path} answered {answer[:100]!r}, which describes no class.") from None
+    if version != __version__:
+        have = f"{path} has version {version} of orsweb-author, and this server is {__version__}"
+        raise Unhostable(f"{whole!r}: {have}; {_install(path)}.")
+    if problem:
+        raise Unhostable(f"{problem.rstrip('.')} (in {path}).")
+    return ClassDescription.model_validate(read["description"])
+
+
+def _problem(path: Path, status: int, printed: str) -> str:
+    if "No module named 'environments'" in printed:
+        return f"{path} has no orsweb-author; {_install(path)}."
+    last = printed.strip().splitlines()[-1:] or ["it printed nothing"]
+    return f"{path} exited with status {status}: {last[0]}"
+
+
+def _install(path: Path) -> str:
+    return f"run {path} -m pip install orsweb-author=={__version__}"
