@@ -1,10 +1,11 @@
 """Cost of uploads (POST /v1/rollouts): CPU time per message, and what they do to the latency of playing agents.
 
-    python -m benchmarks.uploads [--seconds 5] [--rounds 3] [--messages-per-second 1000] [--only cost|play]
+    python -m benchmarks.uploads [--seconds 5] [--rounds 3] [--messages-per-second 1000] [--only cost|play|large]
 
-Messages of 500 bytes are sent in batches of 128, as the recorder of openreward sends them. The reference server, which
-takes no uploads, only shows how fast this machine is: the target is 0.12 CPU ms a message where the reference takes
-12.3 CPU ms an episode. Runs on SQLite; the commands print medians.
+`large` uploads one message of 10 MB, then one of 30 MB, a second while agents play. The others send messages of 500
+bytes in batches of 128, as openreward's recorder does. The reference server, which takes no uploads, only shows how
+fast this machine is: the target is 0.12 CPU ms a message where the reference takes 12.3 CPU ms an episode. Runs on
+SQLite; the commands print medians.
 """
 
 from __future__ import annotations
@@ -116,13 +117,15 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--messages-per-second", type=float, default=1000.0)
-    parser.add_argument("--only", choices=["cost", "play"])
+    parser.add_argument("--only", choices=["cost", "play", "large"])
     options = parser.parse_args()
     with Workshop() as workshop:
-        if options.only != "play":
+        if options.only in (None, "cost"):
             _print_cost(workshop, options)
-        if options.only != "cost":
+        if options.only in (None, "play"):
             _print_play(workshop, options)
+        if options.only in (None, "large"):
+            _print_large(workshop, options)
 
 
 def _print_cost(workshop: Workshop, options: argparse.Namespace) -> None:
@@ -145,6 +148,45 @@ def _print_play(workshop: Workshop, options: argparse.Namespace) -> None:
         print(f"  alone p99 {alone[-1][0]:.1f} ms, with uploads {beside[-1][0]:.1f} ms", flush=True)
     growth = median(p99 for p99, _ in beside) / median(p99 for p99, _ in alone) - 1
     print(f"32 agents: call p99 grows by {growth:+.0%} (target: less than {MAX_GROWTH:.0%})")
+
+
+class LargeMessages:
+    """One message of many bytes after another, each in a body of its own, once a second."""
+
+    def __init__(self, port: int, size: int) -> None:
+        self._port, self._size, self._is_over = port, size, threading.Event()
+        self._thread = threading.Thread(target=self._send, daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _send(self) -> None:
+        connection = http.client.HTTPConnection("127.0.0.1", self._port)
+        line = 'größer = "a"  # many escapes and umlauts\n'
+        [event] = json.loads(_body())["events"][:1]
+        event["content"] = line * (self._size // len(json.dumps(line, ensure_ascii=False).encode()))
+        body = json.dumps({"events": [event]}, ensure_ascii=False).encode()
+        number = 0
+        while not self._is_over.wait(1.0):
+            number += 1
+            sent = body.replace(b"-0000-", b"-%04x-" % number, 2)
+            connection.request("POST", "/v1/rollouts", sent, {"Content-Type": "application/json", "X-API-Key": ""})
+            answer = connection.getresponse()
+            assert json.loads(answer.read())["stored"] == 1
+        connection.close()
+
+
+def _print_large(workshop: Workshop, options: argparse.Namespace) -> None:
+    for megabytes in (0, 10, 30):
+        with workshop.started("ours") as (port, processes):
+            messages = LargeMessages(port, megabytes * 1_000_000) if megabytes else None
+            sample = drive(Load(agents=4, seconds=options.seconds * 3, port=port, processes=processes))
+            if messages:
+                messages.stop()
+        what = f"a message of {megabytes} MB a second" if megabytes else "alone"
+        print(f"4 agents, {what}: call p50 {sample.p50_ms:.1f} ms, p99 {sample.p99_ms:.1f} ms", flush=True)
 
 
 if __name__ == "__main__":

@@ -17,6 +17,7 @@ from itertools import accumulate
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
+from environments.database.storable import is_encodable
 from environments.runtime.secret_forms import hints_of, patterns_of, windows_of
 
 MIN_SECRET_CHARACTERS = 8
@@ -136,7 +137,7 @@ class _Hint:
 
     def _is_in(self, text: str) -> bool:
         assert self._validator is not None
-        return self._validator.isinstance_python(text) or not (text.isascii() or _is_encodable(text))
+        return self._validator.isinstance_python(text) or not (text.isascii() or is_encodable(text))
 
 
 class _Window:
@@ -260,11 +261,3 @@ def _cut(piece: str, start: int, spans: Sequence[tuple[int, int]]) -> str:
             parts += [piece[end - start : max(low, start) - start], STARS]
             end = min(high, last)
     return "".join([*parts, piece[end - start :]]) if parts else piece
-
-
-def _is_encodable(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
