@@ -99,7 +99,7 @@ def _start(args: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequen
         given, out, err = files
         command = [sys.executable, MANAGE, *args]
         return subprocess.Popen(command, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err)
-    ours, its = socket.socketpair()
+    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # its two numbers stay apart
     message = {"argv": [MANAGE, *args], "env": dict(env), "cwd": str(cwd)}
     with its:
         descriptors = [*(file.fileno() for file in files), its.fileno()]
