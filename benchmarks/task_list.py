@@ -15,6 +15,7 @@ import os
 import sys
 import time
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
 from urllib.parse import urlencode
@@ -24,6 +25,7 @@ from benchmarks.pages import Subject
 
 TASKS = 1_000_000
 PAGE_MS = 100.0
+SORTED_MS = 1000.0
 PATH = "/admin/environments/task/"
 
 Filters = Mapping[str, str]
@@ -42,6 +44,13 @@ def subjects(tasks: int, repeat: int) -> Iterator[Subject]:
                 yield _list(f"{one} {name}, {other} {also}", {**chosen, **added}, tasks, repeat)
     for name, chosen in {"split train": kinds["split"]["train"], "bucket unseen": {"bucket": "unseen"}}.items():
         yield _list(f"{name}, search", {**chosen, "search": "times 13?"}, tasks, repeat)
+    for name, chosen in {"split train": kinds["split"]["train"], "all tasks": {}}.items():
+        yield _list(f"{name}, field with many matches", {**chosen, "search": "answer>1000"}, tasks, repeat)
+        yield _list(f"{name}, field with few matches", {**chosen, "search": "answer:123456789"}, tasks, repeat)
+        for sort in ("-success", "attempts", "tags"):
+            yield replace(
+                _list(f"{name}, sorted by {sort}", {**chosen, "sort": sort}, tasks, repeat), target_ms=SORTED_MS
+            )
     yield _list("search with many matches", {"search": "how much"}, tasks, repeat)
     yield _list("search with few matches", {"search": "is 123456 times"}, tasks, repeat)
 

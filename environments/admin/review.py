@@ -14,6 +14,7 @@ from django.urls import reverse
 
 from environments.admin.bulk import selection_of
 from environments.curation.selection import Selection
+from environments.curation.sorted_selection import batch_of
 
 MAX_SECONDS = 0.1
 """Longest search for the next task; after that the list says more."""
@@ -57,7 +58,7 @@ def task_url(task: int, query: str = "") -> str:
 
 
 def _neighbour(selection: Selection, asked: str, at: str, *, backward: bool) -> str:
-    batch = selection.batch(at, 1, backward=backward, seconds=MAX_SECONDS)
+    batch = batch_of(selection, at, 1, backward=backward, seconds=MAX_SECONDS)
     if not batch.ids:
         return ""
     return task_url(batch.ids[0], urlencode({"list": asked, "at": batch.first if backward else batch.last}))

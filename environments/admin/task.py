@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urlencode
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
@@ -11,19 +12,22 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
-from environments.access.privacy import visible
+from environments.access.privacy import hidden_from, visible
 from environments.admin.bulk import BULKS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
 from environments.admin.jobs import job_view, jobs_shown_to
-from environments.admin.task_list import chips, page_of, query
+from environments.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.admin.task_page import TaskPage
-from environments.curation.filter_parameters import SERVED
+from environments.curation.filter_parameters import SERVED, InvalidFilter
 from environments.curation.selection import Selection
+from environments.curation.spec_fields import scalar_fields
 from environments.curation.splits import existing_splits
+from environments.curation.task_search import FieldTest
 from environments.models import Environment, Split, Task
 
 MAX_SPLITS_OFFERED = 200
+MAX_FIELDS_OFFERED = 50
 
 
 @admin.register(Task)
@@ -31,19 +35,29 @@ class TaskAdmin(TaskPage):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
-        selection = selection_of(request, request.GET.dict())
+        values, trouble = request.GET.dict(), ""
+        if values.get("field") and values.get("value"):
+            return HttpResponseRedirect(f"{request.path}?{urlencode(_with_field_test(values))}")
+        try:
+            selection = Selection.parse(values, hidden_from(request.user))
+        except InvalidFilter as error:
+            trouble, selection = str(error), selection_of(request, {**values, "search": ""})
         environments, splits = _offered_places(selection)
         split = next((split for split in splits if split.pk == selection.split), None)
-        page = page_of(selection, request.GET.dict())
+        page = EMPTY_PAGE if trouble else page_of(selection, values)
+        one_environment = selection.environment is not None or selection.split is not None
         context = {
             **self._context(request, "Tasks"),
             "page": page,
             "chips": chips(selection, environments, splits),
             "chosen": selection.values(),
             "hidden": {name: value for name, value in selection.values().items() if name != "search"},
-            "search": selection.search,
+            "search": values.get("search", ""),
+            "trouble": trouble,
+            "fields": _fields(selection, environments, split),
             "split": split,
-            "one_environment": selection.environment is not None or selection.split is not None,
+            "one_environment": one_environment,
+            "heads": heads(selection, is_one_environment=one_environment),
             "anywhere": query(replace(selection, state="")) if selection.state == SERVED else "",
             "is_empty": not page.rows and not self.get_queryset(request).exists(),
             "bulks": offered(request, selection),
@@ -51,7 +65,7 @@ class TaskAdmin(TaskPage):
             "may_import": request.user.has_perm("environments.add_task"),
             "running": [job for job in jobs_shown_to(request) if job.state == "running"],
         }
-        return TemplateResponse(request, "environments/tasks.html", context)
+        return TemplateResponse(request, "environments/tasks.html", context, status=400 if trouble else 200)
 
     def get_urls(self) -> list[URLPattern]:
         own = [
@@ -101,10 +115,24 @@ class TaskAdmin(TaskPage):
         return {**shared, "opts": self.opts, "title": title, "is_fullwidth": "1"}
 
 
+def _with_field_test(values: dict[str, str]) -> dict[str, str]:
+    """Return the parameters with the test of a field, which the form of the list sends, in the search."""
+    name, operator, value = values.pop("field"), values.pop("is", ":"), values.pop("value").strip().replace('"', "")
+    test = FieldTest(name, operator, value, is_text=" " in value)
+    return {**values, "search": f"{values.get('search', '')} {test}".strip()}
+
+
+def _fields(selection: Selection, environments: list[Environment], split: Split | None) -> list[str]:
+    """Return the names of the fields to search by; none without an environment."""
+    chosen = split.environment_id if split else selection.environment
+    environment = next((row for row in environments if row.pk == chosen), None)
+    return [] if environment is None else list(scalar_fields(environment))[:MAX_FIELDS_OFFERED]
+
+
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
     """Return the environments and splits to choose from; with a chosen environment only its splits."""
     rows = Environment.objects.filter(visible(selection.hidden, "pk"))
-    environments = list(rows.only("pk", "name", "position"))
+    environments = list(rows.only("pk", "name", "position", "task_schema"))
     splits = existing_splits().filter(visible(selection.hidden)).order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))

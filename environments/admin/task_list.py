@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal
 from urllib.parse import urlencode
 
 from django.db.models import F, QuerySet
@@ -19,6 +19,7 @@ from environments import conf
 from environments.curation.filter_parameters import ANY_STATE, SERVED
 from environments.curation.index_walk import Order, WalkCursor
 from environments.curation.selection import Selection, SelectionBatch
+from environments.curation.sorted_selection import batch_of
 from environments.curation.tags import tag_names
 from environments.curation.task_states import LABELS, with_states
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
@@ -119,13 +120,18 @@ class TaskListPage:
     order: Order
     is_unfinished: bool
     """Whether time ran out before the page was full; `next` continues from there."""
+    sorted_among: int | None = None
+    """Number of tasks that were sorted, if more match than can be; else None."""
+
+
+EMPTY_PAGE = TaskListPage((), "", "", 0, "newest", is_unfinished=False)
 
 
 def page_of(selection: Selection, cursors: Mapping[str, str]) -> TaskListPage:
     """Return the page that the cursor `after` or `before` names; without one the first page."""
     before = cursors.get("before", "")
-    batch = selection.batch(
-        before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=MAX_SCAN_SECONDS
+    batch = batch_of(
+        selection, before or cursors.get("after", ""), PAGE_TASKS, backward=bool(before), seconds=MAX_SCAN_SECONDS
     )
     is_first = not before and not cursors.get("after")
     is_unfinished = len(batch.ids) < PAGE_TASKS and not batch.is_last
@@ -136,6 +142,7 @@ def page_of(selection: Selection, cursors: Mapping[str, str]) -> TaskListPage:
         looked_at=batch.seen,
         order=batch.order,
         is_unfinished=is_unfinished,
+        sorted_among=batch.sorted_among,
     )
 
 
@@ -165,7 +172,7 @@ def _indexes(batch: SelectionBatch, listed: int | None) -> Sequence[int | None]:
     split = None if listed is None else Split.objects.filter(pk=listed).first()
     if split is None:
         return (None,) * len(batch.ids)
-    positions = batch.positions or _positions(batch.ids, split)
+    positions = batch.positions if batch.order == "split" else _positions(batch.ids, split)
     found = served_indexes(split, positions)
     return [found.get(position) for position in positions]
 
@@ -219,6 +226,52 @@ def _places(ids: Iterable[int]) -> dict[int, list[ShownPlace]]:
     for task, split, is_hidden, _ in places:
         found[task].append(ShownPlace(splits[split], is_hidden))
     return found
+
+
+# --- heads of the columns --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TaskListHead:
+    label: str
+    query: str = ""
+    """Query string of the list sorted by the column; empty: it cannot be sorted by it."""
+    direction: Literal["", "ascending", "descending"] = ""
+    """How it is sorted by the column now."""
+    style: str = ""
+    title: str = ""
+
+
+_FIGURES = {
+    "attempts": ("Attempts", ""),
+    "return": ("Return", "Mean over the attempts that have a return"),
+    "success": ("Success", "Share of successful attempts with its 95% interval"),
+}
+
+
+def heads(selection: Selection, *, is_one_environment: bool) -> list[TaskListHead]:
+    """Return the heads of the columns. A click sorts the greatest figures or the first names first, then the reverse,
+    then leaves it at the list's own order."""
+    index = "Index of the task in this split, starting at 0; a quarantined task has none"
+    found = [] if selection.split is None else [TaskListHead("Index", style="right", title=index)]
+    found.append(TaskListHead("Task", style="wide"))
+    found += [] if is_one_environment else [_head(selection, "environment", "Environment")]
+    found += [_head(selection, "tags", "Tags"), _head(selection, "splits", "Splits")]
+    found += [
+        replace(_head(selection, name, label, is_figure=True), style="right", title=title)
+        for name, (label, title) in _FIGURES.items()
+    ]
+    return [*found, _head(selection, "bucket", "Bucket")]
+
+
+def _head(selection: Selection, name: str, label: str, *, is_figure: bool = False) -> TaskListHead:
+    turns = (f"-{name}", name, "") if is_figure else (name, f"-{name}", "")
+    at = turns.index(selection.sort) if selection.sort.removeprefix("-") == name else -1
+    following = query(replace(selection, sort=turns[(at + 1) % 3])) or "state=served"
+    now: Literal["", "ascending", "descending"] = ""
+    if at >= 0:
+        now = "descending" if selection.sort.startswith("-") else "ascending"
+    return TaskListHead(label, following, now)
 
 
 # --- filters as chips ------------------------------------------------------------------------------------------------

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import re
-
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from environments import conf
@@ -44,30 +41,6 @@ def is_in_bucket(bucket: str) -> Q:
 def is_flagged() -> Q:
     """Return the condition for tasks with an open flag: a person reported them as broken."""
     return Q(Exists(TaskFlag.objects.filter(task=OuterRef("pk"), settled=None)))
-
-
-_WORDS = re.compile(r'"([^"]+)"|(\S+)')
-MAX_WORDS = 20
-_HASH = re.compile("[0-9a-f]{8,64}")
-
-
-def contains(text: str) -> Q:
-    """Return the condition for tasks whose spec holds all words of the text, in any order, or whose hash begins so.
-
-    Words in double quotes are looked for as one phrase, and so are more than MAX_WORDS.
-    """
-    words = [phrase or word for phrase, word in _WORDS.findall(text)]
-    found = Q()
-    for word in words if len(words) <= MAX_WORDS else [text]:
-        found &= _contains(word)
-    return found | Q(content_hash__startswith=text) if _HASH.fullmatch(text) else found
-
-
-def _contains(text: str) -> Q:
-    """Return the condition for tasks whose spec holds the text, as it is or as JSON escapes it within a string."""
-    written = json.dumps(text)[1:-1]
-    escaped = Q(spec__icontains=written)
-    return escaped if written == text or not is_storable(text) else escaped | Q(spec__icontains=text)
 
 
 def _served(found: QuerySet[SplitEntry]) -> QuerySet[SplitEntry]:

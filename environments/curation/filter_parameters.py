@@ -6,13 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 
 from environments.access.privacy import visible
-from environments.curation.filter_conditions import contains, is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
+from environments.curation.filter_conditions import is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
+from environments.curation.spec_fields import problem_of
+from environments.curation.task_search import field_tests, matches
 from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in
 from environments.errors import OrsError, shorten
+from environments.models import Environment
 from environments.scoring.task_buckets import BUCKETS
 
 MAX_IDS = 10_000
@@ -22,6 +25,7 @@ ANY_STATE = "any"
 STATES_ASKED = (*STATES, "active", ANY_STATE)
 """Values of the parameter `state`; without it, a list means what is served."""
 FLAGS = ("open",)
+SORTS = ("environment", "tags", "splits", "attempts", "return", "success", "bucket")
 
 
 class InvalidFilter(OrsError):
@@ -48,7 +52,11 @@ class Filters:
     """Bucket of its success rate, by the thresholds in the settings."""
     search: str = ""
     """Words that the spec holds, in any order, as written or as JSON escapes them, with phrases in double quotes; upper
-    and lower case of ASCII letters are the same. Or the hash of the task, or its first eight digits or more."""
+    and lower case of ASCII letters are the same. Tests of fields such as `difficulty:3` or `answer>10`; see
+    `task_search`. Or the hash of the task, or its first eight digits or more."""
+    sort: str = ""
+    """Column of SORTS by which batches are sorted, with `-` before it for the greatest first. Empty: the order of the
+    split, or the newest task first. It does not change which tasks are selected."""
     ids: tuple[int, ...] = ()
     flags: Literal["", "open"] | str = ""
     """`open` selects tasks that were flagged as broken and that no curator has settled."""
@@ -62,7 +70,7 @@ class Filters:
         Without `ids` and `state` they select what is served. Other parameters are left to the page. `hidden`: as the
         field. Raises: InvalidFilter.
         """
-        return cls(
+        found = cls(
             environment=_number(values, "environment"),
             split=_number(values, "split"),
             tag=values.get("tag", ""),
@@ -71,9 +79,30 @@ class Filters:
             bucket=_one_of(BUCKETS, values, "bucket"),
             flags=_one_of(FLAGS, values, "flags"),
             search=values.get("search", "").strip(),
+            sort=_sort(values),
             ids=_ids(values.get("ids", "")),
             hidden=hidden,
         )
+        found.check_search()
+        return found
+
+    def check_search(self) -> None:
+        """Check the tests of fields in the search against the fields that tasks have. Raises: InvalidFilter."""
+        tests = field_tests(self.search)
+        for test in tests:
+            if test.is_order and test.number is None:
+                raise InvalidFilter("search", str(test), f"after {test.operator} comes a number")
+        for environment in self._environments() if tests else ():
+            for test in tests:
+                if problem := problem_of(test, environment):
+                    raise InvalidFilter("search", str(test), problem)
+
+    def _environments(self) -> QuerySet[Environment]:
+        """Return the environment that all the tasks belong to; nothing if they may belong to several."""
+        shown = Environment.objects.filter(visible(self.hidden, "pk"))
+        if self.environment is not None:
+            return shown.filter(pk=self.environment)
+        return shown.none() if self.split is None else shown.filter(splits=self.split)
 
     def values(self) -> dict[str, str]:
         """Return the parameters that `parse` reads, without fields that are not given."""
@@ -99,7 +128,7 @@ class Filters:
         wanted &= is_from(self.source) if self.source else Q()
         wanted &= is_in_bucket(self.bucket) if self.bucket else Q()
         wanted &= is_flagged() if self.flags else Q()
-        return wanted & (contains(self.search) if self.search else Q())
+        return wanted & (matches(self.search) if self.search else Q())
 
 
 def _number(values: Mapping[str, str], name: str) -> int | None:
@@ -129,6 +158,12 @@ def _state(values: Mapping[str, str]) -> str:
     asked = _one_of(STATES_ASKED, values, "state")
     default = "" if values.get("ids") else SERVED
     return "" if asked == ANY_STATE else asked or default
+
+
+def _sort(values: Mapping[str, str]) -> str:
+    if (text := values.get("sort", "")).removeprefix("-") not in ("", *SORTS):
+        raise InvalidFilter("sort", text, f"allowed are {', '.join(SORTS)}, with - before it for the greatest first")
+    return text if text != "-" else ""
 
 
 def _written(value: Any) -> str:

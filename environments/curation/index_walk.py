@@ -111,31 +111,31 @@ class Candidates:
         return self.is_rising != backward
 
 
-Order = Literal["newest", "split"]
-"""Newest task first, or the order in which agents get the tasks of the split."""
+Order = Literal["newest", "split", "sorted"]
+"""Newest task first, the order in which agents get the tasks of the split, or sorted by a column."""
 
-_NEWEST_MARK = "n"
+_MARKS: dict[Order, str] = {"newest": "n", "sorted": "r", "split": ""}
 
 
 @dataclass(frozen=True, slots=True)
 class WalkCursor:
-    """Where a page of tasks starts or ends, as text for an address: `1200` is a position in a split, `n1200` an id."""
+    """Where a page of tasks starts or ends, as text for an address: `1200` is a position in a split, `n1200` an id,
+    `r1200` a rank in a sorted list."""
 
     key: int | None
-    """A position or a task's id; None: the very start."""
+    """A position, a task's id or a rank; None: the very start."""
     order: Order | None = None
     """None: the text held no cursor."""
 
     @classmethod
     def parse(cls, text: str) -> WalkCursor:
         """Return the cursor in `text`; the very start if it holds none."""
-        digits = text.removeprefix(_NEWEST_MARK).removeprefix("-")
-        if id_in(digits) is None:
-            return cls(None)
-        return cls(int(text.removeprefix(_NEWEST_MARK)), "newest" if text.startswith(_NEWEST_MARK) else "split")
+        order = next(order for order, mark in _MARKS.items() if text.startswith(mark))
+        digits = text.removeprefix(_MARKS[order])
+        return cls(None) if id_in(digits.removeprefix("-")) is None else cls(int(digits), order)
 
     def __str__(self) -> str:
-        return "" if self.key is None else f"{_NEWEST_MARK if self.order == 'newest' else ''}{self.key}"
+        return "" if self.key is None else f"{_MARKS[self.order or 'split']}{self.key}"
 
 
 SPANS = (200, 800, 2000, 5000)

@@ -96,7 +96,7 @@ def _places(chosen: Filters, split: Split | None, tasks: Sequence[int] | None = 
 def _without_split(chosen: Selection) -> Selection:
     """Return what is asked of tasks at the split's places beyond being there; they are all of one environment."""
     state = "" if chosen.is_served_by_split else chosen.state
-    return replace(chosen, split=None, environment=None, state=state)
+    return replace(chosen, split=None, environment=None, state=state, sort="")
 
 
 def _by_id(tasks: QuerySet[Any]) -> Candidates:
@@ -122,7 +122,7 @@ class SelectionBatch:
     ids: tuple[int, ...]
     order: Order
     positions: tuple[int, ...]
-    """Positions of the tasks in the split, where they are in its order; else empty."""
+    """Positions of the tasks in the split, where they are in its order, or ranks, where they are sorted; else empty."""
     first: str
     """Cursor at the first task: `batch(first, backward=True)` is what comes before it."""
     last: str
@@ -132,6 +132,8 @@ class SelectionBatch:
     """Whether nothing comes after (of a batch that was read backward: before)."""
     seen: int
     """Number of tasks that were tested."""
+    sorted_among: int | None = None
+    """Number of tasks that were sorted, if more match than can be; else None."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,7 +185,7 @@ class Selection(Filters):
             return array("q", tasks.values_list("pk", flat=True).iterator(2000))
         found = _places(self, listed(self.split, self.environment)).order_by("position")
         rest = _without_split(self)
-        if rest != Selection():
+        if rest != _EVERYTHING:
             found = found.filter(task__in=Task.objects.filter(rest.condition()))
         return array("q", _once(found.values_list("task_id", flat=True).iterator(2000)))
 

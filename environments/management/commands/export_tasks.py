@@ -35,7 +35,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--bucket", default="", choices=list(BUCKETS), help="only tasks in this bucket of difficulty"
         )
-        parser.add_argument("--search", default="", help="only tasks whose spec contains this text")
+        parser.add_argument("--search", default="", help="only tasks with these words or fields, such as size:3")
         parser.add_argument("--plain", action="store_true", help="only the specs, without the reserved columns")
 
     def handle(self, *args: Any, output: str, plain: bool, **options: Any) -> None:
@@ -52,12 +52,14 @@ class Command(BaseCommand):
 
 
 def _selection(options: dict[str, Any]) -> Selection:
-    """Return the selection that the options describe. Raises: TransferError."""
+    """Return the selection that the options describe. Raises: TransferError, InvalidFilter."""
     environment = environment_named(options["environment"])
     split = options["split"] and _split(environment, options["split"])
     filters = {name: options[name] for name in ("tag", "state", "source", "bucket", "search")}
     filters["state"] = "" if filters["state"] == ANY_STATE else filters["state"]
-    return Selection(environment=environment.pk, split=split, **filters)
+    selection = Selection(environment=environment.pk, split=split, **filters)
+    selection.check_search()
+    return selection
 
 
 def _split(environment: Environment, name: str) -> int:

@@ -222,3 +222,25 @@ def test_what_is_superseded_is_listed_only_when_asked_for_and_leads_to_its_edit(
     assert f'superseded by <a href="{new.pk}/change/">' in client.get(TASKS + "?state=superseded").content.decode()
     page = client.get(TASKS + "?search=broken").content.decode()
     assert '<a href="?state=any&amp;search=broken">Search all tasks</a>' in page
+
+
+def test_it_sorts_by_a_click_on_a_column_and_goes_on_from_page_to_page(client: Client) -> None:
+    for number in range(60):
+        make_statistics(question(f"number {number}"), number + 1, 0)
+    first = client.get(TASKS + "?state=any&sort=-attempts").content.decode()
+    assert 'aria-sort="descending"><a href="?state=any&amp;sort=attempts">Attempts' in first
+    second = client.get(TASKS + link(first, "data-next")).content.decode()
+    assert LINE.findall(first) + LINE.findall(second) == [f"number {number}" for number in range(59, -1, -1)]
+    page = client.get(f"{TASKS}{Task.objects.first().pk}/change/?list=state%3Dany%26sort%3D-attempts&at=r59")
+    assert "at=r58" in page.content.decode()  # a review keeps the order
+
+
+def test_a_field_is_chosen_by_a_form_and_one_that_tasks_do_not_have_is_refused_on_the_page(client: Client) -> None:
+    query = f"?environment={question('How many?').environment_id}&state=any"
+    page = client.get(TASKS + query).content.decode()
+    assert "<option>question</option>" in page
+    sent = client.get(f"{TASKS}{query}&search=how&field=question&is=~&value=many+is", follow=True)
+    assert sent.redirect_chain[0][0].endswith("&state=any&search=how+question~%22many+is%22")
+    refused = client.get(f"{TASKS}{query}&search=qestion:3")
+    assert refused.status_code == 400
+    assert escape("tasks of 'math' have no such field; they have question.") in refused.content.decode()

@@ -249,7 +249,7 @@ def test_it_counts_up_to_a_limit() -> None:
 
 @pytest.mark.parametrize("text", ["nothing", '"n": 1'])
 def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
-    wanted = Selection(3, 4, "hard", "active", "edit", "unseen", text, (5, 6))
+    wanted = Selection(3, 4, "hard", "active", "edit", "unseen", text, "-return", (5, 6))
     assert Selection.parse(wanted.values()) == wanted
     assert Selection.parse(Selection().values()) == Selection()
     assert Selection.parse({}) == Selection(state="served")
@@ -261,6 +261,8 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
         ("environment", "math", "it has to be the number of an environment"),
         ("environment", "9" * 5000, "it has to be the number of an environment"),
         ("split", "-1", "it has to be the number of a split"),
+        ("sort", "name", "allowed are environment, tags, splits, attempts, return, success, bucket, with - before"),
+        ("search", "answer>many", "after > comes a number"),
         ("ids", "1,b", "they have to be numbers of tasks"),
         ("state", "lost", "allowed are served, quarantined, superseded, removed, pasted, active, any"),
         ("source", "?", "allowed are code, import, edit, played, dropped"),

@@ -1,0 +1,130 @@
+"""The tasks of a selection sorted by a column of the list, in pages.
+
+No index holds such an order, because every attempt would have to write it. So at most MAX_SORTED tasks are read and
+sorted. Where a few groups of tasks follow each other in the order, such as the buckets, the groups are read one after
+the other, so that the first pages are right in a larger selection, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from django.db.models import F, FloatField
+from django.db.models.functions import Cast
+
+from environments.access.privacy import visible
+from environments.curation.index_walk import WalkCursor, clock, deadline
+from environments.curation.selection import Selection, SelectionBatch
+from environments.models import Environment, SplitEntry, TaskStatistics, TaskTag, seen_at
+from environments.tasks.task_places import batched
+
+MAX_SORTED = 10_000
+MAX_SORT_SECONDS = 0.5
+"""Longest time for finding the tasks to sort."""
+_CHUNK = 2000
+
+Keys = dict[int, Any]
+"""What tasks are sorted by; a task without a key comes last."""
+
+
+def batch_of(
+    selection: Selection, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None
+) -> SelectionBatch:
+    """Return the next `limit` tasks of the selection after the cursor, in the order that it asks for.
+
+    `seconds` limits the search as in `Selection.batch`, unless the tasks are sorted.
+    """
+    if not selection.sort:
+        return selection.batch(after, limit, backward=backward, seconds=seconds)
+    tasks, is_whole = _sorted(selection)
+    cursor = WalkCursor.parse(after)
+    at = cursor.key if cursor.order == "sorted" and cursor.key is not None else -1
+    start, stop = (max(0, at - limit), max(0, at)) if backward else (at + 1, at + 1 + limit)
+    ids = tuple(tasks[start:stop])
+    first, last = (str(WalkCursor(rank, "sorted")) for rank in (start, start + len(ids) - 1))
+    is_last = start == 0 if backward else stop >= len(tasks)
+    return SelectionBatch(
+        ids,
+        "sorted",
+        tuple(range(start, start + len(ids))),
+        first,
+        last,
+        is_last,
+        len(tasks),
+        sorted_among=None if is_whole else len(tasks),
+    )
+
+
+def _sorted(selection: Selection) -> tuple[list[int], bool]:
+    """Return the ids of at most MAX_SORTED tasks in order, and whether these are all."""
+    column, is_descending = selection.sort.removeprefix("-"), selection.sort.startswith("-")
+    until, is_whole = deadline(MAX_SORT_SECONDS), True
+    found = list[int]()
+    for group in _groups(replace(selection, sort=""), column, is_descending=is_descending):
+        tasks = list[int]()
+        for part in group:
+            limit = MAX_SORTED - len(found) - len(tasks)
+            if limit <= 0 or (until is not None and clock() > until):
+                is_whole = False
+                break
+            batch = part.batch(limit=limit, seconds=MAX_SORT_SECONDS)
+            is_whole &= batch.is_last
+            tasks += batch.ids
+        found += _in_order(tasks, _keys(column, tasks), is_descending=is_descending)
+    return list(dict.fromkeys(found)), is_whole
+
+
+def _groups(selection: Selection, column: str, *, is_descending: bool) -> Sequence[Sequence[Selection]]:
+    """Return selections that make up the selection, in groups that follow each other; each group has to be sorted."""
+    if column == "environment" and selection.environment is None and selection.split is None:
+        rows = Environment.objects.filter(visible(selection.hidden, "pk")).order_by("name")
+        groups = [[replace(selection, environment=pk)] for pk in rows.values_list("pk", flat=True)]
+        return groups[::-1] if is_descending else groups
+    if column in ("attempts", "return", "success", "bucket") and not selection.bucket and not selection.ids:
+        played = [replace(selection, bucket=name) for name in ("hopeless", "learnable", "saturated")]
+        unseen = [replace(selection, bucket="unseen")]
+        if column in ("attempts", "return"):
+            return [played, unseen]
+        return [*([part] for part in (played[::-1] if is_descending else played)), unseen]
+    return [[selection]]
+
+
+def _in_order(ids: Sequence[int], keys: Keys, *, is_descending: bool) -> list[int]:
+    having = sorted((pk for pk in ids if pk in keys), key=keys.__getitem__, reverse=is_descending)
+    return having + [pk for pk in ids if pk not in keys]
+
+
+_FIGURES: dict[str, Any] = {
+    "attempts": F("attempts"),
+    "return": F("return_total") / Cast("scored", FloatField()),
+    "success": F("rate"),
+}
+
+
+def _keys(column: str, ids: Sequence[int]) -> Keys:
+    found: Keys = {}
+    for chunk in batched(ids, _CHUNK):
+        if column in _FIGURES:
+            rows = TaskStatistics.objects.filter(task__in=chunk, by="all", attempts__gt=0)
+            rows = rows.filter(scored__gt=0) if column == "return" else rows
+            found |= rows.annotate(figure=_FIGURES[column]).values_list("task_id", "figure")
+        elif column in ("tags", "splits"):
+            found |= _names(column, chunk)
+    return found
+
+
+def _names(column: str, chunk: Sequence[int]) -> dict[int, list[str]]:
+    """Return the names of each task's tags or splits, in the order in which the list shows them."""
+    found = defaultdict[int, list[str]](list)
+    if column == "tags":
+        tags = TaskTag.objects.filter(task__in=chunk).order_by("name")
+        rows = list(tags.values_list("task_id", "name"))
+    else:
+        places = SplitEntry.objects.filter(seen_at(F("split__version")), task__in=chunk)
+        rows = list(places.order_by("split__position", "split").values_list("task_id", "split__name"))
+    for task, name in rows:
+        found[task].append(name)
+    return found
