@@ -29,6 +29,8 @@ log = structlog.get_logger(__name__)
 REAP_SECONDS = 5.0
 STOPPED = "The server was stopped before the episode had ended."
 """Recorded with the end of a session that was open when the server was stopped."""
+LEFT = "Nothing was done for {}."
+"""Recorded with the end of a session that a person has left open; completed by the time after which sessions end."""
 RUN_ENDED = "The run ended while the session was open."
 """Recorded with the end of a session that was closed because its run has ended."""
 
@@ -168,8 +170,16 @@ class EndingSessions:
         rows = [end(cause, time.time(), detail)]
         await self.commit(*([note, *rows] if note else rows))
 
+    async def leave(self, episode: LiveEpisode, detail: str, limit: str) -> None:
+        """End the session as abandoned, or as expired if there is a `limit`, unless its episode has ended."""
+        if limit:
+            episode.limit = limit
+            await self.close(episode, "expired", episode.limit_sentence)
+        else:
+            await self.close(episode, "abandoned", detail)
+
     async def reap(self) -> None:
-        """Expire idle sessions, until cancelled."""
+        """End idle sessions, until cancelled: those of agents have expired, those of people are abandoned."""
         timeout = self._limits.session_timeout_seconds
         while True:
             await asyncio.sleep(min(REAP_SECONDS, timeout / 4))
@@ -177,7 +187,9 @@ class EndingSessions:
             for episode in list(self.live.values()):
                 if episode.last_used < horizon and not episode.calls.running and episode.state != "closing":
                     log.info("session expired", session=episode.masked_sid, episode=episode.number)
-                    self.run_in_background(self.close(episode, "expired"))
+                    is_left = episode.player == "human"
+                    detail = LEFT.format(f"{timeout / 60:.3g} minutes") if is_left else ""
+                    self.run_in_background(self.close(episode, "abandoned" if is_left else "expired", detail))
 
     async def settle(self, seconds: float) -> None:
         """Accept no further sessions and calls, and wait until the running calls are answered, at most `seconds`."""

@@ -85,7 +85,6 @@ class LiveEpisode:
         "_maximum",
         "_next_index",
         "_noted_tools",
-        "_player",
         "_refused",
         "_rewards",
         "_steps",
@@ -106,6 +105,7 @@ class LiveEpisode:
         "number",
         "on_step",
         "owner",
+        "player",
         "ready",
         "request",
         "run",
@@ -117,7 +117,7 @@ class LiveEpisode:
     )
 
     def __init__(self, request: NewSession, now: float) -> None:
-        self.sid, self.owner = request.sid, request.owner
+        self.sid, self.owner, self.player = request.sid, request.owner, request.player
         self.request: NewSession | None = request  # None once bound, because it holds the secrets
         self.environment = ""
         self.counts: EnvironmentCounts | None = None  # of the environment, once it is known
@@ -151,7 +151,6 @@ class LiveEpisode:
         self._failed_readings: dict[str, str] | None = None  # "prompt", "task tools", … -> why the agent did not get it
         self._has_noted_ready = self._has_noted_prompt = False
         self._noted_tools = ""
-        self._player = request.player
         self._is_named = bool(request.run.name or request.run.model)
 
     def get_instance(self) -> PlayedInstance:
@@ -316,7 +315,7 @@ class LiveEpisode:
             episode=self.number,
             cause=self.cause,
             detail=self.detail,
-            player=self._player,
+            player=self.player,
             is_named=self._is_named,
             has_prompt=self._has_noted_prompt,
             ended=self.ended,

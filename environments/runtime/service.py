@@ -128,10 +128,10 @@ class SessionService:
             raise SessionNotFound
         episode.last_used = time.monotonic()
 
-    async def delete(self, sid: str, owner: str) -> None:
-        """End the session as abandoned, unless its episode has ended. Ids of other keys are ignored as unknown ones."""
+    async def delete(self, sid: str, owner: str, detail: str = "", *, limit: str = "") -> None:
+        """End the session: as abandoned because of `detail`, or as expired because of `limit`. Ignores unknown ids."""
         if (episode := self._sessions.live.get(sid)) is not None and episode.owner == owner:
-            await self._sessions.close(episode, "abandoned")
+            await self._sessions.leave(episode, detail, limit)
 
     async def close_run(self, run: str, owner: str | None) -> int:
         """End the live sessions of the run named `run`, and return their number once all of them have ended.

@@ -35,8 +35,11 @@ class Study(models.Model):
     consent = models.TextField(blank=True, help_text="Markdown, to which people agree before the first task")
     completion = models.TextField(blank=True, help_text="Markdown, shown after the last task")
     completion_code = models.CharField(max_length=100, blank=True, help_text="Shown after the last task")
+    limit_seconds = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Time for each task, without pauses; then its episode ends. Empty: no limit"
+    )
     pause_seconds = models.PositiveIntegerField(
-        default=3600, help_text="How long an episode is kept while its player is away"
+        default=3600, help_text="How long the clock of a task may stand still in all, and its episode is kept"
     )
     counts_left = models.BooleanField(
         default=False, help_text="Attempts that people left or gave up count in the results of the study"

@@ -24,6 +24,7 @@ from environments.runtime.live_episode import NewSession
 from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
 from episodes.playtest.continuing.rerun import Rerun
+from episodes.playtest.play_clock import PlayClock, PlayTimes
 from episodes.playtest.play_facts import PlayFacts
 from episodes.playtest.play_steps import MAX_STEPS, PlayStep, PlaySteps, ending_of, save_pause, steps_html
 from episodes.playtest.reader_threads import readers
@@ -38,6 +39,9 @@ QUICK_SECONDS = 0.1
 MAX_WAIT_SECONDS = 3600.0
 KEEP_SECONDS = 20.0
 """How often a session that is kept for a player who is away is used, so that it does not expire."""
+
+AWAY = "The page was closed, and nobody came back in time."
+"""Recorded with the end of a session whose player closed the page."""
 
 Message = dict[str, Any]
 
@@ -68,10 +72,10 @@ class LivePlay:
         service: SessionService,
         request: NewSession,
         forget: Callable[[LivePlay], None],
-        pause_seconds: float | None = None,
+        times: PlayTimes | None = None,
     ) -> None:
-        """`pause_seconds`: how long the session is kept, and its clock stands still, while no tab is open; None: the
-        session is kept for the grace time, and may expire meanwhile.
+        """`times`: how long its study keeps the session, with a standing clock, while no tab is open, and lets people
+        play; None: the session is kept for the grace time, and may expire meanwhile.
         """
         self.sid, self.owner = request.sid, request.owner
         self.tools: dict[str, Any] = {}  # name -> JSON Schema of the input; None: the tool takes no input
@@ -87,10 +91,9 @@ class LivePlay:
         self._facts: PlayFacts | None = None
         self._steps = PlaySteps()
         self._grace: asyncio.TimerHandle | None = None
-        self._pause_seconds = pause_seconds
+        self._clock = PlayClock(times)
         self._keeping: asyncio.TimerHandle | None = None  # set while nobody is there and the session is kept
-        self._left: float | None = None  # time.monotonic() when the last tab left, in a play that can pause
-        self._paused = 0.0  # seconds of the pauses that are over
+        self._deadline: asyncio.TimerHandle | None = None  # set while somebody is there and the time is limited
         self.start_task = self._own(self._start(request))
 
     def _own(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -119,6 +122,9 @@ class LivePlay:
             await service.delete(sid, owner)
             await self._end()
         else:
+            self._clock.start()
+            if self._tabs:
+                self._limit()
             self._send({"type": "ready"})
 
     async def _watch(self) -> None:
@@ -130,9 +136,7 @@ class LivePlay:
         if self.is_over:
             return
         self.is_over = True
-        for timer in (self._grace, self._keeping):
-            if timer is not None:
-                timer.cancel()
+        self._cancel_timers()
         self._forget(self)
         if self._facts is None:
             return
@@ -148,14 +152,15 @@ class LivePlay:
 
         Does nothing while tabs are open or while recorded steps are run again.
         """
-        if self._grace is not None:
-            self._grace.cancel()
         is_busy = self.rerun is not None and self.rerun.progress.state == "running"
-        if not (self._tabs or self.is_over or is_busy):
-            seconds = settings.ORSWEB_PLAY_GRACE if self._pause_seconds is None else self._pause_seconds
-            self._grace = asyncio.get_running_loop().call_later(seconds, self.abandon)
-            if self._pause_seconds is not None:
-                self._left = self._left or time.monotonic()
+        if self._tabs or self.is_over:
+            return
+        self._cancel_timers()
+        if not is_busy:
+            self._clock.pause()
+            seconds = max(settings.ORSWEB_PLAY_GRACE, self._clock.pause_left)
+            self._grace = asyncio.get_running_loop().call_later(seconds, self.abandon, AWAY)
+            if self._clock.can_pause:
                 self._keep()
 
     def _keep(self) -> None:
@@ -164,29 +169,51 @@ class LivePlay:
             self._service.ping(self.sid, self.owner)
             self._keeping = asyncio.get_running_loop().call_later(KEEP_SECONDS, self._keep)
 
-    def _resume(self) -> None:
-        """Note that somebody is there."""
-        for timer in (self._grace, self._keeping):
+    def _limit(self) -> None:
+        """Let the session end when the time for its task is over."""
+        if (seconds := self._clock.time_left) is not None:
+            self._deadline = asyncio.get_running_loop().call_later(seconds, self._run_out)
+
+    def _run_out(self) -> None:
+        """End the session, because the time for its task is over."""
+        words = f"the time for the task, {self._clock.limit_words}, was over"
+        self._own(self._service.delete(self.sid, self.owner, limit=words))
+
+    def _cancel_timers(self) -> None:
+        for timer in (self._grace, self._keeping, self._deadline):
             if timer is not None:
                 timer.cancel()
-        if self._left is not None:
-            self._paused += time.monotonic() - self._left
-            self._left = None
 
-    def abandon(self) -> None:
-        """End the session as abandoned unless it has already ended. Tabs get the message of its end."""
-        self._own(self._service.delete(self.sid, self.owner))
+    def abandon(self, detail: str = "") -> None:
+        """End the session as abandoned unless it has already ended. Tabs get the message of its end.
+
+        `detail` says in the record why.
+        """
+        self._own(self._service.delete(self.sid, self.owner, detail))
+
+    @property
+    def pause_left(self) -> float:
+        """Seconds for which the session is still kept if nobody comes."""
+        return self._clock.pause_left
+
+    @property
+    def time_left(self) -> float | None:
+        """Seconds that are left to play; None without a limit."""
+        return self._clock.time_left
 
     # --- tabs ---------------------------------------------------------------------------------------------------------
 
     async def join(self, tab: Tab, facts: PlayFacts, after: int) -> None:
         """Send `tab` the state with the steps after index `after`, and everything that happens from then on."""
-        was_away = self._left is not None
-        self._resume()
+        was_away = not self._tabs
         self._tabs.add(tab)  # before the steps are read: without a tab the session would end
         self._facts = facts
         if was_away:
-            await readers().run(save_pause, facts.episode.pk, self._paused)
+            self._cancel_timers()
+            self._clock.resume()
+            self._limit()
+        if was_away and self._clock.can_pause:
+            await readers().run(save_pause, facts.episode.pk, self._clock.paused)
         async with self._lock:
             await self._advance(facts, joining=tab)
             html = await readers().run(steps_html, facts, after, self._steps.last)
@@ -215,7 +242,7 @@ class LivePlay:
         return {
             "status": "ended" if self.is_over else "running" if self.start_task.done() else "starting",
             "running": [one.to_message() for one in self._running.values()],
-            "elapsed_seconds": max(0.0, time.time() - facts.began - self._paused),
+            "elapsed_seconds": max(0.0, time.time() - facts.began - self._clock.paused),
             **self.figures(),
         }
 
@@ -226,6 +253,7 @@ class LivePlay:
             "steps": self._steps.counted,
             "returned": None if is_blind else self._steps.so_far.value,
             "remaining_seconds": self._remaining(),
+            "time_left_seconds": self._clock.time_left,
         }
 
     def _remaining(self) -> float:

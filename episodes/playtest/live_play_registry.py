@@ -8,6 +8,7 @@ from __future__ import annotations
 from environments.runtime.live_episode import NewSession
 from environments.runtime.service import SessionService
 from episodes.playtest.live_play import LivePlay
+from episodes.playtest.play_clock import PlayTimes
 
 
 class LivePlays:
@@ -17,12 +18,12 @@ class LivePlays:
         self.service = service
         self._plays: dict[str, LivePlay] = {}
 
-    def open(self, request: NewSession, pause_seconds: float | None = None) -> LivePlay:
+    def open(self, request: NewSession, times: PlayTimes | None = None) -> LivePlay:
         """Start a play with a new `request.sid`. Its `start_task` is done when the session is ready or has failed.
 
-        `pause_seconds`: as of LivePlay.
+        `times`: those of its study, if it belongs to one.
         """
-        play = LivePlay(self.service, request, self._forget, pause_seconds)
+        play = LivePlay(self.service, request, self._forget, times)
         self._plays[request.sid] = play
         return play
 

@@ -14,6 +14,7 @@ from environments.service import ask_service
 from episodes.attempts.rule import FAILURES
 from episodes.models import Episode, Play
 from episodes.playtest.live_play_registry import live_plays_of
+from episodes.playtest.play_clock import PlayTimes
 from episodes.playtest.player_seat import PlayerSeat
 
 MAX_START_SECONDS = 10.0
@@ -57,9 +58,10 @@ def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continu
     Raises: NotStarted, with a sentence for the player.
     """
     assert request.owner == seat.owner and request.player == "human"
-    pause = seat.study.pause_seconds if seat.study is not None else None
+    study = seat.study
+    times = None if study is None else PlayTimes(study.pause_seconds, study.limit_seconds)
     try:
-        is_ready = ask_service(lambda service: _start(service, request, pause), MAX_START_SECONDS + MAX_ANSWER_SECONDS)
+        is_ready = ask_service(lambda service: _start(service, request, times), MAX_START_SECONDS + MAX_ANSWER_SECONDS)
     except TimeoutError as error:
         raise NotStarted("The server did not answer in time. Check its log, then try again.") from error
     except EnvironmentFault as error:
@@ -79,11 +81,11 @@ def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continu
     return play
 
 
-async def _start(service: SessionService, request: NewSession, pause_seconds: float | None) -> bool:
+async def _start(service: SessionService, request: NewSession, times: PlayTimes | None) -> bool:
     """Return whether the session is ready; otherwise it is still starting. Raises: OrsError."""
     plays = live_plays_of(service)
     # a form that is submitted twice opens it once
-    play = plays.find(request.sid, request.owner) or plays.open(request, pause_seconds)
+    play = plays.find(request.sid, request.owner) or plays.open(request, times)
     try:
         await asyncio.wait([play.start_task], timeout=MAX_START_SECONDS)
     finally:

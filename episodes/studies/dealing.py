@@ -24,10 +24,14 @@ HELD = timedelta(hours=1)
 """How long a task is kept for a guest who has not finished it, where each task gets k people."""
 STARTING = timedelta(seconds=30)
 """How long another tab of the same guest waits for a session that is being started."""
-LEFT = ("abandoned", "expired")
-"""Causes of endings of an episode that its player left."""
-USES_ATTEMPT = Q(episode__status="ended", episode__is_probe=False) & ~Q(episode__cause__in=FAILURES)
-"""Condition on the plays that use up an attempt."""
+RAN_OUT = "expired"
+"""Cause of the ending of an episode whose time was over, in a study with a time limit."""
+USES_ATTEMPT = (
+    Q(episode__status="ended")
+    & ~Q(episode__cause__in=FAILURES)
+    & (Q(episode__is_probe=False) | Q(episode__cause=RAN_OUT, guest__invite__study__limit_seconds__isnull=False))
+)
+"""Condition on the plays that use up an attempt. Who lets the time run out has had theirs, even without a call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,9 +87,14 @@ class GuestDeck:
         return self.size if most is None else min(most, self.size)
 
     @property
-    def pause_minutes(self) -> int:
-        """How long a task is kept for the guest who is away."""
-        return round(self.study.pause_seconds / 60)
+    def pause_minutes(self) -> float:
+        """How long the clock of a task may stand still in all."""
+        return self.study.pause_seconds / 60
+
+    @property
+    def limit_minutes(self) -> float | None:
+        """Time that the guest has for each task; None without a limit."""
+        return None if self.study.limit_seconds is None else self.study.limit_seconds / 60
 
     @property
     def is_over(self) -> bool:
@@ -95,6 +104,14 @@ class GuestDeck:
     def attempts_left(self) -> int:
         """Further attempts at the task that the guest has finished last."""
         return max(0, self.study.attempts - self.used[self.last]) if self.last is not None else 0
+
+
+def causes_left(study: Study) -> tuple[str, ...]:
+    """Return the causes of endings of an episode that its player left.
+
+    Without a time limit, an episode of a person expired only by the rule of earlier versions for people who are idle.
+    """
+    return ("abandoned", "expired") if study.limit_seconds is None else ("abandoned",)
 
 
 def deck_of(guest: Guest) -> GuestDeck:
@@ -168,7 +185,7 @@ def _people_by_task(study: Study) -> dict[int, int]:
     own = Play.objects.filter(guest=OuterRef("guest"), episode__task=OuterRef("task"))
     counted = own.filter(USES_ATTEMPT)
     if not study.counts_left:
-        counted = counted.exclude(episode__cause__in=LEFT)
+        counted = counted.exclude(episode__cause__in=causes_left(study))
     kept = Q(created__gt=timezone.now() - HELD) & ~Exists(own.filter(USES_ATTEMPT))
     rows = study.dealt.filter(kept | Exists(counted) | Exists(own.filter(episode__status="running")))
     return dict(rows.order_by().values_list("task").annotate(Count("guest")))

@@ -11,7 +11,7 @@ from environments.scoring.definition import definition_of
 from episodes.attempts.rule import FAILURES
 from episodes.attempts.summary import returns_counted
 from episodes.models import Episode, Guest, Play, Study, SuiteTask
-from episodes.studies.dealing import LEFT
+from episodes.studies.dealing import RAN_OUT, causes_left
 
 MAX_GUESTS = 1_000
 """Guests that the page of a study lists, the newest ones."""
@@ -105,15 +105,16 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
     """Yield the episodes of a study, oldest first. Two queries."""
     places = SuiteTask.objects.filter(member=study.member_id).values_list("task", "position")
     numbers = {task: position + 1 for task, position in places}
-    definition = definition_of(study.environment)
+    definition, left = definition_of(study.environment), causes_left(study)
     attempts = Counter[tuple[int | None, int]]()
     rows = Play.objects.filter(guest__invite__study=study).select_related("episode", "guest__invite")
     for play in rows.order_by("pk"):
         episode = play.episode
         key = (play.guest_id, episode.task_id)
-        uses = episode.status == "ended" and not episode.is_probe and episode.cause not in FAILURES
+        ran_out = study.limit_seconds is not None and episode.cause == RAN_OUT
+        uses = episode.status == "ended" and (ran_out or not episode.is_probe) and episode.cause not in FAILURES
         attempts[key] += uses
-        counts = uses and attempts[key] == 1 and (study.counts_left or episode.cause not in LEFT)
+        counts = uses and attempts[key] == 1 and (study.counts_left or episode.cause not in left)
         value = episode.returns[definition.return_]
         if counts:
             value = next(iter(returns_counted([(episode.cause, value)], definition.convention)), None)

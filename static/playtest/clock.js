@@ -1,14 +1,17 @@
-// The times of a play: since its start, until its session expires, and the duration of each running call.
+// The times of a play: since its start, until its time is over or its session closes, and the duration of each running call.
 const TICK_MS = 1000;
 const WARN_SECONDS = 60;
 
-// Dispatches "soon" when the session is about to expire, and "later" when it no longer is.
+// Dispatches "soon" when the session is about to close because nothing is done, "later" when it no longer is, and "last" when the time
+// for the task is nearly over.
 export class Clock extends EventTarget {
   #page;
   #started = 0; // performance.now() at the beginning
   #expires = null; // …at the expiry; null: not known
+  #over = null; // …when the time for the task is over; null: it is not limited
   #calls = new Map(); // task_id -> {tool, since}
   #isSoon = false;
+  #isLast = false;
   #timer;
 
   constructor(page) {
@@ -17,10 +20,11 @@ export class Clock extends EventTarget {
     this.#timer = setInterval(() => this.#draw(), TICK_MS);
   }
 
-  set({ elapsed_seconds: elapsed, remaining_seconds: remaining }) {
+  set({ elapsed_seconds: elapsed, remaining_seconds: remaining, time_left_seconds: left = null }) {
     const now = performance.now();
     if (elapsed !== undefined) this.#started = now - 1000 * elapsed;
     this.#expires = now + 1000 * remaining;
+    this.#over = left === null ? null : now + 1000 * left;
     this.#draw();
   }
 
@@ -44,15 +48,28 @@ export class Clock extends EventTarget {
     clearInterval(this.#timer);
     this.#calls.clear();
     this.#draw();
-    this.#page.querySelector("[data-expiry]").textContent = "";
+    const expiry = this.#page.querySelector("[data-expiry]");
+    if (expiry) expiry.textContent = "";
   }
 
   #draw() {
     const now = performance.now();
     if (this.#started) this.#page.querySelector("[data-clock]").textContent = durationText((now - this.#started) / 1000);
     this.#drawExpiry(now);
+    this.#drawTimeLeft(now);
     const place = this.#page.querySelector("[data-running-calls]");
     place.replaceChildren(...[...this.#calls.values()].map((call) => line(call, now)));
+  }
+
+  #drawTimeLeft(now) {
+    const place = this.#page.querySelector("[data-time-left]");
+    if (this.#over === null || !place) return;
+    const seconds = Math.max(0, (this.#over - now) / 1000);
+    const isLast = seconds < WARN_SECONDS;
+    place.textContent = durationText(Math.ceil(seconds));
+    place.parentElement.classList.toggle("soon", isLast);
+    if (isLast && !this.#isLast) this.dispatchEvent(new Event("last"));
+    this.#isLast = isLast;
   }
 
   // A running call keeps the session open.
@@ -62,7 +79,7 @@ export class Clock extends EventTarget {
     const seconds = Math.max(0, (this.#expires - now) / 1000);
     const isSoon = !isHeld && seconds < WARN_SECONDS;
     const place = this.#page.querySelector("[data-expiry]");
-    place.textContent = isHeld ? "" : `expires in ${durationText(seconds)}`;
+    place.textContent = isHeld ? "" : `ends in ${durationText(seconds)} if idle`;
     place.classList.toggle("soon", isSoon);
     if (isSoon !== this.#isSoon) this.dispatchEvent(new Event(isSoon ? "soon" : "later"));
     this.#isSoon = isSoon;

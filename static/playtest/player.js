@@ -209,12 +209,13 @@ function ended({ html, content }) {
   clock.stop();
   composer?.hide();
   for (const one of page.querySelectorAll("[data-leave], [data-starting], [data-until-end]")) one.remove();
-  for (const one of ["lost", "soon", "error"]) notice(one);
+  for (const one of ["lost", "soon", "last", "error"]) notice(one);
   if (content) page.querySelector("[data-content]").innerHTML = content;
   const place = page.querySelector("[data-outcome]");
   place.innerHTML = html;
   tokens(place);
   const outcome = place.querySelector(".outcome");
+  page.querySelector("[data-clock]").parentElement.hidden = false;
   page.querySelector("[data-clock]").textContent = outcome.querySelector("[data-acted]").textContent; // as it was recorded
   page.querySelector("[data-ending-mark]").replaceChildren(...outcome.querySelector("[data-ending-copy]").cloneNode(true).childNodes);
   outcome.scrollIntoView({ block: "nearest" });
@@ -254,7 +255,7 @@ function warn() {
     alive = 0;
     connection.send({ type: "alive" });
   });
-  notice("soon", "The session expires in one minute because of inactivity.", "warn", button);
+  notice("soon", "You have done nothing for a while. The episode ends in one minute.", "warn", button);
 }
 
 function connected(isConnected) {
@@ -309,6 +310,7 @@ function start() {
   // who reads or looks around is there, too
   for (const kind of ["scroll", "pointermove", "keydown"]) document.addEventListener(kind, stayAlive, { passive: true, capture: true });
   clock.addEventListener("soon", warn);
+  clock.addEventListener("last", () => notice("last", "One minute left for this task."));
   clock.addEventListener("later", () => notice("soon"));
   connection.addEventListener("message", ({ detail }) => HEARD[detail.type]?.(detail));
   connection.addEventListener("open", () => connected(true));

@@ -21,7 +21,7 @@ from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_
 
 MAX_TEXT_CHARACTERS = 20_000
 MAX_MEMBERS_OFFERED = 200
-MAX_PAUSE_MINUTES = 24 * 60
+MAX_PAUSE_MINUTES = MAX_LIMIT_MINUTES = 24 * 60
 _TEXT: Any = {"required": False, "max_length": MAX_TEXT_CHARACTERS, "widget": forms.Textarea}
 
 
@@ -40,6 +40,7 @@ class StudyForm(forms.Form):
     people_per_task = forms.IntegerField(required=False, min_value=1, max_value=10_000)
     tasks_per_person = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
     attempts = forms.IntegerField(min_value=1, max_value=100, initial=1)
+    limit_minutes = forms.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT_MINUTES)
     pause_minutes = forms.IntegerField(min_value=1, max_value=MAX_PAUSE_MINUTES, initial=60)
     is_blind = forms.BooleanField(required=False)
     counts_left = forms.BooleanField(required=False)
@@ -83,6 +84,7 @@ class StudyForm(forms.Form):
         names = ("name", "people_per_task", "tasks_per_person", "attempts", "is_blind", "counts_left")
         texts = ("instructions", "consent", "completion", "completion_code")
         study = Study(author=author[:150], **{name: given[name] for name in (*names, *texts)})
+        study.limit_seconds = 60 * given["limit_minutes"] if given["limit_minutes"] else None
         study.pause_seconds = 60 * given["pause_minutes"]
         study.is_shuffled = given["is_shuffled"] == "yes"
         make_study(study, self._tasks())

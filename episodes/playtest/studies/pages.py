@@ -146,6 +146,8 @@ def _page(
         "study": found,
         "results": results,
         "wanted": found.people_per_task,
+        "limit": None if found.limit_seconds is None else found.limit_seconds / 60,
+        "pause": found.pause_seconds / 60,
         "guests": [(line, state_of(line.guest.invite)) for line in results.guests],
         "links": [(one, state_of(one)) for one in links],
         "form": form,

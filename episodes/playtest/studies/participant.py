@@ -6,6 +6,7 @@ import json
 import uuid
 from typing import Any
 
+from django.conf import settings
 from django.core import signing
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -15,11 +16,15 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments import security_log
+from environments.errors import OrsError
 from environments.models import Task
 from environments.runtime.live_episode import NewSession
+from environments.runtime.service import SessionService
+from environments.service import ask_service
 from environments.tasks.task_hash import is_sent_task
-from episodes.models import Guest, Study
+from episodes.models import Episode, Guest, Study
 from episodes.playtest.invites.rule import InviteRefused, refuse_unless_open
+from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.player_seat import GUEST_KEY, PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import why_unplayable
@@ -27,6 +32,8 @@ from episodes.rendering.markdown import markdown
 from episodes.studies.dealing import AlreadyStarting, GuestDeck, deal, deck_of, note_started
 
 RETURN_SALT = "orsweb.study.return"
+ASK_SECONDS = 5.0
+"""Time within which the service says how long a task is kept."""
 NOT_PLAYABLE = "Tasks can't be started at the moment. What you have done is saved. Try again later with the same link."
 
 
@@ -135,13 +142,29 @@ def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None
     link = reverse("study_return", args=[signing.dumps(guest.pk, salt=RETURN_SALT)])
     context = {
         "deck": deck,
+        "waiting": None if deck.running is None else _waiting(deck.running, guest.label),
         "study": deck.study,
+        "idle_minutes": settings.ORSWEB_SESSION_TIMEOUT / 60,
         "is_new": guest.consented is None,
         **_texts(deck),
         "return_link": request.build_absolute_uri(link),
         **(more or {}),
     }
     return render(request, "playtest/study_home.html", {**context, "seat": _seat_for(guest)}, status=status)
+
+
+def _waiting(running: int, owner: str) -> dict[str, float | None] | None:
+    """Return for how many seconds the running task is kept and may be played; None if it isn't played here any more."""
+    sid = Episode.objects.values_list("session_id", flat=True).get(pk=running)
+
+    async def ask(service: SessionService) -> dict[str, float | None] | None:
+        play = live_plays_of(service).find(sid, owner)
+        return None if play is None else {"kept": play.pause_left, "left": play.time_left}
+
+    try:
+        return ask_service(ask, ASK_SECONDS)
+    except (OrsError, TimeoutError):
+        return None
 
 
 def _seat_for(guest: Guest) -> PlayerSeat:

@@ -177,14 +177,14 @@ async def test_the_session_stays_while_another_tab_is_open() -> None:
             assert "still here" in (await one.receive("step"))["html"]
 
 
-async def test_an_idle_session_expires_with_an_open_page() -> None:
+async def test_an_idle_session_is_abandoned_with_an_open_page() -> None:
     async with hosting("tests.envs:Echo", ORSWEB_SESSION_TIMEOUT=1.5) as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
-            assert "expired" in (await tab.receive("ended"))["html"]
+            assert "Nothing was done for 0.025 minutes." in (await tab.receive("ended"))["html"]
             await tab.call("echo", text="too late")
             assert "The session has ended" in (await tab.receive("error"))["message"]
-        assert (await play_of(pk)).episode.cause == "expired"
+        assert (await play_of(pk)).episode.cause == "abandoned"
 
 
 async def test_typing_counts_as_activity() -> None:
@@ -208,7 +208,8 @@ async def test_a_tab_of_an_ended_play_gets_the_outcome() -> None:
         pk = await start_play(browser, "echo")
         await ended(pk)
         async with open_tab(browser, pk) as tab:
-            assert "Given up" in (await tab.next())["html"]
+            html = (await tab.next())["html"]
+            assert "You were away" in html and "nobody came back in time" in html
 
 
 MESSAGES = [

@@ -31,7 +31,8 @@ KEYS = {"lab": "0123456789"}
 @asynccontextmanager
 async def taking_part(**values: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Yield the browser of a guest who has entered a study of `Echo` by the link for everybody."""
-    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as browser:
+    settings = {name: values.pop(name) for name in list(values) if name.isupper()}
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS, **settings) as browser:
         await enter(browser, await in_database(lambda: link_of(_study(**values))))
         yield browser
 
@@ -108,7 +109,8 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task() -> None:
         with override_settings(ORSWEB_PLAY_GRACE=0.01):  # which ends other plays at once
             async with open_tab(browser, pk) as tab:
                 await tab.receive("state")
-            assert "is kept for 60 minutes" in (await browser.get("/play/study/")).text
+            page = (await browser.get("/play/study/")).text
+            assert "The clock stands still. Your task is kept for" in page and ">1 h 00 min<" in page
             async with open_tab(browser, pk) as tab:
                 assert (await tab.receive("state"))["status"] == "running"
         assert "Pause</a>" in (await browser.get(f"/play/{pk}/")).text
@@ -117,12 +119,29 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task() -> None:
 
 
 async def test_a_task_ends_as_abandoned_when_its_pause_is_over() -> None:
-    async with taking_part(pause_seconds=0) as browser:
+    async with taking_part(pause_seconds=0, ORSWEB_PLAY_GRACE=0.01) as browser:
         pk = await start(browser, "/play/study/begin/")
         episode = await in_database(lambda: Episode.objects.get(pk=pk))
         with suppress(SessionNotFound):
             await get_service().until_gone(episode.session_id, episode.key_label)
-        assert (await in_database(lambda: Episode.objects.get(pk=pk))).cause == "abandoned"
+        ended = await in_database(lambda: Episode.objects.get(pk=pk))
+        assert (ended.cause, ended.detail) == ("abandoned", "The page was closed, and nobody came back in time.")
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+async def test_a_task_ends_when_its_time_is_over_and_counts(calls: int) -> None:
+    async with taking_part(limit_seconds=1, people_per_task=1) as browser:
+        page = (await browser.get("/play/study/")).text
+        assert "0.0 minutes</b> for each task" in page
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+            assert 0 < (await tab.receive("state"))["time_left_seconds"] <= 1
+            for _ in range(calls):
+                await tab.call("echo", text="hello")
+            assert "Time is up" in (await tab.receive("ended"))["html"]
+        assert "1 done" in (await browser.get("/play/study/")).text
+    episode = await in_database(Episode.objects.get)
+    assert (episode.cause, "the time for the task" in episode.detail) == ("expired", True)
+    assert await in_database(_plays) == [(1, 1, True)]
 
 
 async def test_two_tabs_of_a_person_play_one_episode() -> None:
