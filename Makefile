@@ -33,8 +33,8 @@ space := $() $()
 # Installs in a third of the time that pip takes. Where there is no wheel of it, or it finds no index, pip installs.
 UV := uv==0.13.9
 
-.PHONY: venv extras serve runserver migrate test test-sqlite test-postgresql test-beside test-trainers lint check audit hostile soak lock bench \
-  bench-dashboard clean
+.PHONY: venv extras serve runserver migrate test test-sqlite test-postgresql test-beside test-trainers lint check audit hostile soak lock \
+  wheels bench bench-dashboard clean
 
 venv: .venv/dev
 
@@ -137,6 +137,12 @@ AT_RANDOM := environments/builtin environments/checking orsweb/demo
 # It prints findings to stdout. To stderr it complains that other rules agree with lines that have a `nosec`.
 BANDIT := $(BIN)/bandit --quiet --configfile pyproject.toml --recursive
 
+# The packages orsweb and orsweb-author, in dist/.
+wheels: venv
+	rm -rf dist
+	$(BIN)/python -m hatchling build --target wheel --directory dist
+	cd author && ../$(BIN)/python -m hatchling build --target wheel --directory ../dist
+
 check: lint test
 
 # Compares requirements.lock with the published advisories; needs the network.
@@ -167,4 +173,4 @@ bench-dashboard: venv
 	$(BIN)/python -m benchmarks dashboard $(OPTIONS)
 
 clean:
-	rm -rf .venv $(TRAINERS) build *.egg-info .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv $(TRAINERS) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache

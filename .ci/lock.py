@@ -24,6 +24,7 @@ TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
 NOWHERE = "sys_platform == 'never'"
 """The marker with which overrides.txt leaves packages out."""
 OPTIONS = ("--quiet", "--universal", "--generate-hashes", "--no-header", "--no-annotate", "--python-version", "3.11")
+IN_CHECKOUT = ("--no-emit-package", "orsweb-author")
 
 
 def resolve(*options: str, source: str = "pyproject.toml") -> str:
@@ -63,9 +64,9 @@ def lock_project() -> None:
 
 
 def write(lock: Path) -> None:
-    resolve("--extra", "dev", "--output-file", str(lock), *sys.argv[1:])
+    resolve("--extra", "dev", *IN_CHECKOUT, "--output-file", str(lock), *sys.argv[1:])
     everything = lock.read_text()
-    serving = resolve("--constraint", str(lock))
+    serving = resolve(*IN_CHECKOUT, "--constraint", str(lock))
     names = set(re.findall(r"^([\w.-]+)==", serving, re.MULTILINE))
     packages = packages_of(everything)
     parts = [

@@ -13,8 +13,18 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 def command(arguments: str, directory: Path | None = None) -> str:
-    """Return `.venv/bin/python manage.py <arguments>`, for a shell in `directory` (default: the working directory)."""
+    """Return `.venv/bin/python manage.py <arguments>`, or `.venv/bin/orsweb <arguments>` where it is installed.
+
+    For a shell in `directory` (default: the working directory).
+    """
+    if is_installed():
+        return f"{_quoted(Path(sys.executable).with_name('orsweb'), directory)} {arguments}"
     return f"{python(directory)} {_quoted(ROOT / 'manage.py', directory)} {arguments}"
+
+
+def is_installed() -> bool:
+    """Return whether this is an installed distribution, not a checkout."""
+    return not (ROOT / "manage.py").is_file()
 
 
 def python(directory: Path | None = None) -> str:

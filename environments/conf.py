@@ -74,7 +74,7 @@ def security_log_days() -> int:
 
 
 def version() -> str:
-    """Return this server's version, as `pyproject.toml` has it."""
+    """Return this server's version."""
     return str(settings.ORSWEB_VERSION)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import secrets
-import tomllib
 from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 import dj_database_url
 from django.core.exceptions import ImproperlyConfigured
 
+from environments import __version__
 from orsweb.env import (
     env_addresses,
     env_bool,
@@ -31,6 +31,9 @@ from orsweb.pages.admin_look import UNFOLD  # noqa: F401 - read by the admin
 from orsweb.private_files import data_directory, make_private, private_directory, private_file
 
 BASE_DIR = Path(__file__).resolve().parent.parent
+IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
+"""Whether this runs from a checkout. An installed orsweb has its templates and static files in its package, where
+Django finds them."""
 
 
 # --- where data lives ------------------------------------------------------------------------------------------------
@@ -43,7 +46,13 @@ def _secret_key() -> str:
     return private_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
-DATA_DIR = data_directory(env_str("ORSWEB_DATA_DIR", str(BASE_DIR / "var")))
+def _default_data_directory() -> str:
+    if IS_CHECKOUT:
+        return str(BASE_DIR / "var")
+    return str(Path(env_str("XDG_DATA_HOME") or "~/.local/share").expanduser() / "orsweb")
+
+
+DATA_DIR = data_directory(env_str("ORSWEB_DATA_DIR") or _default_data_directory())
 FILE_UPLOAD_TEMP_DIR = private_directory(DATA_DIR / "uploads")  # on the data's disk: /tmp may be memory
 SECRET_KEY = _secret_key()
 
@@ -126,7 +135,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_TRACES = env_traces()
 ORSWEB_RECORD = "orsweb.operations.tracing.TracedRecorder" if ORSWEB_TRACES else "episodes.recording.recorder.Recorder"
-ORSWEB_VERSION = tomllib.loads((BASE_DIR / "pyproject.toml").read_text(encoding="utf-8"))["project"]["version"]
+ORSWEB_VERSION = __version__
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")
 
 # --- difficulty of tasks ---------------------------------------------------------------------------------------------
@@ -236,7 +245,7 @@ ASGI_APPLICATION = "orsweb.asgi.application"
 TEMPLATES = [
     {
         "BACKEND": "django.template.backends.django.DjangoTemplates",
-        "DIRS": [BASE_DIR / "templates"],
+        "DIRS": [BASE_DIR / "templates"] if IS_CHECKOUT else [],
         "APP_DIRS": True,
         "OPTIONS": {
             "context_processors": [
@@ -317,7 +326,7 @@ EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.recording.live.Channels"
 # --- static files ----------------------------------------------------------------------------------------------------
 
 STATIC_URL = "/static/"
-STATICFILES_DIRS = [BASE_DIR / "static"]
+STATICFILES_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
 SERVESTATIC_USE_FINDERS = True
 SERVESTATIC_ALLOW_ALL_ORIGINS = False
 

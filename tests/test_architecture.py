@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ast
 import re
+import sys
+import tomllib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
@@ -66,6 +68,7 @@ FACES = {"protocol", "mcp_protocol", "admin", "dashboard", "playtest", "api", "p
 ROOTS = {
     "orsweb": {
         "__init__",
+        "__main__",
         "agent_urls",
         "asgi",
         "env",
@@ -318,6 +321,19 @@ def test_play_and_authors_code_reach_no_django_and_no_http() -> None:
         if foreign := seen & FOREIGN_TO_PLAY:
             reached[start] = foreign
     assert not reached
+
+
+def test_what_authors_install_imports_nothing_else() -> None:
+    project = tomllib.loads((ROOT / "author/pyproject.toml").read_text(encoding="utf-8"))
+    listed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values()
+    installed = {name for name, path in modules().items() if _is_in(path, listed)}
+    needed = {re.split(r"[^\w-]", requirement)[0] for requirement in project["project"]["dependencies"]}
+    used = set[str]().union(*map(imports_of, installed)) - installed - set(sys.stdlib_module_names)
+    assert not used - needed - {"pydantic_core"}  # which pydantic needs
+
+
+def _is_in(path: Path, listed: Iterable[str]) -> bool:
+    return any(path.relative_to(ROOT).is_relative_to(entry) for entry in listed)
 
 
 def test_only_faces_conf_and_service_of_environments_read_settings() -> None:

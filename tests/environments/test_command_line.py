@@ -47,6 +47,11 @@ def test_a_directory_that_was_deleted_is_no_fault(tmp_path: Path, monkeypatch: p
     assert command_line.command("demo") == f"{ROOT}/.venv/bin/python {ROOT}/manage.py demo"
 
 
+def test_an_installed_server_has_a_command_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(command_line, "ROOT", tmp_path / "site-packages")
+    assert command_line.command("demo", ROOT) == ".venv/bin/orsweb demo"
+
+
 @pytest.mark.django_db
 def test_strangers_do_not_see_the_directory_of_the_server(settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"lab": "a-key-of-the-lab"}

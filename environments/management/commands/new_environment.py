@@ -12,7 +12,7 @@ from environments import command_line, starter
 from environments.errors import Unhostable
 
 _NEXT = """
-Play it, check it, and test it with pytest, which `make venv` installs{where}:
+Play it, check it, and test it with pytest{where}:
 
   {serve}
   {check}
@@ -41,8 +41,10 @@ class Command(BaseCommand):
 def _next_steps(name: str, directory: Path, test: str) -> str:
     """Return the next three commands, with full paths if the environment is not in the directory of manage.py."""
     target = f"{name}:{starter.class_name(name)}"
-    where = "" if directory == Path.cwd() else f" (first: cd {quote(str(directory))})"
-    pythonpath = "" if directory == command_line.ROOT else f"PYTHONPATH={quote(str(command_line.ROOT))} "
+    where = "" if command_line.is_installed() else ", which `make venv` installs"
+    where += "" if directory == Path.cwd() else f" (first: cd {quote(str(directory))})"
+    is_found = command_line.is_installed() or directory == command_line.ROOT
+    pythonpath = "" if is_found else f"PYTHONPATH={quote(str(command_line.ROOT))} "
     return _NEXT.format(
         where=where,
         serve=command_line.command(f"serve {target}", directory),
