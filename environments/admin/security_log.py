@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
 from django.contrib import admin
 from django.db.models import QuerySet
 from django.http import HttpRequest
+from django.urls import reverse
 from django.utils import timezone
-from django.utils.html import format_html
+from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from environments.admin.base import ChipFilter, ReadOnlyAdmin
@@ -48,6 +50,18 @@ class PeriodFilter(ChipFilter):
         return queryset.filter(at__gte=timezone.now() - timedelta(hours=PERIODS[chosen][1]))
 
 
+_ACTION = re.compile(r"action (\d{1,18})")
+
+
+def _linked(detail: str) -> str:
+    """Return the detail of an entry about curation, with a link to the page of the action."""
+    if not (found := _ACTION.fullmatch(detail)):
+        return detail
+    return format_html(
+        '<a href="{}">{}</a>', reverse("admin:environments_curationaction_change", args=[found[1]]), detail
+    )
+
+
 @admin.register(SecurityEvent)
 class SecurityEventAdmin(ReadOnlyAdmin):
     is_about_all = True
@@ -80,7 +94,8 @@ class SecurityEventAdmin(ReadOnlyAdmin):
 
     @admin.display(description="what")
     def about(self, row: SecurityEvent) -> str:
-        return ": ".join(text for text in (row.what, row.detail) if text)
+        detail = _linked(row.detail) if row.kind == "curated" else row.detail
+        return format_html_join(": ", "{}", ((text,) for text in (row.what.rstrip("."), detail) if text))
 
     @admin.display(description="times")
     def times(self, row: SecurityEvent) -> SafeString:

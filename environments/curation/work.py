@@ -12,8 +12,8 @@ import json
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import timedelta
-from typing import Any, Protocol
+from datetime import datetime, timedelta
+from typing import Any, NamedTuple, Protocol
 
 from django.db import transaction
 from django.db.models import Max, Min
@@ -97,17 +97,34 @@ def _forget(row: CurationAction) -> None:
     CurationAction.objects.filter(pk=row.pk).delete()
 
 
-def finish_interrupted() -> int:
-    """Finish the actions that a dead process had decided on, and forget those that it had not. Returns their number."""
-    found = list(CurationAction.objects.exclude(stage="done").select_related("split"))
-    for row in found:
+class Interrupted(NamedTuple):
+    """What became of the actions that had not finished when their server died."""
+
+    settled: int
+    """Number of those that were finished or forgotten."""
+    running: int
+    """Number of those that another process may still be staging."""
+
+
+def finish_interrupted(begun_before: datetime) -> Interrupted:
+    """Finish the actions that a dead process had decided on, and forget those that it had not.
+
+    `begun_before`: the start of this server, whose own actions are left alone.
+    """
+    settled = running = 0
+    rows = CurationAction.objects.filter(created__lt=begun_before).exclude(stage="done").select_related("split")
+    for row in list(rows):
         if row.stage == "applying":
             apply_labels(row.token)
             row.title = row.title or f"{row.get_kind_display()}, {row.changed:,} tasks. The server stopped meanwhile."
             _finish(row)
-        elif not _may_run(row):
+        elif _may_run(row):
+            running += 1
+            continue
+        else:
             _forget(row)
-    return len(found)
+        settled += 1
+    return Interrupted(settled, running)
 
 
 def _may_run(row: CurationAction) -> bool:

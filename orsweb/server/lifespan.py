@@ -11,11 +11,13 @@ import asyncio
 import contextlib
 import os
 import signal
+from datetime import datetime
 from typing import Any
 
 import structlog
 from django.conf import settings
 from django.db import Error, connections
+from django.utils import timezone
 
 from environments import conf
 from environments.access.local_operator import local_operator
@@ -26,6 +28,8 @@ from orsweb.server import culprits
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire
 
 LOCK_CHECK_SECONDS = 5.0
+FINISH_SECONDS = 20.0
+"""Time between looks at actions that were not finished when the server started."""
 DRAIN_SHARE = 1 / 6
 """Share of ORSWEB_SHUTDOWN_TIMEOUT for draining the service. Before that, `uvicorn_server.py` waits for running calls
 and responses; the rest is for stopping the process."""
@@ -42,11 +46,12 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         scope["state"]["failure"] = error
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
-    keeper = asyncio.create_task(_keep(lock))
+    tasks = [asyncio.create_task(_keep(lock)), asyncio.create_task(_finish_late(timezone.now()))]
     await send({"type": "lifespan.startup.complete"})
     await receive()
-    keeper.cancel()
-    await asyncio.wait([keeper])
+    for task in tasks:
+        task.cancel()
+    await asyncio.wait(tasks)
     await _close(lock)
     await send({"type": "lifespan.shutdown.complete"})
 
@@ -55,7 +60,7 @@ async def _open() -> Lock:
     lock = await asyncio.to_thread(acquire)
     try:
         culprits.write_stacks_into(conf.process_directory())
-        await asyncio.to_thread(_finish_actions)
+        await asyncio.to_thread(_finish_actions, timezone.now())
         await open_service(recovers=True)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
@@ -65,13 +70,27 @@ async def _open() -> Lock:
     return lock
 
 
-def _finish_actions() -> None:
-    """Finish or take back what people were changing when the last process died."""
+def _finish_actions(started: datetime) -> int:
+    """Finish or take back what people were changing when the last process died; see `finish_interrupted`.
+
+    Returns the number of actions that another process may still be staging.
+    """
     try:
-        if found := finish_interrupted():
-            log.warning("actions that were interrupted are finished or taken back", actions=found)
+        settled, running = finish_interrupted(started)
+        if settled:
+            log.warning("actions that were interrupted are finished or taken back", actions=settled)
+        return running
     finally:
         connections.close_all()
+
+
+async def _finish_late(started: datetime) -> None:
+    """Take back what nobody continues: a command may have been staging it when this server started."""
+    is_over = False
+    while not is_over:
+        await asyncio.sleep(FINISH_SECONDS)
+        with contextlib.suppress(Error):  # the database cannot be reached
+            is_over = not await asyncio.to_thread(_finish_actions, started)
 
 
 async def _close(lock: Lock) -> None:

@@ -1,4 +1,4 @@
-"""Environments of the conformance tests alone: Blocking, OrsBlocking and Pictures."""
+"""Environments of the conformance tests alone: Blocking, OrsBlocking, Pictures and Many."""
 
 from __future__ import annotations
 
@@ -73,3 +73,19 @@ class Pictures(Small):
         """Look again."""
         picture = ImageBlock(data=PIXEL, mimeType="image/png")
         return ToolOutput(blocks=[TextBlock(text="again"), picture], metadata={"seen": 2}, reward=0.0)
+
+
+MANY = 4000
+"""Tasks of Many, enough that a bulk action can be stopped in its middle."""
+
+
+class Many(Blocking):
+    """One split of many tasks."""
+
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return ["train"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[JSONObject]:
+        return [{"n": n} for n in range(MANY)]

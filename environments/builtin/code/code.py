@@ -6,7 +6,7 @@ Observations: the task, the function's signature and examples as text; then outp
 Rewards: the share of the hidden tests that `submit` passed, 0.0 to 1.0; `run` has none.
 End: `submit`.
 Splits: train (500), validation (50), test (100), made by a seeded generator from 40 kinds of puzzles with many variants
-each; no puzzle is in two of them. Difficulty 1 takes a few lines, 4 dynamic programming.
+each, of which 5 are only in test; no puzzle is in two of them. Difficulty 1 takes a few lines, 4 dynamic programming.
 Safety: the program runs under bubblewrap (`environments/sandbox/bubblewrap.py`). It receives only inputs; the
 server keeps the expected results and compares.
 Origin: written for this server. `puzzles/bank.py` says how to add a kind.

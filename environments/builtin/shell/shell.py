@@ -2,15 +2,15 @@
 
 Actions: `bash` with `command`, `read_file` with `path`, `submit`.
 Observations: the chore as text; after a command its output, its exit status and how many sub-goals are reached.
-Rewards: the sub-goals share 0.7, paid when one is reached and taken back when it is undone; `submit` pays 0.3 when all
+Rewards: the sub-goals share 0.7, paid when one is reached and taken back when it is undone; the end pays 0.3 when all
 are reached and nothing is broken that had to stay. A wasteful command costs 0.02: it ends with status 127, as one that
 does not exist does, or is the same again though nothing has changed. A blocked step costs 0.05: a command line with one
 of `FORBIDDEN`, one that was stopped and undone, or `read_file` of a path outside of the directory; what a command reads
 elsewhere costs nothing, for the sandbox holds no more than programs. Penalties end at 0.2 in all, so an episode returns
 at least 0.8 when the chore was done, and at most 0.7 otherwise.
 End: `submit`, or no step is left; `bash` and `read_file` take one each.
-Splits: train (300), validation (30), test (60), made by a seeded generator from 15 kinds of chores; none is in two
-splits.
+Splits: train (300), validation (30), test (60), made by a seeded generator from 15 kinds of chores, of which 3 are only
+in test; no chore is in two splits.
 Safety: each command runs under bubblewrap (`environments/sandbox/bubblewrap.py`) on a copy of the directory, which is
 passed in and out as an archive. The server keeps what the sub-goals expect.
 Origin: written for this server. `chores/bank.py` says how to add a kind.
@@ -185,16 +185,13 @@ class Shell(Environment):
     @tool(exclusive=True)
     def submit(self) -> ToolOutput:
         """Say that the chore is done. Ends the episode."""
-        missing = [goal.path for goal in self.task.goals if not self._is_reached(goal)]
-        start, files = directory.read(directory.write(self.task.files)).files, self.directory.files
-        changed = [path for path in self.task.keep if files.get(path) != start.get(path)]
-        left = [path for path in self.task.gone if path in files]
-        faults = {"not right": missing, "changed, but had to stay": changed, "still there": left}
-        told = "; ".join(f"{what}: {_listed(paths)}" for what, paths in faults.items() if paths)
+        faults = self._faults()
+        told = "; ".join(f"{what}: {_listed(paths)}" for what, paths in faults.items())
         text = f"Not done. {told[:1].upper()}{told[1:]}." if told else "Done, all of it."
+        goals = len(self.task.goals)
         return ToolOutput(
             blocks=[TextBlock(text=text)],
-            metadata={"goals": len(self.task.goals), "reached": len(self.task.goals) - len(missing)},
+            metadata={"goals": goals, "reached": round(self._share_reached() * goals)},
             reward=0.0 if told else FINISH,
             finished=True,
         )
@@ -230,8 +227,18 @@ class Shell(Environment):
         text = "\n".join(filter(None, (output, status))) or "(no output)"
         return text, WASTE if ran.status == _NOT_FOUND else 0.0
 
+    def _faults(self) -> dict[str, list[str]]:
+        """Return the paths that are not as they have to be in the end, by what is wrong with them."""
+        start, files = directory.read(directory.write(self.task.files)).files, self.directory.files
+        found = {
+            "not right": [goal.path for goal in self.task.goals if not self._is_reached(goal)],
+            "changed, but had to stay": [path for path in self.task.keep if files.get(path) != start.get(path)],
+            "still there": [path for path in self.task.gone if path in files],
+        }
+        return {what: paths for what, paths in found.items() if paths}
+
     def _step(self, text: str, penalty: float = 0.0) -> ToolOutput:
-        """Return the output of a step, with the reward for its changes."""
+        """Return the output of a step, with the reward for its changes; the last one pays what `submit` would."""
         self.steps_left -= 1
         self.penalties = min(self.penalties + penalty, MAX_PENALTY)
         self.progress = self._share_reached()
@@ -239,6 +246,8 @@ class Shell(Environment):
         self.earned += reward
         goals, reached = len(self.task.goals), round(self.progress * len(self.task.goals))
         end = f"Steps left: {self.steps_left}." if self.steps_left else "No step is left; the episode is over."
+        if not self.steps_left and not self._faults():
+            reward, end = round(reward + FINISH, 6), f"{end} Done, all of it."
         return ToolOutput(
             blocks=[TextBlock(text=f"{text}\n\n[Sub-goals reached: {reached} of {goals}. {end}]")],
             metadata={"goals": goals, "reached": reached, "steps_left": self.steps_left},

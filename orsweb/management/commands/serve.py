@@ -30,7 +30,7 @@ from orsweb.server.supervisor import Supervisor
 _BANNER = """
 orsweb is ready: {url}  (Ctrl-C stops it)
 
-  environments  {environments}
+  environments  {environments}{unavailable}
   database      {database}
   admin         {url}/admin/
 
@@ -98,10 +98,13 @@ class Command(BaseCommand):
         uvicorn_server.run(asgi.application, asgi.agents, listeners, on_ready, pulse)
 
     def _print_banner(self) -> None:
-        names = get_service().registry.names
+        registry = get_service().registry
+        names = registry.names
+        reasons = [(name, registry.get(name).unavailable) for name in names]
         text = _BANNER.format(
             url=f"http://{_reachable_host()}:{settings.ORSWEB_PORT}",
             environments=", ".join(names),
+            unavailable="".join(f"\n                {name} is unavailable: {why}" for name, why in reasons if why),
             database=_database_name(),
             default=names[0],
             key=', api_key="YOUR-KEY"' if conf.has_keys() else "",

@@ -55,6 +55,12 @@ def test_what_was_changed_links_to_the_action(client: Client) -> None:
         assert LIST in client.get(f"/admin/environments/{address}").content.decode()
 
 
+def test_the_security_log_links_to_the_action(client: Client) -> None:
+    action, _ = quarantined()
+    page = client.get("/admin/environments/securityevent/?kind=curated").content.decode()
+    assert f'Quarantined 3 tasks: <a href="{LIST}{action.pk}/change/">action {action.pk}</a>' in page
+
+
 def test_it_takes_the_permission_for_the_action_itself(client: Client) -> None:
     action, ids = quarantined()
     ada = User.objects.create_user("ada", is_staff=True)

@@ -6,6 +6,7 @@ import threading
 from pathlib import Path
 
 import pytest
+from django.utils import timezone
 
 from environments.curation.action import ActionRefused
 from environments.curation.edit import Edit
@@ -30,7 +31,7 @@ from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.task_places import FormerPlace, SplitPlace
 from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
 from tests.environments.transfer.files import Shelf
-from tests.stored import make_environment
+from tests.stored import NOW, make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -238,8 +239,9 @@ def test_what_a_dead_process_decided_is_finished_and_the_rest_is_forgotten(monke
         patch.setattr("environments.curation.work._forget", die)
         with pytest.raises(SystemExit):
             AddTags(Selection(), ("b",)).apply(AUTHOR, break_off_after(0))
-    CurationAction.objects.update(created="2026-01-01T00:00Z")
-    assert finish_interrupted() == 2
+    assert finish_interrupted(NOW) == (0, 0)  # begun after that server's start
+    CurationAction.objects.update(created=NOW)
+    assert finish_interrupted(timezone.now()) == (2, 0)
     assert (TaskTag.objects.filter(name="a").count(), TaskTag.objects.filter(name="b").count()) == (400, 0)
     assert TaskRevision.objects.count() == 400
 

@@ -14,6 +14,7 @@ import httpx
 from django.conf import settings
 
 from environments import command_line
+from tests.envs_unavailable import REASON
 from tests.server import ROOT, LiveServer
 
 KEYS = {"ORSWEB_API_KEYS": "alice:secret-of-alice"}
@@ -37,6 +38,11 @@ def test_it_says_where_it_is(server: LiveServer) -> None:
 
 def test_it_hosts_the_class_it_was_given(server: LiveServer) -> None:
     assert httpx.get(f"{server.url}/list_environments").json() == ["echo"]
+
+
+def test_it_says_which_environments_the_machine_cannot_run_and_why() -> None:
+    with LiveServer("tests.envs:Echo", "tests.envs_unavailable:Native") as server:
+        assert f"  environments  echo, native\n                native is unavailable: {REASON}\n" in server.log
 
 
 def test_it_hosts_the_bundled_environments_when_none_is_named() -> None:

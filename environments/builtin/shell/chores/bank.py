@@ -12,9 +12,12 @@ from random import Random
 from typing import Any
 
 from environments.builtin.shell.chores import on_files, on_texts
+from environments.builtin.shell.chores.chore import Kind
 
 COUNTS = {"train": 300, "validation": 30, "test": 60}
 KINDS = [*on_files.KINDS, *on_texts.KINDS]
+TEST_TOPICS = ("unique", "trail", "join")
+"""Kinds that only the test split has, by topic."""
 _STEPS = {1: 12, 2: 16, 3: 20}
 """Numbers of steps by difficulty."""
 _MAX_DRAWS = 10_000
@@ -31,13 +34,23 @@ def solution_of(spec: Mapping[str, Any]) -> str:
 
     Raises: ValueError for a task that is not from this bank.
     """
-    random = Random(f"shell/{spec.get('seed')}")
+    seed = str(spec.get("seed"))
+    random, kinds = Random(f"shell/{seed}"), kinds_of(seed.partition("/")[0])
     for _ in range(_MAX_DRAWS):
-        _, kind = random.choice(KINDS)
+        _, kind = random.choice(kinds)
         chore = kind(random)
         if chore.instruction == spec["instruction"] and dict(chore.files) == spec["files"]:
             return chore.solution
     raise ValueError("The task is not from the bank of chores, so its solution is not known.")
+
+
+def kinds_of(split: str) -> list[tuple[int, Kind]]:
+    """Return the kinds of chores of a split, each with its difficulty."""
+    return [one for one in KINDS if split == "test" or _topic(one[1]) not in TEST_TOPICS]
+
+
+def _topic(kind: Kind) -> str:
+    return kind.__name__.strip("_")
 
 
 def _split_of(content: str) -> str:
@@ -48,12 +61,12 @@ def _split_of(content: str) -> str:
 
 def _task(split: str, index: int, seen: set[str]) -> dict[str, Any]:
     """Return the task at `index`: its generator's first draw that belongs to the split and is not in `seen` yet."""
-    random = Random(f"shell/{split}/{index}")
+    random, kinds = Random(f"shell/{split}/{index}"), kinds_of(split)
     while True:
-        difficulty, kind = random.choice(KINDS)
+        difficulty, kind = random.choice(kinds)
         spec = kind(random).spec()
         content = json.dumps(spec)
         if content not in seen and _split_of(content) == split:
             seen.add(content)
-            more = {"max_steps": _STEPS[difficulty], "topic": kind.__name__.strip("_"), "difficulty": difficulty}
+            more = {"max_steps": _STEPS[difficulty], "topic": _topic(kind), "difficulty": difficulty}
             return {**spec, **more, "seed": f"{split}/{index}"}

@@ -160,10 +160,17 @@ def test_submit_pays_nothing_for_a_chore_that_is_not_done() -> None:
 
 
 @needs_bubblewrap
-def test_the_last_step_ends_the_episode_below_success() -> None:
-    [output] = bash(chore(max_steps=1), "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt; rm old.txt")
+def test_the_last_step_ends_the_episode_below_success_if_something_is_left_to_do() -> None:
+    [output] = bash(chore(max_steps=1), "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt")
     assert output.finished and said(output).endswith("No step is left; the episode is over.]")
-    assert (output.reward or 0) < Shell.success_threshold
+    assert output.reward == 0.7 < Shell.success_threshold
+
+
+@needs_bubblewrap
+def test_a_chore_that_is_done_with_the_last_step_earns_the_full_reward() -> None:
+    [first, last] = bash(chore(max_steps=2), "ls", "mkdir sub; cp a.txt b.txt; cp a.txt sub/c.txt; rm old.txt")
+    assert (first.reward, last.reward, last.finished) == (0.0, 1.0, True)
+    assert said(last).endswith("No step is left; the episode is over. Done, all of it.]")
 
 
 @needs_bubblewrap
