@@ -20,6 +20,7 @@ from environments.access.privacy import hidden_from
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, author_of
 from environments.admin.jobs import job_url
 from environments.curation.revisions import object_of
+from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.undo import Undo, left_alone
 from environments.database import jobs
 from environments.database.storable import id_in
@@ -113,7 +114,14 @@ class ActivityAdmin(ReadOnlyAdmin):
         except OrsError as refusal:
             trouble = str(refusal)
         shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
-        page = {**shared, "title": "Undo", "original": row, "plan": plan, "trouble": trouble}
+        page = {
+            **shared,
+            "title": "Undo",
+            "original": row,
+            "plan": plan,
+            "trouble": trouble,
+            "warnings": warnings_of_plan(plan),
+        }
         return TemplateResponse(request, "environments/action_undo.html", page, status=400 if trouble else 200)
 
     @admin.display(description="when")

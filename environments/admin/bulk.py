@@ -28,6 +28,7 @@ from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
+from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.tags import AddTags, RemoveTags
 from environments.database import jobs
 from environments.database.storable import id_in
@@ -155,6 +156,7 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
         except OrsError as refusal:
             trouble = str(refusal)
     shown = {
+        "warnings": warnings_of_plan(plan),
         **{"title": bulk.label, "bulk": bulk, "chosen": chosen.values(), "form": form, "plan": plan},
         **{"trouble": trouble, "back": _back(values), "back_query": values.get("back", ""), "inputs": _inputs(values)},
     }

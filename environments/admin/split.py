@@ -23,6 +23,13 @@ from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of,
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
 from environments.curation.set_back import PeoplesChanges, SetBackSplit, peoples_changes
+from environments.curation.split_warnings import (
+    MAX_READ,
+    MAX_READ_ON_REQUEST,
+    SplitReview,
+    review_of_split,
+    warnings_of_plan,
+)
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -72,6 +79,9 @@ class SplitAdmin(ReadOnlyAdmin):
             "title": str(row),
             "hidden": places_of(row).filter(is_hidden=True)[:1000].count(),
             "differences": differences(row) if is_compared else None,
+            "review": None if row.is_generated else _review(row, is_asked="review" in request.GET),
+            "max_review": MAX_READ_ON_REQUEST,
+            "is_reviewed": "review" in request.GET,
             "may_change": request.user.has_perm("environments.change_split"),
             "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
         }
@@ -97,7 +107,7 @@ class SplitAdmin(ReadOnlyAdmin):
             trouble = str(refusal)
         shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
         shown = {"title": f"{label} {split}", "label": label, "split": split, "plan": plan, "trouble": trouble}
-        page = {**shared, **shown, "is_danger": name == "delete"}
+        page = {**shared, **shown, "is_danger": name == "delete", "warnings": warnings_of_plan(plan)}
         return TemplateResponse(request, "environments/split_action.html", page, status=400 if trouble else 200)
 
     @admin.display(description="tasks")
@@ -110,6 +120,12 @@ class SplitAdmin(ReadOnlyAdmin):
         """Return who created the split, and whether it is frozen, sealed or not served."""
         marks = {"frozen ❄": split.frozen, "sealed": split.is_sealed, "not served": not split.is_served}
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
+
+
+def _review(split: Split, *, is_asked: bool) -> SplitReview:
+    return review_of_split(
+        split, hidden_fields(split.environment.name) or (), MAX_READ_ON_REQUEST if is_asked else MAX_READ
+    )
 
 
 @dataclass(frozen=True, slots=True)

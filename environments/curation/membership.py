@@ -16,6 +16,7 @@ from environments.curation.filter_conditions import is_in_split
 from environments.curation.revisions import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_order_of, left_out, some_of, superseded_of, tasks
+from environments.curation.split_warnings import opposite_splits, warnings_of_adding
 from environments.curation.splits import find_split, free_name, making
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
@@ -41,7 +42,9 @@ class CopyToSplit:
         added = selected - there - count_of(old)
         title = f"Copy {tasks(added)} to split {split.name!r}"
         share = SplitShare(split.pk, split.name, added)
-        notes = (*_notes(self.selection.condition(), there), *_order_lost(self.selection))
+        adding = self.selection.condition() & ~old & ~is_in_split(split.pk)
+        apart = warnings_of_adding(adding, opposite_splits(split.environment_id, split.type))
+        notes = (*apart, *_notes(self.selection.condition(), there), *_order_lost(self.selection))
         return Plan(title, selected, added, (share,), sentences=(*notes, *_not_added(self.selection)))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -71,7 +74,9 @@ class MoveToSplit:
         shares = (SplitShare(source.pk, source.name, count), SplitShare(split.pk, split.name, count - there))
         absent = [f"{tasks(selected - count, 'is', 'are')} not in {source.name!r}."] if count < selected else []
         title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
-        sentences = (*absent, *_notes(moving, there), *left_out(self.selection))
+        others = opposite_splits(split.environment_id, split.type).exclude(pk=source.pk)
+        apart = warnings_of_adding(moving, others)
+        sentences = (*apart, *absent, *_notes(moving, there), *left_out(self.selection))
         return Plan(title, selected, count, shares, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -130,7 +135,9 @@ class SaveAsSplit:
         name, selected = free_name(self._environment(), self.name), some_of(self.selection)
         added = selected - count_of(superseded_of(self.selection))
         visible = "Agents find it the next time they list the splits."
-        notes = (visible, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
+        adding = self.selection.condition() & ~superseded_of(self.selection)
+        apart = warnings_of_adding(adding, opposite_splits(self._environment(), self.type))
+        notes = (visible, *apart, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
         sentences = (*notes, *_not_added(self.selection))
         return Plan(f"Save {tasks(added)} as split {name!r}", selected, added, sentences=sentences)
 

@@ -16,7 +16,7 @@ from django.db.models import F, FloatField
 from django.db.models.functions import Cast
 
 from environments.access.privacy import visible
-from environments.curation.index_walk import WalkCursor, clock, deadline
+from environments.curation.index_walk import WalkCursor, clock
 from environments.curation.selection import Selection, SelectionBatch
 from environments.models import Environment, SplitEntry, TaskStatistics, TaskTag, seen_at
 from environments.tasks.task_places import batched
@@ -61,16 +61,16 @@ def batch_of(
 def _sorted(selection: Selection) -> tuple[list[int], bool]:
     """Return the ids of at most MAX_SORTED tasks in order, and whether these are all."""
     column, is_descending = selection.sort.removeprefix("-"), selection.sort.startswith("-")
-    until, is_whole = deadline(MAX_SORT_SECONDS), True
+    until, is_whole = clock() + MAX_SORT_SECONDS, True
     found = list[int]()
     for group in _groups(replace(selection, sort=""), column, is_descending=is_descending):
         tasks = list[int]()
         for part in group:
-            limit = MAX_SORTED - len(found) - len(tasks)
-            if limit <= 0 or (until is not None and clock() > until):
+            limit, seconds = MAX_SORTED - len(found) - len(tasks), until - clock()
+            if limit <= 0 or seconds <= 0:
                 is_whole = False
                 break
-            batch = part.batch(limit=limit, seconds=MAX_SORT_SECONDS)
+            batch = part.batch(limit=limit, seconds=seconds)
             is_whole &= batch.is_last
             tasks += batch.ids
         found += _in_order(tasks, _keys(column, tasks), is_descending=is_descending)

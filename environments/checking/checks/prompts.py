@@ -9,12 +9,10 @@ from typing import Any
 from environments.checking.check_state import CheckState, same
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, leave
 from environments.checking.text import problem_of, text_of
+from environments.display.prompt_text import ANSWER_NAME, MIN_LEAK_CHARACTERS
 from environments.wire import ListToolsOutput
 
 SUBJECT = "prompts"
-_ANSWER_NAME = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)")
-MIN_LEAK_CHARACTERS = 12
-"""Length from which a hidden text in a prompt cannot be a coincidence."""
 
 
 async def check_prompts(state: CheckState) -> None:
@@ -81,7 +79,7 @@ async def _check_again(state: CheckState, prompts: Sequence[tuple[Sample, Any]])
 def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None:
     declared = tuple(getattr(state.local.hosted.cls, "hidden_fields", ())) if state.local else ()
     names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
-    suspected = {name for name in names if _ANSWER_NAME.fullmatch(name.lower())} - set(declared)
+    suspected = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - set(declared)
     if not declared and not suspected:
         return state.report.skip(SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer.")
     if missing := sorted(set(declared) - names):

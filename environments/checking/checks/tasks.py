@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable
+from itertools import combinations
 from typing import Any
 
 from environments.checking.check_state import CheckState, canonical, same
 from environments.checking.checked_environment import Broken, RequestRefused, Sample
+from environments.display.prompt_text import normalized, tells_apart
 from environments.wire import Split
 
 SUBJECT = "tasks"
@@ -107,6 +109,26 @@ def _check_repeats(state: CheckState) -> None:
             if both := len(set(hashed.get(split, ())) & set(hashed.get(other, ()))):
                 shared.append(f"Splits {split!r} and {other!r} share {both} tasks, so one cannot test the other.")
     state.report.judge(SUBJECT, "separate splits", shared, "No task is in two splits.", "warning")
+    near = _near_duplicates(state, hashed)
+    state.report.judge(SUBJECT, "distinct splits", near, "No task says the same as one of another split.", "warning")
+
+
+def _near_duplicates(state: CheckState, hashed: dict[str, list[str]]) -> list[str]:
+    """Return a problem for each two splits with tasks that differ only in spelling, answers or labels."""
+    texts = {split: defaultdict[str, set[str]](set) for split in state.splits}
+    for split, tasks in state.listings.items():
+        for task, exact in zip(tasks or (), hashed[split], strict=True):
+            if isinstance(task, dict):
+                texts[split][normalized(task)].add(exact)
+    problems = []
+    for one, other in combinations([split for split in state.splits if tells_apart(texts[split])], 2):
+        both = texts[one].keys() & texts[other].keys()
+        if near := sum(not texts[one][text] & texts[other][text] for text in both):
+            problems.append(
+                f"Splits {one!r} and {other!r} have {near} tasks that say the same, apart from case, spaces, "
+                "punctuation, answers and labels such as a seed; keep each in one of them."
+            )
+    return problems
 
 
 # --- by index --------------------------------------------------------------------------------------------------------

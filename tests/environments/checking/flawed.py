@@ -145,6 +145,13 @@ class Repeating(Sound):
         return [{"place": 1}, {"place": 2}, {"place": 1}]
 
 
+class Rewording(Sound):
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        mark = "." if split == "train" else " !"
+        return [{"question": f"Where is {place}{mark}", "place": place, "seed": split} for place in (1, 2, 3)]
+
+
 class Miscounting(Procedural):
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:

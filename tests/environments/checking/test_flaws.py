@@ -31,6 +31,7 @@ FLAWS = [
     ("HalfBare", "tasks", "not empty", "warning", "Split 'test' has no task"),
     ("Repeating", "tasks", "no duplicates", "warning", "first at index 2"),
     ("Repeating", "tasks", "separate splits", "warning", "share 2 tasks"),
+    ("Rewording", "tasks", "distinct splits", "warning", "'train' and 'test' have 3 tasks that say the same"),
     ("Miscounting", "tasks", "count and index", "failed", "counts 2 tasks and lists 1"),
     ("Unkept", "tasks", "task schema", "failed", "Task train[2] does not match task_schema: $.place"),
     ("NotJson", "tasks", "listings", "failed", "task 0"),

@@ -1,0 +1,68 @@
+"""What agents can read of a task's content, for comparisons: the same words in another spelling, and answers in them.
+
+A class makes the prompt from the content, so two contents with the same words give two prompts with the same words.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import unicodedata
+from collections.abc import Collection, Iterator, Mapping, Sized
+from typing import Any
+
+ANSWER_NAME = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)")
+"""Names of fields, in lower case, that mostly hold answers."""
+MIN_LEAK_CHARACTERS = 12
+"""Length from which a hidden text in a prompt cannot be a coincidence."""
+_LABELS = frozenset(("id", "uuid", "index", "seed", "split", "source", "topic", "difficulty", "metadata"))
+"""Names of fields, in lower case, that tell tasks apart but that no prompt shows."""
+_MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|[.,;:!?]+(?=\s|$)")
+
+
+def normalized(spec: Mapping[str, Any]) -> str:
+    """Return the content without answers, labels, case, spaces, and punctuation at the ends of words.
+
+    Two tasks with the same text are near-duplicates; see `tells_apart`.
+    """
+    kept = sorted(name for name in spec if name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower()))
+    words = " ".join(_words({name: spec[name] for name in kept}))
+    return " ".join(_MARKS.sub(" ", unicodedata.normalize("NFKC", words).casefold()).split())
+
+
+def tells_apart(tasks: Mapping[Any, Sized]) -> bool:
+    """Return whether normalized contents tell the tasks of a split apart: most contents have one task.
+
+    Otherwise something that no text says makes their prompts, such as a seed, and the same text means nothing.
+    """
+    return 2 * len(tasks) > sum(map(len, tasks.values()))
+
+
+def _words(value: Any) -> Iterator[str]:
+    """Yield the names and values of the content, one after the other."""
+    if isinstance(value, dict):
+        for name, member in value.items():
+            yield name
+            yield from _words(member)
+    elif isinstance(value, list):
+        for item in value:
+            yield from _words(item)
+    else:
+        yield value if isinstance(value, str) else json.dumps(value)
+
+
+def readable_answer(spec: Mapping[str, Any], hidden: Collection[str] = ()) -> str:
+    """Return the name of an answer that is part of a text that agents get; empty if none is.
+
+    Only long answers count, because a short one may be there by coincidence.
+    """
+    shown = [value for name, value in spec.items() if isinstance(value, str) and not _is_hidden(name, hidden)]
+    for name, value in spec.items():
+        answer = value.strip() if isinstance(value, str) and _is_hidden(name, hidden) else ""
+        if len(answer) >= MIN_LEAK_CHARACTERS and any(answer in text for text in shown):
+            return name
+    return ""
+
+
+def _is_hidden(name: str, hidden: Collection[str]) -> bool:
+    return name in hidden or ANSWER_NAME.fullmatch(name.lower()) is not None

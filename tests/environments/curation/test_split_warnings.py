@@ -1,0 +1,87 @@
+"""What to know about splits before they are changed or used."""
+
+from __future__ import annotations
+
+import pytest
+from django.test import Client
+
+from environments.curation import split_warnings
+from environments.curation.membership import CopyToSplit, MoveToSplit, SaveAsSplit
+from environments.curation.quarantine import Quarantine
+from environments.curation.selection import Selection
+from environments.curation.splits import FreezeSplit, UnfreezeSplit
+from environments.models import Split, Task
+from tests.environments.curation.tasks import AUTHOR
+from tests.stored import make_split, make_statistics, make_task
+
+pytestmark = pytest.mark.django_db
+
+
+def train_and_test(*questions: str) -> tuple[Split, Split, list[Task]]:
+    """Return a train split with a question, an empty test split, and tasks with the other questions."""
+    train, test = make_split(make_task({"question": "How many?", "answer": 3, "seed": 1})), make_split(name="test")
+    Split.objects.filter(pk=test.pk).update(type="test")
+    test.refresh_from_db()
+    return train, test, [make_task({"question": text, "answer": 3, "seed": n}) for n, text in enumerate(questions, 2)]
+
+
+def sentences(plan: object) -> str:
+    return " ".join(getattr(plan, "sentences", ()))
+
+
+def test_tasks_that_train_has_are_named_before_they_are_put_into_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    train, test, others = train_and_test(" how MANY ?", "How much?")
+    shared = train.entries.get().task
+    selection = Selection(environment=train.environment_id, ids=(shared.pk, *(task.pk for task in others)))
+    for action in (CopyToSplit(selection, test.pk), SaveAsSplit(selection, "new", "test")):
+        assert "1 task is also in the train split 'train'" in sentences(action.plan())
+        assert "1 task says the same as another in the train split 'train'" in sentences(action.plan())
+    assert "also in" not in sentences(MoveToSplit(selection, train.pk, test.pk).plan())  # it leaves train
+    assert "also in" not in sentences(SaveAsSplit(selection, "new", "train").plan())
+    monkeypatch.setattr(split_warnings, "MAX_READ", 2)
+    assert "1 task is also in the train split 'train'" in sentences(CopyToSplit(selection, test.pk).plan())
+
+
+def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    train, _, [near, other] = train_and_test("how many", "Other?")
+    told = make_task({"question": "The password is open sesame now.", "answer": "open sesame now"})
+    test = make_split(near, other, told, name="held out")
+    Split.objects.filter(pk=test.pk).update(type="test")
+    address = f"/admin/environments/split/{test.pk}/change/"
+    page = client.get(address).content.decode()
+    assert f"1 task says the same as another in the train split &#x27;{train.name}&#x27;" in page
+    assert "The field &#x27;answer&#x27; of 1 task can be read" in page and f"task {told.pk}</a>" in page
+    monkeypatch.setattr("environments.admin.split.MAX_READ", 3)
+    assert "can be read" not in (page := client.get(address).content.decode()) and "?review" in page
+    assert "can be read" in client.get(address + "?review").content.decode()
+
+
+def test_tasks_whose_words_do_not_tell_them_apart_are_no_duplicates() -> None:
+    for name, kind in (("train", "train"), ("test", "test")):
+        mazes = [make_task({"goal": "Find the way out.", "seed": f"{name}/{n}"}) for n in range(4)]
+        split = make_split(*mazes, name=name)
+        Split.objects.filter(pk=split.pk).update(type=kind)
+    review = split_warnings.review_of_split(Split.objects.get(name="test"), ())
+    assert (review.warnings, review.is_whole) == ((), True)
+
+
+@pytest.mark.parametrize("is_frozen", [True, False])
+def test_a_change_of_a_test_split_that_was_quoted_is_warned_of(client: Client, *, is_frozen: bool) -> None:
+    _, test, [task, other] = train_and_test("One?", "Two?")
+    CopyToSplit(Selection(ids=(task.pk, other.pk)), test.pk).apply(AUTHOR)
+    change = Quarantine(Selection(ids=(task.pk,)), "wrong")
+    assert split_warnings.warnings_of_plan(change.plan()) == []
+    if is_frozen:
+        FreezeSplit(test.pk).apply(AUTHOR), UnfreezeSplit(test.pk).apply(AUTHOR)
+    else:
+        make_statistics(other, 4, 2)
+    reason = "it was frozen on" if is_frozen else "leaderboards and curves have attempts at it"
+    [warning] = split_warnings.warnings_of_plan(change.plan())
+    assert f"'test' is a test split, and {reason}" in warning
+    asked = {"ids": str(task.pk), "ask": "1", "reason": "wrong"}
+    assert "is a test split, and" in client.get("/admin/environments/task/act/quarantine/", asked).content.decode()
+    change.apply(AUTHOR)
+    page = client.get(f"/admin/environments/split/{test.pk}/change/").content.decode()
+    assert ("has other tasks or another order now" in page) == is_frozen
