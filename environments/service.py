@@ -14,7 +14,7 @@ import contextlib
 import json
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
 from contextvars import Context
 from dataclasses import dataclass
@@ -30,10 +30,13 @@ from environments.authoring.revision import note_revisions, sources_of
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
 from environments.hosts.worker_host import WorkerLoad
+from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
 from environments.keys.ledger import Ledger
-from environments.runtime.crash_notes import RunningCalls, read_running_calls
-from environments.runtime.incident_reports import read_reports
+from environments.runtime.crash_notes import RunningCalls
+from environments.runtime.incident_reports import read_left_behind, read_reports
+from environments.runtime.quotas import KeyUsage
+from environments.runtime.records import OpenEpisode
 from environments.runtime.service import SessionService
 from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
@@ -186,10 +189,13 @@ async def _open(recovers: bool) -> _Parts:
     record = import_string(settings.ORSWEB_RECORD)()
     await record.start()
     directory = conf.process_directory() if recovers else None
+    going_on: Sequence[OpenEpisode] = ()
     if directory is not None:
-        left = read_reports(directory, tuple(read_running_calls(directory)))
-        if closed := await record.recover(left):
-            log.warning("closed episodes that an earlier server left open", episodes=closed, death=left.death or None)
+        left = read_left_behind(directory)
+        closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.replayable])
+        if closed or going_on:
+            death = left.death or None
+            log.warning("an earlier server left episodes open", closed=closed, going_on=len(going_on), death=death)
     catalogue = Catalogue(registry, host)
     opened = SessionService(registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry)))
     opened.open()
@@ -198,9 +204,15 @@ async def _open(recovers: bool) -> _Parts:
     security_log.start(opened.recent_secrets.log_line)
     ledger = Ledger()
     await ledger.start()
+    opened.take_over(going_on, _usage_of)
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
     return _Parts(opened, catalogue, record, pool, host, remotes, ledger, asyncio.get_running_loop())
+
+
+def _usage_of(label: str) -> KeyUsage:
+    """Return what the key uses that has opened a session before this server was started."""
+    return (ring.usage_of(label) if conf.has_keys() else EVERYBODY.usage) or KeyUsage(label)
 
 
 async def _follow_keys(service: SessionService) -> None:

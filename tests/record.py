@@ -10,7 +10,7 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import ClassTasks
 from environments.errors import InvalidSplit
-from environments.runtime.records import EpisodeEnded, EpisodeStarted, RecalledCall, Row, StepTaken
+from environments.runtime.records import EpisodeEnded, EpisodeStarted, RecalledCall, RecordedPast, Row, StepTaken
 from environments.runtime.usercode import UserCode
 from environments.wire import Split
 
@@ -51,6 +51,10 @@ class ListRecord:
             if row.episode in episodes and row.task_id == task_id:
                 return RecalledCall(row.status, row.output_json, row.error, row.reason)
         return None
+
+    async def past(self, episode: int) -> RecordedPast:
+        start = next(row for row in self.of(EpisodeStarted) if row.episode == episode)
+        return RecordedPast(start.spec_json, None, [row for row in self.steps if row.episode == episode])
 
     async def interruption(self, session_id: str, owner: str) -> str:
         return ""

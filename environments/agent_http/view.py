@@ -25,7 +25,7 @@ from environments.agent_http.request import HttpRequest, ProtocolRequest
 from environments.agent_http.response import Response
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import Forbidden, InvalidRequest, KeyRefused, SessionNotFound, UnknownEnvironment
-from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey
+from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey, sent_key
 from environments.keys.keyring import ring
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.service import SessionService
@@ -204,6 +204,8 @@ class ProtocolView(APIView):
             raise InvalidRequest(
                 f"X-Session-ID has {len(sid)} characters; at most {MAX_SESSION_ID_CHARACTERS} are allowed"
             )
+        if self.service.has_survivors:
+            self.service.name_key(sid, self.owner, sent_key(self.http_request.META))
         return sid
 
     def read(self, model: type[Message]) -> Message | Unprocessable:

@@ -64,8 +64,8 @@ class Environment:
     packages that the server need not have. A class that the server cannot import is served as `module:Class@path`."""
 
     replayable: ClassVar[bool] = False
-    """Whether the same calls on the same task have the same outcomes in a new instance. A session in a worker process
-    then survives the end of that process: its calls are made again in another one, and their outcomes compared."""
+    """Whether the same calls on the same task have the same outcomes in a new instance. A session then survives a
+    restart of the server, and the end of its worker process: its calls are made again, and their outcomes compared."""
 
     recoverable_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that are treated like `ToolError` when a tool raises them: the agent gets their text and may go on."""

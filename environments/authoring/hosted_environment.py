@@ -67,6 +67,11 @@ class HostedEnvironment(ABC):
         return True
 
     @property
+    def replayable(self) -> bool:
+        """Return whether the same calls on the same task have the same outcomes in a new instance."""
+        return False
+
+    @property
     @abstractmethod
     def description(self) -> str:
         """Its description in plain text; empty if there is none."""

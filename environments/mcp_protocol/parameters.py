@@ -15,7 +15,7 @@ from environments.agent_http.secrets_and_run import run_info, secrets_in, take_r
 from environments.agent_http.view import utf8
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
 from environments.keys.agent_key import CURATE, AgentKey, sent_key
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.records import TaskSource
 
 NAMES = ("split", "index", "run", "step", "model", "rewards", "toolset")

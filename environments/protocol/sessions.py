@@ -19,7 +19,7 @@ from environments.keys.agent_key import CURATE, sent_key
 from environments.protocol import sse
 from environments.protocol.tasks_for_key import resolved
 from environments.runtime.ids import new_session_id
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.wire import value_json
 
 
@@ -64,11 +64,13 @@ class Create(ProtocolView):
             index=message.index,
             secrets=secrets,
             masked=(*secrets.values(), sent_key(meta)),
+            sent_key=sent_key(meta),
             toolset=message.toolset_name,
             user_agent=meta.get("HTTP_USER_AGENT", "")[:300],
             usage=self.key.usage,
             reads_tasks=self.key.may(CURATE),
             run=run_info(run_fields, utf8(meta.get("HTTP_X_RUN", ""), "X-Run"), self.key),
+            can_return=True,
         )
 
     def _check_task(self, request: NewSession) -> None:

@@ -55,7 +55,11 @@ def first_event(call: Call) -> bytes:
 
 
 def events(result: CallResult) -> list[bytes]:
-    """Return the events of a result: `chunk`s and `end`, or `error`."""
+    """Return the events of a result: `chunk`s and `end`, or `error`; none if there is none, so that clients repeat the
+    call.
+    """
+    if result.event == "cut":
+        return []
     if result.event == "error":
         return [event("error", _LINE_ENDS.sub("\n", result.data))]
     *first, last = pieces(result.data)
@@ -112,7 +116,7 @@ async def stream(
         encoded = events(call.result)
         *groups, last = [
             b"".join(encoded[start : start + EVENTS_PER_WRITE]) for start in range(0, len(encoded), EVENTS_PER_WRITE)
-        ]
+        ] or [b""]
         for group in groups:
             yield group
             await asyncio.sleep(0)  # if this write broke the connection, the next iteration of the loop notices

@@ -13,7 +13,7 @@ from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.keys.agent_key import CURATE, AgentKey
 from environments.keys.task_view import TaskReference, public_hash, visible_spec
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.records import TaskSource
 from environments.tasks.sync import content_hash
 

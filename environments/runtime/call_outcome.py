@@ -10,7 +10,7 @@ from typing import Literal
 
 from environments.errors import EnvironmentFault, shorten
 from environments.runtime.limits import ReturnErrors
-from environments.runtime.records import Cause, StepStatus
+from environments.runtime.records import Cause, StepStatus, StepTaken
 from environments.wire import value_json
 
 MAX_ERROR_CHARACTERS = 32_000
@@ -30,8 +30,12 @@ _ANSWERED_REASONS = _WIRE_REASONS | {"tool_error", UNSTATED, QUOTA}
 class CallResult:
     """The last event of a call's stream: `end` with JSON text, or `error` with plain text."""
 
-    event: Literal["end", "error"]
+    event: Literal["end", "error", "cut"]
+    """cut: none, because the next server makes the call when its client repeats it."""
     data: str
+
+
+CUT = CallResult("cut", "")
 
 
 @dataclass(slots=True)
@@ -80,6 +84,10 @@ def cut_short(cause: Cause | None, detail: str = "") -> CallOutcome:
     if cause == "interrupted":
         return failed(detail or "The server is stopping", "interrupted")
     return failed("Session expired" if cause == "expired" else "Session deleted", "deleted")
+
+
+def recorded_outcome(step: StepTaken) -> CallOutcome:
+    return CallOutcome(step.status, step.output_json, step.reward, step.finished, step.error, step.reason)
 
 
 def faulted(fault: EnvironmentFault, *, waited_ms: float = 0.0) -> CallOutcome:

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 
 from environments.errors import InvalidRequest
 from environments.runtime.call_outcome import CallResult
+from environments.runtime.crash_notes import CallNote
 from environments.wire import JSONObject, value_json
 
 MAX_TASK_ID_CHARACTERS = 255
@@ -35,6 +36,7 @@ class Call:
         "finished_at",
         "input_json",
         "is_delivered",
+        "note",
         "readers",
         "result",
         "task",
@@ -48,6 +50,7 @@ class Call:
         self.arrived_at = time.monotonic()
         self.result: CallResult | None = None
         self.readers = 0
+        self.note: CallNote | None = None  # that it runs, or that its result has not been sent
         self.is_delivered = False
         self.finished_at = 0.0
         self.task: asyncio.Task[None] | None = None  # the owner's reference keeps the task alive
@@ -62,8 +65,24 @@ class Call:
     def leave(self) -> None:
         """Remove one reader of the call."""
         self.readers -= 1
+        if self.is_delivered:
+            self.forget_note()
         if not self.readers:
             self._has_left = None  # it refers to the reader's request
+
+    def forget_note(self) -> None:
+        """Delete the note of a call that nobody will repeat."""
+        if self.note is not None:
+            self.note.forget()
+            self.note = None
+
+    @property
+    def arguments_json(self) -> str:
+        """The arguments as JSON, or a note that they can't be recorded."""
+        try:
+            return value_json(self.arguments)
+        except TypeError as error:  # nested too deeply; the call must be answered nevertheless
+            return value_json({"not recorded": str(error)})
 
     def matches(self, tool: str, arguments: JSONObject) -> bool:
         """Return whether the call was started with this tool and these arguments; in JSON 1, 1.0 and true are
@@ -121,6 +140,15 @@ class Calls:
     def is_used(self, task_id: str) -> bool:
         return task_id in self._by_id
 
+    def note_used(self, task_id: str) -> None:
+        """Note the id of a call that an earlier server has recorded."""
+        self._by_id[task_id] = None
+
+    def add_orphan(self, call: Call) -> None:
+        """Add a finished call whose result was perhaps not sent."""
+        self._by_id[call.task_id] = call
+        self._orphans.append(call)
+
     def find(self, task_id: str) -> Call | None:
         """Return the call with this id, while it runs or its result is in memory."""
         return self._by_id.get(task_id)
@@ -170,6 +198,7 @@ class Calls:
 
     def forget(self, call: Call) -> None:
         """Remove the result from memory; the id stays used."""
+        call.forget_note()
         if self._by_id.get(call.task_id) is call:
             self._by_id[call.task_id] = None
         if call in self._orphans:

@@ -15,6 +15,7 @@ import os
 import struct
 import threading
 import time
+from collections.abc import Iterator
 from contextvars import ContextVar, Token
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -26,8 +27,11 @@ MAX_NOTES = 16_384
 MAX_HASHED_CHARACTERS = 1_000_000
 """Longest input that is hashed; a longer one would delay the event loop by over a millisecond."""
 
+_RAN = -2
+"""Episode in the note of a call of episode 0 that has run; those of others are lower."""
 _NOTE = struct.Struct("<qdQQ16sH78s")  # episode, since, thread, its number in the system, hash, environment, what
 _EPISODE = struct.Struct("<q")
+_STEP = struct.Struct("<qd")  # the first two fields of a note: of a call that has run, its episode and the step's index
 _THREAD = struct.Struct("<QQ")
 _THREAD_OFFSET = 16
 
@@ -55,11 +59,13 @@ class NotedCall:
 class CallNote:
     """The note of one piece of code, which has to be entered and left by the task that runs it."""
 
-    __slots__ = ("_calls", "_offset", "_token")
+    __slots__ = ("_calls", "_offset", "_token", "is_kept")
 
     def __init__(self, calls: RunningCalls, offset: int) -> None:
         self._calls, self._offset = calls, offset
         self._token: Token[CallNote | None] | None = None
+        self.is_kept = False
+        """Whether the note stays when the code has run, until `forget`."""
 
     def __enter__(self) -> Self:
         self._token = CURRENT.set(self)
@@ -71,6 +77,16 @@ class CallNote:
         assert self._token is not None
         CURRENT.reset(self._token)
         self._token = None  # it refers to the task's context
+        if not self.is_kept:
+            self.forget()
+
+    def note_step(self, episode: int, index: int) -> None:
+        """Note that the code has run as this step, whose result has not been sent yet."""
+        if self._offset:
+            self._calls.note_step(self._offset, episode, index)
+
+    def forget(self) -> None:
+        """Delete the note."""
         if self._offset:
             self._calls.forget(self._offset)
             self._offset = 0
@@ -117,6 +133,9 @@ class RunningCalls:
         _EPISODE.pack_into(self._memory, offset, 0)
         self._free.append(offset)
 
+    def note_step(self, offset: int, episode: int, index: int) -> None:
+        _STEP.pack_into(self._memory, offset, _RAN - episode, index)
+
     def note_thread(self, offset: int) -> None:
         _THREAD.pack_into(self._memory, offset + _THREAD_OFFSET, threading.get_ident(), threading.get_native_id())
 
@@ -145,11 +164,29 @@ def read_running_calls(directory: Path) -> list[NotedCall]:
     """Return what runs in the process that keeps its notes in `directory`, or ran when it died."""
     try:
         names = json.loads((directory / "environments.json").read_text())["names"]
-        content = (directory / "running_calls").read_bytes()
     except (OSError, ValueError):
         return []
+    return [_noted(names, *fields) for fields in _notes(directory) if fields[0] > _RAN]
+
+
+def read_unsent_steps(directory: Path) -> dict[int, frozenset[int]]:
+    """Return the steps whose results that process had not sent when it died: their indexes by episode."""
+    found: dict[int, frozenset[int]] = {}
+    for episode, index, *_ in _notes(directory):
+        if episode <= _RAN:
+            number = _RAN - episode
+            found[number] = found.get(number, frozenset()) | {int(index)}
+    return found
+
+
+def _notes(directory: Path) -> Iterator[tuple[Any, ...]]:
+    """Yield the fields of each note."""
+    try:
+        content = (directory / "running_calls").read_bytes()
+    except OSError:
+        return
     content = content[_NOTE.size : len(content) - len(content) % _NOTE.size]
-    return [_noted(names, *fields) for fields in _NOTE.iter_unpack(content) if fields[0]]
+    yield from (fields for fields in _NOTE.iter_unpack(content) if fields[0])
 
 
 def _noted(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Collection, Coroutine
+from collections.abc import Collection, Coroutine, Mapping
 from functools import partial
 from typing import Any
 
@@ -16,13 +16,13 @@ import structlog
 
 from environments.database.storable import storable
 from environments.errors import EnvironmentFault, SessionNotFound
-from environments.runtime.call_outcome import result_of
+from environments.runtime.call_outcome import CUT, result_of
 from environments.runtime.calls import Call
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.fault_log import log_fault
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
-from environments.runtime.records import Cause, Record, Row
+from environments.runtime.records import Cause, Record, RecordedPast, Row
 
 log = structlog.get_logger(__name__)
 
@@ -31,6 +31,11 @@ STOPPED = "The server was stopped before the episode had ended."
 """Recorded with the end of a session that was open when the server was stopped."""
 LEFT = "Nothing was done for {}."
 """Recorded with the end of a session that a person has left open; completed by the time after which sessions end."""
+STAYS: Mapping[str, str] = {
+    "secrets": "The session could not go on, because it had secrets, which are not stored.",
+    "toolset": "The session could not go on, because it was opened with a toolset.",
+}
+"""Why a session of a class that is replayable ended with the server, by its `Survival`."""
 RUN_ENDED = "The run ended while the session was open."
 """Recorded with the end of a session that was closed because its run has ended."""
 
@@ -76,6 +81,8 @@ class EndingSessions:
 
         `detail` explains the cause in the record. Author's code that does not end within the limit is abandoned.
         """
+        if episode.state == "dormant" and not episode.is_suspended:
+            await self.read_past(episode)  # its end counts the steps
         if episode.state == "closing":
             await self.until_gone(episode)
             return
@@ -93,6 +100,23 @@ class EndingSessions:
             await self._record_end(episode, cause, detail)
             self._forget(episode)
             episode.change("closing")  # for others that wait for the id to be free
+
+    async def read_past(self, episode: LiveEpisode) -> RecordedPast:
+        """Return what is recorded of a dormant session, whose steps are counted by then."""
+        if episode.past is None:
+            episode.past = self.run_in_background(self._read_past(episode))
+        return await asyncio.shield(episode.past)
+
+    async def _read_past(self, episode: LiveEpisode) -> RecordedPast:
+        past = await self._record.past(episode.number)
+        for step in past.steps:
+            episode.recount(step)
+        return past
+
+    async def suspend(self, episode: LiveEpisode) -> None:
+        """End the session, but not its episode, with which the next server goes on. Running calls are not recorded."""
+        episode.is_suspended = True
+        await self.close(episode, "interrupted", STOPPED)
 
     async def _close_instance(self, episode: LiveEpisode) -> None:
         """Close the instance of a session, unless that was done already. Raises: EnvironmentFault."""
@@ -158,12 +182,15 @@ class EndingSessions:
         for call in calls:
             if call.task is not None and not call.task.done():  # it swallowed the cancellation
                 now, outcome = time.time(), episode.cut_short()
+                if episode.is_suspended:
+                    call.finish(CUT)
+                    continue
                 if episode.number:
                     self._record.record(episode.step_row(call, outcome, now, now, now))
                 call.finish(result_of(outcome, self._limits.return_errors))
 
     async def _record_end(self, episode: LiveEpisode, cause: Cause, detail: str) -> None:
-        if not episode.number or episode.cause is not None:
+        if not episode.number or episode.cause is not None or episode.is_suspended:
             return
         note = episode.noted_row()
         end = episode.end if episode.limit else episode.leave
@@ -199,19 +226,28 @@ class EndingSessions:
             await call.wait(max(0.0, until - time.monotonic()))
 
     async def drain(self, seconds: float) -> None:
-        """End every session as interrupted, within `seconds`. Unless `settle` did, wait for running calls before."""
+        """End every session, within `seconds`; the episode too, as interrupted, unless the next server can go on with
+        it. Unless `settle` did, wait for running calls before.
+        """
         until = time.monotonic() + seconds
         if not self.is_draining:
             await self.settle(seconds / 2)
-        ending = [self.close(episode, "interrupted", STOPPED) for episode in list(self.live.values())]
-        closing = [self.run_in_background(one) for one in ending]
+        closing = [self.run_in_background(self._stop(episode)) for episode in list(self.live.values())]
         if closing:
             await asyncio.wait(closing, timeout=max(0.1, until - time.monotonic()))
         for episode in self.live.values():  # the author's code did not end in time
-            if episode.number and episode.cause is None:
-                self._record.record(episode.end("interrupted", time.time(), STOPPED))
+            if episode.number and episode.cause is None and not episode.is_suspended:
+                self._record.record(episode.end("interrupted", time.time(), stopped(episode)))
         for task in self._background:
             task.cancel()
+
+    async def _stop(self, episode: LiveEpisode) -> None:
+        await (self.suspend(episode) if episode.is_survivor else self.close(episode, "interrupted", stopped(episode)))
+
+
+def stopped(episode: LiveEpisode) -> str:
+    """Return why an episode ends with the server."""
+    return " ".join(filter(None, (STOPPED, STAYS.get(episode.survival or ""))))
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

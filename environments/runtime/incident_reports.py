@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from environments.runtime.crash_notes import NotedCall
+from environments.runtime.crash_notes import NotedCall, read_running_calls, read_unsent_steps
 
 IncidentKind = Literal["died", "held"]
 
@@ -48,6 +48,8 @@ class LeftBehind:
 
     running: tuple[NotedCall, ...] = ()
     """The code that ran when it died."""
+    unsent: Mapping[int, frozenset[int]] = field(default_factory=dict)
+    """Steps whose results it had not sent: their indexes by episode. They may not be recorded."""
     reports: tuple[IncidentReport, ...] = ()
     paths: tuple[Path, ...] = field(default=(), repr=False)
 
@@ -62,10 +64,16 @@ class LeftBehind:
             path.unlink(missing_ok=True)
 
 
-def read_reports(directory: Path, running: tuple[NotedCall, ...] = ()) -> LeftBehind:
-    """Return the reports in `directory`, oldest first. `running`: what ran in the process that died."""
+def read_reports(directory: Path) -> LeftBehind:
+    """Return the reports in `directory`, oldest first."""
     found = list(_readable(sorted(directory.glob("report-*.json"))))
-    return LeftBehind(running, tuple(report for _, report in found), tuple(path for path, _ in found))
+    return LeftBehind(reports=tuple(report for _, report in found), paths=tuple(path for path, _ in found))
+
+
+def read_left_behind(directory: Path) -> LeftBehind:
+    """Return what a process left in `directory` that has ended. Called before the next one writes there."""
+    running, unsent = tuple(read_running_calls(directory)), read_unsent_steps(directory)
+    return replace(read_reports(directory), running=running, unsent=unsent)
 
 
 def _readable(paths: list[Path]) -> Iterator[tuple[Path, IncidentReport]]:

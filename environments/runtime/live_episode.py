@@ -7,61 +7,45 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 from environments.authoring.hosted_environment import HostedEnvironment
-from environments.errors import REMOTE_ERROR, WORKER_LOST, EnvironmentFault, OtherEnvironment, SessionDeleted
-from environments.runtime.call_outcome import CallOutcome, cut_short, failed, refused_after_limit, truncate_error
+from environments.errors import REMOTE_ERROR, WORKER_LOST, EnvironmentFault, SessionDeleted
+from environments.runtime.call_outcome import (
+    CallOutcome,
+    cut_short,
+    failed,
+    recorded_outcome,
+    refused_after_limit,
+    truncate_error,
+)
 from environments.runtime.calls import Call, Calls
 from environments.runtime.host import PlayedInstance
+from environments.runtime.new_session import NewSession
 from environments.runtime.play_counts import EnvironmentCounts
-from environments.runtime.quotas import KeyUsage
-from environments.runtime.records import Cause, EpisodeEnded, EpisodeNoted, EpisodeStarted, Player, RunInfo, StepTaken
+from environments.runtime.records import (
+    GOES_ON,
+    Cause,
+    EpisodeEnded,
+    EpisodeNoted,
+    EpisodeStarted,
+    OpenEpisode,
+    RecordedPast,
+    RunInfo,
+    StepTaken,
+    Survival,
+)
 from environments.runtime.secrets_mask import mask_of
-from environments.wire import JSONObject, value_json
 
-State = Literal["unbound", "constructing", "setting_up", "ready", "failed", "closing"]
+State = Literal["dormant", "unbound", "constructing", "setting_up", "ready", "failed", "closing"]
+"""A session is dormant from a restart of the server until its client's next request."""
 
 _OURS = frozenset({"deleted", "interrupted", "limit"})
 """Reasons of failed calls for which this server is responsible, not the environment."""
 
 _EXPLAINED = frozenset({REMOTE_ERROR, WORKER_LOST, "timeout"})
 """Reasons of failed calls whose text explains the end of an episode, because it says where and why it failed."""
-
-
-@dataclass(slots=True)
-class NewSession:
-    """A request to open a session.
-
-    Either `spec` (the task's content) or `split` with `index` is given. If `environment` is None, the first path that
-    names an environment binds the session to it.
-    """
-
-    sid: str
-    owner: str
-    """Label of the API key; empty when the server has no keys."""
-    environment: str | None
-    allowed: frozenset[str] | None = None
-    """Names of the environments that a path may bind it to; None: all."""
-    spec: Any = None
-    split: str | None = None
-    index: int | None = None
-    secrets: dict[str, str] | None = None
-    """The secrets that are passed to the environment."""
-    masked: tuple[str, ...] = ()
-    """Values to mask in the record and the log: the secrets and the API key."""
-    toolset: str | None = None
-    user_agent: str = ""
-    run: RunInfo = field(default_factory=RunInfo)
-    player: Player = "agent"
-    usage: KeyUsage = field(default_factory=KeyUsage)
-    """What the key uses; by default there are no quotas."""
-    is_sent: bool = False
-    """Whether `spec` comes from somebody who may not read all tasks of the environment; see `EpisodeStarted`."""
-    reads_tasks: bool = True
-    """Whether the player may read all tasks. Otherwise the record of a task of a split must not show whether the task
-    holds a secret of the session."""
 
 
 class LiveEpisode:
@@ -100,18 +84,23 @@ class LiveEpisode:
         "environment",
         "fault",
         "instance",
+        "is_suspended",
+        "key",
         "last_used",
         "limit",
         "number",
         "on_step",
         "owner",
+        "past",
         "player",
         "ready",
         "request",
         "run",
         "sid",
         "state",
+        "survival",
         "timer",
+        "unsent",
         "usage",
         "work",
     )
@@ -136,6 +125,11 @@ class LiveEpisode:
         self.usage = request.usage
         self.limit = ""  # why the server has ended the episode although its session is open; completes a sentence
         self.timer: asyncio.TimerHandle | None = None  # ends the episode when the time of its key's quota is over
+        self.survival: Survival = None  # how it goes on after a restart of the server
+        self.past: asyncio.Task[RecordedPast] | None = None  # of a dormant session, once it is being read
+        self.unsent: frozenset[int] = frozenset()  # steps of a dormant session whose results were perhaps not sent
+        self.key = ""  # the API key of a dormant session, once its client has sent it
+        self.is_suspended = False  # whether the server stops, and the next one goes on with the episode
         self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
         self._mask = mask_of(request.masked)
         self.run = self._mask.text(request.run.name) if request.run.name else ""
@@ -176,12 +170,48 @@ class LiveEpisode:
         self._waiters.append(waiter)
         await waiter
 
+    @property
+    def is_survivor(self) -> bool:
+        """Return whether the next server can go on with the episode after this one has stopped."""
+        return self.survival in GOES_ON and self.state != "failed" and self.number > 0 and self.cause is None
+
+    # --- after a restart ----------------------------------------------------------------------------------------------
+
+    def continue_from(self, left: OpenEpisode) -> None:
+        """Become dormant, with what is known about an episode that an earlier server left running."""
+        self.state, self.request, self.survival = "dormant", None, left.survival
+        self.environment, self.number, self.ready = left.environment, left.number, left.ready
+        self._is_named, self.unsent = left.is_named, left.unsent
+        self._has_noted_prompt, self._has_noted_ready = left.has_prompt, left.ready is not None
+
+    def recount(self, step: StepTaken) -> None:
+        """Count a step that an earlier server has recorded."""
+        self._next_index = step.index + 1
+        self.calls.note_used(step.task_id)
+        completed = step.started + (step.waited_ms + step.duration_ms) / 1000
+        self._count(recorded_outcome(step), step.started, completed)
+
+    def use_key(self, key: str) -> None:
+        """Mask the API key that the client of a dormant session sends; it has no other secrets."""
+        self._mask, self.key = mask_of((key,)), key
+
+    def masked_outcome(self, outcome: CallOutcome) -> CallOutcome:
+        """Return an outcome as `step_row` records it."""
+        output_json = None if outcome.output_json is None else self.mask_json(outcome.output_json)
+        error, reason = self.mask_text(outcome.error), self._mask.text(outcome.reason)
+        return CallOutcome(outcome.status, output_json, outcome.reward, outcome.finished, error, reason)
+
+    def mask_json(self, text: str) -> str:
+        """Return the JSON text without secrets."""
+        return self._mask.json(text)
+
     # --- rows ---------------------------------------------------------------------------------------------------------
 
     def started_row(self, request: NewSession, hosted: HostedEnvironment, spec_json: str, now: float) -> EpisodeStarted:
         mask = self._mask
         self._noted_tools = hosted.tools_json
-        run = request.run
+        run, session_id = request.run, mask.text(self.sid)
+        self.survival = request.survival(hosted) if session_id == self.sid else None
         if run.name or run.model or run.labels_json:
             run = RunInfo(self.run, run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json))
         return EpisodeStarted(
@@ -191,7 +221,7 @@ class LiveEpisode:
             index=request.index,
             spec_json=spec_json if request.spec is None and not request.reads_tasks else mask.json(spec_json),
             tools_json=hosted.tools_json,
-            session_id=mask.text(self.sid),
+            session_id=session_id,
             user_agent=mask.text(request.user_agent),
             key_label=self.owner,
             player=request.player,
@@ -199,6 +229,7 @@ class LiveEpisode:
             created=now,
             revision=hosted.revision,
             is_sent=request.is_sent,
+            survival=self.survival,
         )
 
     def noted_row(self, *, prompt_json: str | None = None, tools_json: str | None = None) -> EpisodeNoted | None:
@@ -249,7 +280,7 @@ class LiveEpisode:
     def recorded_input(self, call: Call) -> str:
         """Return the JSON text of a call's arguments as it is recorded, without secrets; made once."""
         if not call.input_json:
-            call.input_json = self._mask.json(_input_json(call.arguments))
+            call.input_json = self._mask.json(call.arguments_json)
         return call.input_json
 
     def reach_limit(self) -> str:
@@ -365,29 +396,3 @@ class LiveEpisode:
     def masked(self, fault: EnvironmentFault) -> EnvironmentFault:
         """Return `fault` without the session's secrets."""
         return EnvironmentFault(fault.kind, self.mask_text(fault.text), self.mask_text(fault.trace))
-
-
-def _input_json(arguments: JSONObject) -> str:
-    try:
-        return value_json(arguments)
-    except TypeError as error:  # nested too deeply; the call must be answered nevertheless
-        return value_json({"not recorded": str(error)})
-
-
-def check_alive(episode: LiveEpisode) -> None:
-    """Raise SessionDeleted if the session is ending, or EnvironmentFault if its construction or setup has failed."""
-    if episode.state == "closing":
-        raise SessionDeleted
-    if episode.fault is not None:
-        raise episode.fault.copy()
-
-
-def is_closing(episode: LiveEpisode) -> bool:
-    """Return whether the session is ending. Check it after every await: another request may have deleted it."""
-    return episode.state == "closing"
-
-
-def check_path(episode: LiveEpisode, path_environment: str | None) -> None:
-    """Raise OtherEnvironment if the path names another environment than the session's, which is a client's mistake."""
-    if path_environment and episode.environment and path_environment.lower() != episode.environment:
-        raise OtherEnvironment(path_environment, episode.environment)

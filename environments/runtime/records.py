@@ -20,6 +20,13 @@ from environments.wire import Split
 Cause = Literal["finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
 StepStatus = Literal["ok", "refused", "failed"]
 Player = Literal["agent", "human", "script"]
+Survival = Literal["replay", "key", "secrets", "toolset"] | None
+"""How a session goes on after a restart of the server. replay: its calls are made again; key: the same, and it gets the
+API key of the next request as the secrets KEY_SECRETS. It ends if it has other secrets, which are not stored, or a
+toolset; None: its class or its client cannot go on."""
+GOES_ON = frozenset({"replay", "key"})
+KEY_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
+"""Secrets as which the openreward client always sends its API key."""
 RUN_PREFIX = "orsweb_"
 """First part of the names of secrets that describe the run."""
 RUN_FIELDS = ("run", "step", "model")
@@ -72,6 +79,7 @@ class EpisodeStarted:
     is_sent: bool = False
     """Whether the task was sent by its content by somebody who may not read all of the environment's tasks. It is then
     another task than one of a split with the same content (`environments/tasks/task_hash.py`)."""
+    survival: Survival = None
 
 
 @dataclass(slots=True)
@@ -152,6 +160,35 @@ class RecalledCall:
     reason: str
 
 
+@dataclass(frozen=True, slots=True)
+class OpenEpisode:
+    """An episode that an earlier server left running, whose session can go on."""
+
+    number: int
+    environment: str
+    session_id: str
+    key_label: str
+    survival: Survival
+    run: str
+    """Name of its run; empty: none."""
+    is_named: bool
+    has_prompt: bool
+    created: float
+    ready: float | None
+    unsent: frozenset[int] = frozenset()
+    """Indexes of steps whose results were perhaps not sent; they may not be recorded."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedPast:
+    """What is recorded of an episode that goes on: what is needed to play it again."""
+
+    spec_json: str
+    prompt_json: str | None
+    """As the agent got it: blocks or messages; None if it got none."""
+    steps: Sequence[StepTaken]
+
+
 Hidden = frozenset[int]
 """Ids of the private environments that do not exist for a key."""
 
@@ -172,6 +209,9 @@ class Record(Protocol):
 
         `hidden`: ids of the environments whose calls do not exist for the owner.
         """
+
+    async def past(self, episode: int) -> RecordedPast:
+        """Return what is recorded of a running episode. Waits while the database is away."""
 
     async def interruption(self, session_id: str, owner: str) -> str:
         """Return why a server interrupted the latest episode of the owner's session; empty if none did."""

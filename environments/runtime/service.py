@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from typing import Any
 
@@ -22,33 +22,36 @@ from environments.authoring.registry import Registry
 from environments.errors import (
     Draining,
     EnvironmentFault,
-    InvalidRequest,
     OrsError,
     OverQuota,
     SessionDeleted,
     SessionNotFound,
     Unsupported,
 )
-from environments.runtime.call_outcome import QUOTA, CallOutcome, CallResult, failed, faulted, refused, result_of
+from environments.runtime.call_outcome import CUT, QUOTA, CallOutcome, CallResult, failed, faulted, refused, result_of
 from environments.runtime.calls import Call, LingeringCalls, checked_task_id, unknown_task_id
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.ending_sessions import REAP_SECONDS
-from environments.runtime.fault_log import log_failure, log_fault
+from environments.runtime.fault_log import log_failure
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
-from environments.runtime.live_episode import LiveEpisode, NewSession, check_alive, check_path, is_closing
+from environments.runtime.live_episode import LiveEpisode
+from environments.runtime.new_session import NewSession
 from environments.runtime.play_load import PlayLoad, load_of
-from environments.runtime.records import Hidden, Record, Row, StepTaken, TaskSource
-from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, RecentSecrets
-from environments.runtime.sessions import Sessions
+from environments.runtime.quotas import KeyUsage
+from environments.runtime.records import GOES_ON, Hidden, OpenEpisode, Record, Row, StepTaken, TaskSource
+from environments.runtime.returning_sessions import ReturningSessions
+from environments.runtime.secrets_mask import RecentSecrets
+from environments.runtime.session_checks import check_alive, check_path, is_closing
+from environments.runtime.session_reading import SessionReading
 from environments.runtime.task_trial import Trial, try_out
 from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
 
 
-class SessionService:
+class SessionService(SessionReading):
     """Live play on one event loop. Call `open` before, and `drain` after, all other methods.
 
     Every method that takes `sid` and `owner` raises SessionNotFound for an unknown session and for one that another
@@ -68,14 +71,21 @@ class SessionService:
         self._running = running or RunningCalls()
         self.recent_secrets = RecentSecrets()
         self._record, self._host = record, host
-        self._sessions = Sessions(registry, tasks, record, host, limits, self._running)
+        self._sessions = ReturningSessions(registry, tasks, record, host, limits, self._running)
+        self.has_survivors = False  # whether an earlier server left sessions
         self._lingering = LingeringCalls(limits.result_linger_seconds, limits.max_linger_bytes)
+        self._sessions.on_orphan = self._lingering.add
 
     def open(self) -> None:
         """Start the background tasks that expire idle sessions, remove old results, and keep the host's alive."""
         self._sessions.run_in_background(self._sessions.reap())
         self._sessions.run_in_background(self._sweep())
         self._sessions.run_in_background(self._host.keep_alive())
+
+    def take_over(self, left: Iterable[OpenEpisode], usage_of: Callable[[str], KeyUsage]) -> None:
+        """Go on with what an earlier server left, as `ReturningSessions.take_over` does."""
+        self._sessions.take_over(left, usage_of)
+        self.has_survivors = bool(self._sessions.live)
 
     async def settle(self, seconds: float) -> None:
         """Refuse new sessions and calls from now on, and wait for the running ones, at most `seconds`."""
@@ -109,17 +119,19 @@ class SessionService:
 
         Raises: InvalidRequest, also for a secret that is too long to be masked; and what `Sessions.create` raises.
         """
-        if (longest := max(map(len, request.masked), default=0)) > MAX_SECRET_CHARACTERS:
-            raise InvalidRequest(
-                f"A secret has {longest:,} characters; at most {MAX_SECRET_CHARACTERS:,} are allowed, "
-                "because the server looks for secrets in everything that it records."
-            )
+        request.check_secrets()
         self.recent_secrets.add(request.owner, request.masked)
         await self._sessions.create(request)
 
     def environment_of(self, sid: str, owner: str) -> str:
         """Return the name of the environment that the session plays; empty until it is bound to one."""
         return self._sessions.find(sid, owner).environment
+
+    def name_key(self, sid: str, owner: str, key: str) -> None:
+        """Mask `key`, which its client sends, in what is recorded of a session that an earlier server has begun."""
+        episode = self._sessions.live.get(sid)
+        if key and episode is not None and episode.owner == owner and episode.state == "dormant":
+            episode.use_key(key)
 
     def ping(self, sid: str, owner: str) -> None:
         """Keep the session from expiring. Raises: SessionNotFound, also for a session that is ending."""
@@ -144,16 +156,6 @@ class SessionService:
     async def close_owned(self, owners: Collection[str], detail: str) -> None:
         """End the live sessions that the keys with the labels `owners` opened, as interrupted because of `detail`."""
         await self._sessions.close_owned(owners, detail)
-
-    async def _enter(self, sid: str, owner: str, path_environment: str | None) -> LiveEpisode:
-        """Return the live session, bound to an environment and marked as used."""
-        episode = self._sessions.find(sid, owner)
-        check_path(episode, path_environment)
-        episode.last_used = time.monotonic()
-        await self._sessions.bind_late(episode, path_environment)
-        check_alive(episode)
-        check_path(episode, path_environment)  # another request may have bound it in the meantime
-        return episode
 
     def remaining_seconds(self, sid: str, owner: str) -> float:
         """Return the time until the session expires if it is not used; it does not expire while a call runs."""
@@ -180,51 +182,6 @@ class SessionService:
         """Raise what a use of the session would raise now; its errors come before those about a request's body."""
         check_alive(self._sessions.find(sid, owner))
 
-    # --- reading ------------------------------------------------------------------------------------------------------
-
-    async def prompt_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
-        episode = await self._enter(sid, owner, path_environment)
-        await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
-        prompt = await self._read(episode, "prompt", episode.get_instance().prompt_json())
-        self._note(episode, prompt_json=prompt)
-        return prompt
-
-    async def messages_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """Return the prompt as a JSON array of messages. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
-        episode = await self._enter(sid, owner, path_environment)
-        await self._sessions.until_ready(episode, self.limits.setup_wait_seconds)
-        messages = await self._read(episode, "prompt", episode.get_instance().messages_json())
-        self._note(episode, prompt_json=messages)
-        return messages
-
-    async def task_tools_json(self, sid: str, owner: str, path_environment: str | None) -> str:
-        """Return the session's tools as JSON of ListToolsOutput; does not wait for setup. Raises: EnvironmentFault."""
-        episode = await self._enter(sid, owner, path_environment)
-        tools = await self._read(episode, "task tools", episode.get_instance().task_tools_json())
-        self._note(episode, tools_json=tools)
-        return tools
-
-    def _note(self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None) -> None:
-        """Record what was sent to the agent, without waiting: the row is durable before the episode's next step."""
-        if (note := episode.noted_row(prompt_json=prompt_json, tools_json=tools_json)) is not None:
-            self._record.record(note)
-
-    async def _read(self, episode: LiveEpisode, what: str, answer: Awaitable[str]) -> str:
-        """Return what the environment answers. A fault is logged, and stored as the cause of an end right after it.
-
-        Raises: EnvironmentFault without the session's secrets.
-        """
-        try:
-            with self._running.note(episode.number, episode.environment, what):
-                text = await answer
-        except EnvironmentFault as fault:
-            log_fault(f"{what} failed", episode, fault)
-            episode.note_reading(what, fault)
-            raise episode.masked(fault) from None
-        episode.note_reading(what, None)
-        return text
-
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def call(
@@ -244,6 +201,8 @@ class SessionService:
             raise
         check_path(episode, path_environment)
         episode.last_used = time.monotonic()
+        if episode.state == "dormant":
+            await self._sessions.wake(episode)
         calls = episode.calls
         if task_id and calls.is_used(task_id):
             return calls.find(task_id) or await self._recall(sid, owner, task_id) or unknown_task_id()
@@ -297,7 +256,12 @@ class SessionService:
             if episode.limit:
                 outcome = episode.refusal(call.tool)
             else:
-                with self._running.note(episode.number, episode.environment, call.tool, episode.recorded_input(call)):
+                running = self._running.note(
+                    episode.number, episode.environment, call.tool, episode.recorded_input(call)
+                )
+                if episode.survival in GOES_ON:
+                    call.note, running.is_kept = running, True
+                with running:
                     outcome = await episode.get_instance().run(call.tool, call.arguments)
         except (asyncio.CancelledError, SessionDeleted):  # the session has ended, or a tool cancelled its own task
             outcome = episode.cut_short()
@@ -321,6 +285,11 @@ class SessionService:
     ) -> None:
         """Record the step. The call is answered when the step is committed."""
         if call.result is not None:  # it was answered when the session ended
+            call.forget_note()
+            return
+        if episode.is_suspended and outcome.reason == "interrupted":  # the next server makes the call
+            call.forget_note()
+            self._answer(episode, call, CUT)
             return
         outcome = episode.masked_failure(outcome)
         if not episode.number:  # deleted before it was bound
@@ -328,6 +297,8 @@ class SessionService:
             return
         now = time.time()
         step = episode.step_row(call, outcome, arrived, now if started is None else started, now)
+        if call.note is not None:
+            call.note.note_step(step.episode, step.index)
         rows: list[Row] = [step]
         if (note := episode.noted_row()) is not None:
             rows.insert(0, note)
@@ -391,7 +362,7 @@ class SessionService:
             scores = await self._read(episode, "group score", episode.get_instance().score(candidates))
             result = CallResult("end", scores)
         except (asyncio.CancelledError, SessionDeleted):
-            result = result_of(episode.cut_short(), self.limits.return_errors)
+            result = CUT if episode.is_suspended else result_of(episode.cut_short(), self.limits.return_errors)
         except EnvironmentFault as fault:
             result = result_of(faulted(fault), self.limits.return_errors)
         except Exception as error:

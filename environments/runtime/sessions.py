@@ -35,9 +35,11 @@ from environments.runtime.ending_sessions import EndingSessions
 from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
 from environments.runtime.limits import Limits
-from environments.runtime.live_episode import LiveEpisode, NewSession, check_alive, is_closing
+from environments.runtime.live_episode import LiveEpisode
+from environments.runtime.new_session import NewSession
 from environments.runtime.play_counts import PlayCounts
 from environments.runtime.records import Record, TaskSource
+from environments.runtime.session_checks import check_alive, is_closing
 from environments.sandbox.fair_turns import KEY
 
 
@@ -99,12 +101,18 @@ class Sessions(EndingSessions):
         if len(self.live) >= self._limits.max_sessions:
             raise TooManySessions(self._limits.max_sessions)
         episode = self.live[request.sid] = LiveEpisode(request, time.monotonic())
-        if seconds := request.usage.quotas.seconds:
+        self._limit_time(episode)
+        return episode
+
+    def _limit_time(self, episode: LiveEpisode, more_seconds: float = 0.0) -> None:
+        """End the episode when the time is over that its key's quota allows, and `more_seconds`."""
+        usage = episode.usage
+        if seconds := usage.quotas.seconds:
             loop = asyncio.get_running_loop()
             episode.timer = loop.call_later(
-                seconds, lambda: self.run_in_background(self._end_in_time(episode, request.usage.limit_of_time()))
+                seconds + more_seconds,
+                lambda: self.run_in_background(self._end_in_time(episode, usage.limit_of_time())),
             )
-        return episode
 
     async def _check_bindable(self, request: NewSession) -> None:
         """Check that a hosted environment has the split and index. Raises: the refusal of the default environment."""

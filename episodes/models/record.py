@@ -139,6 +139,12 @@ class Episode(models.Model):
         ("interrupted", "interrupted"),
         ("no_call", "no call"),
     ]
+    SURVIVALS: ClassVar = [
+        ("replay", "its calls are made again"),
+        ("key", "its calls are made again, with its API key"),
+        ("secrets", "ends: secrets"),
+        ("toolset", "ends: toolset"),
+    ]
     PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
 
     id = models.BigAutoField(primary_key=True)
@@ -176,6 +182,13 @@ class Episode(models.Model):
     )
     tools = models.ForeignKey(
         Blob, models.PROTECT, null=True, blank=True, related_name="+", help_text="As the agent got them", **UNCHECKED
+    )
+    survival = models.CharField(
+        max_length=8,
+        choices=SURVIVALS,
+        null=True,
+        blank=True,
+        help_text="How its session goes on after a restart of the server; null: it ends",
     )
     status = models.CharField(max_length=8, choices=STATUSES, default="running")
     cause = models.CharField(max_length=12, choices=CAUSES, blank=True)

@@ -20,7 +20,7 @@ from django.db import Error
 from environments import wire
 from environments.errors import OrsError
 from environments.runtime.calls import Call
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
 from episodes.playtest.continuing.rerun import Rerun

@@ -5,7 +5,7 @@ Used on the service's event loop only. A play is listed from its start to its en
 
 from __future__ import annotations
 
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
 from episodes.playtest.live_play import LivePlay
 from episodes.playtest.play_clock import PlayTimes

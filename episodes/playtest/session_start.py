@@ -8,7 +8,7 @@ import uuid
 from dataclasses import dataclass
 
 from environments.errors import EnvironmentFault, OrsError
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.attempts.rule import FAILURES

@@ -15,7 +15,7 @@ from environments.access.privacy import visible
 from environments.database.storable import id_in
 from environments.errors import OrsError, shorten
 from environments.models import Environment, Split, Task
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.service import ask_service, hidden_fields
 from environments.tasks.split_indexes import served
 from environments.tasks.task_hash import is_sent_task

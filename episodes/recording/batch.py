@@ -32,7 +32,7 @@ TASK_ID_LENGTH = 300
 BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
 EPISODE_COLUMNS = (
     *("id", "environment_id", "split_id", "task_index", "task_id", "session_id", "user_agent", "key_label", "player"),
-    *("revision_id", "run_id", "run_step", "model", "labels", "tools_id", "created"),
+    *("revision_id", "run_id", "run_step", "model", "labels", "tools_id", "created", "survival"),
     *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count", "return_sum"),
 )
 RUNNING = ("running", "", "", False, 0, 0, 0, 0.0)
@@ -135,7 +135,7 @@ class RecordBatch:
             *(storable_id(row.session_id, SESSION_ID_LENGTH), storable(row.user_agent, 300)),
             *(storable(row.key_label, KEY_LABEL_LENGTH), row.player),
             *(ids.revision, ids.run, bigint(ids.run_step), ids.model, row.run.labels_json),
-            *(self._blob(row.tools_json), self._time(row.created)),
+            *(self._blob(row.tools_json), self._time(row.created), row.survival),
             *RUNNING,
         )
 

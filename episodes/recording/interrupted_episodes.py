@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
 from django.db import DataError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum
-from django.db.models.functions import Coalesce
+from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum, Value
+from django.db.models.functions import Coalesce, Concat
 from django.db.models.sql.compiler import SQLCompiler
 
 from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite, storable
+from environments.runtime.ending_sessions import STAYS
 from episodes.models import Episode, Step
 from episodes.recording.task_statistics import count_ended
 from episodes.rollups.progress import last_end
@@ -75,15 +76,21 @@ class Finite(Func):
         return self.as_sql(compiler, connection, template=f"MAX(MIN(%(expressions)s, {most}), -{most})")
 
 
-def close_interrupted(now: float, details: Mapping[int, str] = EMPTY, detail: str = INTERRUPTED) -> int:
+def close_interrupted(
+    now: float, details: Mapping[int, str] = EMPTY, detail: str = INTERRUPTED, but: Collection[int] = ()
+) -> int:
     """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch.
 
-    `details`: why they ended, by episode; `detail`: why the others did.
+    `details`: why they ended, by episode; `detail`: why the others did; `but`: those that go on.
     """
     running, ending = Episode.objects.filter(status="running"), _ending(now)
+    if but:
+        running = running.exclude(pk__in=but)
     running.update(detail=detail)
     for number, why in details.items():
         running.filter(pk=number).update(detail=storable(why))
+    for survival, why in STAYS.items():
+        running.filter(survival=survival).update(detail=Concat("detail", Value(f" {why}")))
     numbers = list(running.order_by("pk").values_list("pk", flat=True))
     if not numbers:
         return 0

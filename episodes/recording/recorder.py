@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
@@ -21,12 +21,13 @@ from environments.access.privacy import visible
 from environments.database.storable import storable, storable_id
 from environments.database.worker_threads import Workers
 from environments.runtime.incident_reports import LeftBehind
-from environments.runtime.records import RecalledCall, Row, StepStatus
+from environments.runtime.records import OpenEpisode, RecalledCall, RecordedPast, Row, StepStatus
 from episodes.models import Episode, Step
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.recording.incidents import explanations, store_reports
 from episodes.recording.interrupted_episodes import INTERRUPTED, close_interrupted
 from episodes.recording.live import Live
+from episodes.recording.open_episodes import open_episodes, recorded_past
 from episodes.recording.recorder_load import RecorderLoad
 from episodes.recording.upkeep import Upkeep
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away
@@ -65,14 +66,17 @@ class Recorder:
         self._upkeep = Upkeep(self._readers, self._writer.forgetting)
         self._follower.start()
 
-    async def recover(self, left: LeftBehind) -> int:
-        """End the episodes that a dead server left open, and return their number. Only the holder of the lock may.
+    async def recover(self, left: LeftBehind, replayable: Collection[str]) -> tuple[int, list[OpenEpisode]]:
+        """End the episodes that an earlier server left open; return their number, and those that go on instead.
 
-        `left`: what that server left for its successor.
+        Only the holder of the lock may. `left`: what that server left for its successor; `replayable`: names of the
+        environments whose sessions can go on.
         """
-        closed = await self._readers.run(close_interrupted, time.time(), *explanations(left))
+        going_on = await self._readers.run(open_episodes, left, replayable)
+        numbers = [one.number for one in going_on]
+        closed = await self._readers.run(close_interrupted, time.time(), *explanations(left), numbers)
         await self._readers.run(store_reports, left)
-        return closed
+        return closed, going_on
 
     async def note_incidents(self, left: LeftBehind) -> None:
         """Store reports about this server itself."""
@@ -136,10 +140,18 @@ class Recorder:
 
         Waits while the database is away. `hidden`: ids of the environments that do not exist for the owner.
         """
+        return await self._ask(_recall, session_id, owner, task_id, hidden)
+
+    async def past(self, episode: int) -> RecordedPast:
+        """Return what is recorded of a running episode. Waits while the database is away."""
+        return await self._ask(recorded_past, episode)
+
+    async def _ask(self, question: Callable[..., T], *args: Any) -> T:
+        """Return `question(*args)`, called on a reader's thread as soon as the database is there."""
         wait = FIRST_WAIT_SECONDS
         while True:  # ends with the caller, whose client receives comments meanwhile
             try:
-                return await self._readers.run(_recall, session_id, owner, task_id, hidden)
+                return await self._readers.run(question, *args)
             except (DatabaseError, InterfaceError) as error:
                 if not is_away(error):
                     raise

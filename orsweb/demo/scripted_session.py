@@ -9,7 +9,7 @@ from random import Random
 from typing import Any
 
 from environments.runtime.ids import new_session_id
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.records import RunInfo
 from environments.runtime.service import SessionService
 from environments.wire import ToolCall

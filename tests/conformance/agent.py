@@ -107,6 +107,7 @@ class Agent:
         body = json.dumps({"name": tool, "input": arguments or {}, "task_id": task_id}).encode()
         head = (
             f"POST /call HTTP/1.1\r\nHost: localhost\r\nX-Session-ID: {self.sid}\r\nContent-Type: application/json\r\n"
+            f"X-API-Key: {self.http.headers.get('X-API-Key', '')}\r\n"
         )
         pending = Pending(socket.socket())
         pending.socket.settimeout(30)

@@ -10,7 +10,7 @@ from django.db.models import Q
 
 from environments import command_line
 from environments.database.storable import index_in
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.secrets_mask import STARS
 from environments.tasks.task_hash import is_sent_task
 from episodes.models import Episode, Step

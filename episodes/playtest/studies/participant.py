@@ -18,7 +18,7 @@ from django.views.decorators.http import require_POST, require_safe
 from environments import security_log
 from environments.errors import OrsError
 from environments.models import Task
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from environments.tasks.task_hash import is_sent_task

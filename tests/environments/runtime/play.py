@@ -21,7 +21,7 @@ from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
 from environments.runtime.host import LocalHost
 from environments.runtime.limits import Limits
-from environments.runtime.live_episode import NewSession
+from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode

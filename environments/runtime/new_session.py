@@ -1,0 +1,68 @@
+"""A request to open a session, as the faces make it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from environments.authoring.hosted_environment import HostedEnvironment
+from environments.errors import InvalidRequest
+from environments.runtime.quotas import KeyUsage
+from environments.runtime.records import KEY_SECRETS, Player, RunInfo, Survival
+from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS
+
+
+@dataclass(slots=True)
+class NewSession:
+    """A request to open a session.
+
+    Either `spec` (the task's content) or `split` with `index` is given. If `environment` is None, the first path that
+    names an environment binds the session to it.
+    """
+
+    sid: str
+    owner: str
+    """Label of the API key; empty when the server has no keys."""
+    environment: str | None
+    allowed: frozenset[str] | None = None
+    """Names of the environments that a path may bind it to; None: all."""
+    spec: Any = None
+    split: str | None = None
+    index: int | None = None
+    secrets: dict[str, str] | None = None
+    """The secrets that are passed to the environment."""
+    masked: tuple[str, ...] = ()
+    """Values to mask in the record and the log: the secrets and the API key."""
+    sent_key: str = ""
+    """The API key that its client sent."""
+    toolset: str | None = None
+    user_agent: str = ""
+    run: RunInfo = field(default_factory=RunInfo)
+    player: Player = "agent"
+    usage: KeyUsage = field(default_factory=KeyUsage)
+    """What the key uses; by default there are no quotas."""
+    is_sent: bool = False
+    """Whether `spec` comes from somebody who may not read all tasks of the environment; see `EpisodeStarted`."""
+    reads_tasks: bool = True
+    """Whether the player may read all tasks. Otherwise the record of a task of a split must not show whether the task
+    holds a secret of the session."""
+    can_return: bool = False
+    """Whether its client goes on after a restart of the server with nothing but the session's id."""
+
+    def check_secrets(self) -> None:
+        """Raises: InvalidRequest for a secret that is too long to be masked."""
+        if (longest := max(map(len, self.masked), default=0)) > MAX_SECRET_CHARACTERS:
+            raise InvalidRequest(
+                f"A secret has {longest:,} characters; at most {MAX_SECRET_CHARACTERS:,} are allowed, "
+                "because the server looks for secrets in everything that it records."
+            )
+
+    def survival(self, hosted: HostedEnvironment) -> Survival:
+        """Return how the session of `hosted` goes on after a restart of the server."""
+        if not (hosted.replayable and self.can_return):
+            return None
+        if self.toolset:
+            return "toolset"
+        if not self.secrets:
+            return "replay"
+        return "key" if self.secrets == dict.fromkeys(KEY_SECRETS, self.sent_key) else "secrets"

@@ -1,0 +1,151 @@
+"""How sessions come back after a restart of the server: at their client's next request, by playing their past again.
+
+An episode that an earlier server left running becomes a dormant session, which has its id, its owner and its place in
+quotas. The first request that needs the environment constructs it for the same task and makes the recorded calls again,
+one after the other in the order in which they were completed. The outcomes are compared with the recorded ones; if one
+differs, the episode ends as interrupted. docs/decisions/0042-restarts.md has the reasons.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import structlog
+
+from environments.errors import OrsError, SessionExists
+from environments.runtime.call_outcome import QUOTA, recorded_outcome, result_of
+from environments.runtime.calls import Call, Calls
+from environments.runtime.host import PlayedInstance
+from environments.runtime.live_episode import LiveEpisode
+from environments.runtime.new_session import NewSession
+from environments.runtime.quotas import KeyUsage
+from environments.runtime.records import KEY_SECRETS, OpenEpisode, RecordedPast, RunInfo, StepTaken
+from environments.runtime.sessions import Sessions
+from environments.sandbox.fair_turns import KEY
+
+log = structlog.get_logger(__name__)
+
+REOPENED = "After a restart of the server, its client opened the session again."
+"""Recorded with the end of a session without calls whose client does not know that it was opened."""
+_UNKNOWN = frozenset({"timeout", "internal", "WorkerLost"})
+"""Reasons of failed calls of which nobody knows how far they came, so that they cannot be made again."""
+
+
+class OtherPast(OrsError):
+    """A session was not played again as it is recorded; the text completes a sentence that says why it ends."""
+
+
+class ReturningSessions(Sessions):
+    """Live episodes by session id, among them those that an earlier server has begun."""
+
+    on_orphan: Callable[[Call, Calls, float], None]
+    """Set by the service; called with a recorded call whose result was perhaps not sent, its session's calls, and now.
+    """
+
+    def take_over(self, left: Iterable[OpenEpisode], usage_of: Callable[[str], KeyUsage]) -> None:
+        """Keep sessions that an earlier server left until they are used or expire. Called before the first request.
+
+        `usage_of` returns what the key with a label uses.
+        """
+        for one in left:
+            usage = usage_of(one.key_label)
+            request = NewSession(one.session_id, one.key_label, one.environment, run=RunInfo(one.run), usage=usage)
+            episode = self.live[one.session_id] = LiveEpisode(request, time.monotonic())
+            episode.continue_from(one)
+            episode.counts = self.counts[one.environment]
+            usage.sessions.taken += 1  # even over its quota: it had its place before
+            self._limit_time(episode, one.created - time.time())
+
+    async def create(self, request: NewSession) -> None:
+        """Open a session as `Sessions.create` does.
+
+        A dormant one with the same id is replaced if nothing was called in it: its client did not get the answer to
+        the request that opened it.
+        """
+        left = self.live.get(request.sid)
+        if left is not None and left.state == "dormant" and left.owner == request.owner:
+            if (await self.read_past(left)).steps:
+                raise SessionExists
+            await self.close(left, "interrupted", REOPENED)
+        await super().create(request)
+
+    async def wake(self, episode: LiveEpisode) -> None:
+        """Begin to play a dormant session again. Returns once the ids of its calls are known."""
+        past = await self.read_past(episode)
+        if episode.state == "dormant":
+            episode.past = None
+            for step in past.steps:
+                if step.index in episode.unsent:
+                    self._add_orphan(episode, step)
+            episode.change("constructing")
+            episode.work = self.run_in_background(self._return(episode, past))
+
+    def _add_orphan(self, episode: LiveEpisode, step: StepTaken) -> None:
+        """Let the client that repeats a call have the recorded result, which perhaps did not reach it."""
+        call = Call(step.task_id, step.tool, json.loads(step.input_json))
+        call.finish(result_of(recorded_outcome(step), self._limits.return_errors))
+        episode.calls.add_orphan(call)
+        self.on_orphan(call, episode.calls, time.monotonic())
+
+    async def _return(self, episode: LiveEpisode, past: RecordedPast) -> None:
+        KEY.set(episode.owner)
+        began = time.monotonic()
+        try:
+            await self._play_again(episode, past)
+        except OrsError as error:
+            why = episode.mask_text(str(error).rstrip("."))
+            log.warning("a session did not come back", episode=episode.number, reason=why)
+            detail = f"The server was started again, and the session did not come back, because {why}."
+            self.run_in_background(self.close(episode, "interrupted", detail))
+        else:
+            if episode.state == "constructing":
+                episode.ready = episode.ready or time.time()
+                episode.change("ready")
+            seconds = round(time.monotonic() - began, 3)
+            log.info("a session came back", episode=episode.number, steps=len(past.steps), seconds=seconds)
+        finally:
+            episode.work, episode.key = None, ""
+
+    async def _play_again(self, episode: LiveEpisode, past: RecordedPast) -> None:
+        """Raises: OtherPast, EnvironmentFault, Unavailable."""
+        hosted = self.registry.get(episode.environment)
+        hosted.check_available()
+        await self._tasks.check_enabled(hosted.name)
+        if episode.survival == "key" and not episode.key:
+            raise OtherPast("the request came without the API key, which was one of its secrets")
+        instance = episode.instance = self._host.instance(hosted.name)
+        secrets = dict.fromkeys(KEY_SECRETS, episode.key) if episode.survival == "key" else None
+        request = NewSession(episode.sid, episode.owner, hosted.name, secrets=secrets)
+        if await self._construct(episode, instance, json.loads(past.spec_json), request):
+            with self._running.note(episode.number, episode.environment, "setup"):
+                await instance.set_up()
+        if past.prompt_json is not None:
+            await self._compare_prompt(episode, instance, past.prompt_json)
+        for step in past.steps:
+            if step.reason != QUOTA:  # of which the environment knows nothing
+                await self._repeat(episode, instance, step)
+
+    async def _compare_prompt(self, episode: LiveEpisode, instance: PlayedInstance, recorded: str) -> None:
+        with self._running.note(episode.number, episode.environment, "prompt"):
+            now = await (instance.messages_json() if _has_roles(recorded) else instance.prompt_json())
+        if episode.mask_json(now) != recorded:
+            raise OtherPast("its prompt was another one")
+
+    async def _repeat(self, episode: LiveEpisode, instance: PlayedInstance, step: StepTaken) -> None:
+        """Make a recorded call again. Raises: OtherPast."""
+        name = f"step {step.index} ({step.tool!r})"
+        if step.status == "failed" and step.reason in _UNKNOWN:
+            raise OtherPast(f"{name} did not end by itself")
+        with self._running.note(episode.number, episode.environment, step.tool, step.input_json):
+            outcome = await instance.run(step.tool, json.loads(step.input_json))
+        if episode.masked_outcome(outcome) != recorded_outcome(step):
+            raise OtherPast(f"{name} had another outcome")
+
+
+def _has_roles(prompt_json: str) -> bool:
+    """Return whether a recorded prompt consists of messages; else of blocks."""
+    prompt: Any = json.loads(prompt_json)
+    return isinstance(prompt, list) and any(isinstance(one, dict) and "role" in one for one in prompt)

@@ -1,0 +1,84 @@
+"""Episodes that an earlier server left running and whose sessions can go on: which they are, and what is on record."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from datetime import datetime
+from typing import cast
+
+from environments.runtime.incident_reports import LeftBehind
+from environments.runtime.records import GOES_ON, OpenEpisode, RecordedPast, StepStatus, StepTaken, Survival
+from episodes.models import Episode, Step
+
+_OPEN_FIELDS = (
+    *("pk", "environment__name", "session_id", "key_label", "survival", "run__name", "model"),
+    *("prompt_id", "created", "ready"),
+)
+
+
+def open_episodes(left: LeftBehind, replayable: Collection[str]) -> list[OpenEpisode]:
+    """Return the running episodes of the environments named in `replayable` whose sessions can go on.
+
+    The calls that ended the server are left out: they would end it again.
+    """
+    died = [report for report in left.reports if report.kind == "died" and report.is_certain]
+    blamed = {call.episode for report in died for call in report.suspects}
+    running = Episode.objects.filter(status="running", survival__in=GOES_ON, environment__name__in=replayable)
+    found = [row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in blamed]
+    by_session = {row[2]: _open_episode(left.unsent.get(row[0], frozenset()), *row) for row in found}
+    return list(by_session.values())
+
+
+def _open_episode(
+    unsent: frozenset[int],
+    number: int,
+    environment: str,
+    session_id: str,
+    key_label: str,
+    survival: Survival,
+    run: str | None,
+    model: str,
+    prompt: str | None,
+    created: datetime,
+    ready: datetime | None,
+) -> OpenEpisode:
+    return OpenEpisode(
+        number,
+        environment,
+        session_id,
+        key_label,
+        survival,
+        run or "",
+        is_named=bool(run or model),
+        has_prompt=prompt is not None,
+        created=created.timestamp(),
+        ready=None if ready is None else ready.timestamp(),
+        unsent=unsent,
+    )
+
+
+def recorded_past(number: int) -> RecordedPast:
+    """Return what is recorded of an episode that goes on."""
+    episode = Episode.objects.select_related("task", "prompt").get(pk=number)
+    steps = Step.objects.filter(episode=number).order_by("index").select_related("input_blob", "output_blob")
+    prompt = episode.prompt.text if episode.prompt else None
+    return RecordedPast(episode.task.spec, prompt, [_step_taken(step) for step in steps])
+
+
+def _step_taken(step: Step) -> StepTaken:
+    return StepTaken(
+        episode=step.episode_id,
+        index=step.index,
+        tool=step.tool,
+        input_json=step.input_json,
+        output_json=step.output_json or None,
+        reward=step.reward,
+        finished=step.finished,
+        status=cast(StepStatus, step.status),
+        error=step.error,
+        reason=step.reason,
+        task_id=step.task_id,
+        started=step.started.timestamp(),
+        duration_ms=step.duration_ms,
+        waited_ms=step.waited_ms,
+    )

@@ -1,0 +1,112 @@
+"""Sessions that an earlier server left: what becomes of those that are not simply played on.
+
+tests/conformance/test_returning.py restarts real servers under real clients.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from environments.errors import SessionExists
+from environments.runtime.quotas import KeyUsage, Quotas
+from environments.runtime.records import EpisodeEnded, OpenEpisode
+from environments.runtime.returning_sessions import REOPENED
+from tests.environments.runtime.play import Play, until
+from tests.envs_returning import Adding
+
+
+@asynccontextmanager
+async def left_behind(numbers: tuple[int, ...] = (1, 2), **limits: Any) -> AsyncIterator[tuple[Play, OpenEpisode]]:
+    """Play a session `s` of the run `r` with calls for `numbers`, stop, and return the next service, without it."""
+    async with Play(Adding) as before:
+        await before.open("s", can_return=True)
+        for number in numbers:
+            await before.answer("s", "add", number=number)
+    assert not before.record.of(EpisodeEnded)
+    async with Play(Adding, **limits) as after:
+        after.record.rows += before.record.rows
+        for _ in range(before.record.next_episode() - 1):
+            after.record.next_episode()
+        now = time.time()
+        yield (
+            after,
+            OpenEpisode(1, "adding", "s", "", "replay", "r", is_named=True, has_prompt=True, created=now, ready=now),
+        )
+
+
+def take_over(play: Play, left: OpenEpisode, usage: KeyUsage | None = None) -> KeyUsage:
+    usage = usage or KeyUsage()
+    play.service.take_over([left], lambda label: usage)
+    return usage
+
+
+async def test_it_goes_on_with_its_sum_and_its_steps() -> None:
+    async with left_behind() as (play, left):
+        take_over(play, left)
+        assert (await play.answer("s", "add", number=3)).text == "6"
+        await play.service.delete("s", "")
+        assert [step.index for step in play.record.steps] == [0, 1, 2]
+        assert (play.record.end.cause, play.record.end.steps, play.record.end.return_sum) == ("abandoned", 3, 6.0)
+
+
+async def test_it_expires_if_it_is_not_used() -> None:
+    async with left_behind(session_timeout_seconds=0.02) as (play, left):
+        take_over(play, left)
+        await until(lambda: not play.service.live_sessions)
+        assert (play.record.end.cause, play.record.end.steps, play.record.end.return_max) == ("expired", 2, 2.0)
+
+
+async def test_it_ends_when_the_time_of_its_quota_is_over() -> None:
+    async with left_behind() as (play, left):
+        usage = KeyUsage(quotas=Quotas(seconds=100))
+        play.service.take_over([replace(left, created=time.time() - 99.99)], lambda label: usage)
+        await until(lambda: play.record.of(EpisodeEnded))
+        assert "seconds of an episode are limited to 100" in play.record.end.detail
+
+
+async def test_it_has_a_place_among_the_sessions_of_its_key() -> None:
+    async with left_behind() as (play, left):
+        usage = take_over(play, left)
+        assert usage.sessions.taken == 1
+        await play.service.delete("s", "")
+        assert usage.sessions.taken == 0
+
+
+async def test_it_ends_with_its_run() -> None:
+    async with left_behind() as (play, left):
+        take_over(play, left)
+        assert await play.service.close_run("r", None) == 1
+        assert (play.record.end.cause, play.record.end.steps) == ("abandoned", 2)
+
+
+async def test_it_stays_for_the_server_after_the_next_one() -> None:
+    async with left_behind() as (play, left):
+        take_over(play, left)
+    assert not play.record.of(EpisodeEnded)
+
+
+async def test_a_client_that_opens_it_again_gets_another_one_unless_it_has_calls() -> None:
+    async with left_behind(numbers=()) as (play, left):
+        take_over(play, left)
+        await play.open("s", can_return=True)
+        assert (play.record.end.episode, play.record.end.cause, play.record.end.detail) == (1, "interrupted", REOPENED)
+        assert (await play.answer("s", "add", number=3)).text == "3"
+    async with left_behind() as (play, left):
+        take_over(play, left)
+        with pytest.raises(SessionExists):
+            await play.open("s")
+
+
+async def test_a_call_that_ran_out_of_time_cannot_be_made_again() -> None:
+    async with left_behind() as (play, left):
+        play.record.steps[1].status, play.record.steps[1].reason = "failed", "timeout"
+        take_over(play, left)
+        assert "because step 1 ('add') did not end by itself" in (await play.answer("s", "add", number=3)).data
+        await until(lambda: not play.service.live_sessions)
+        assert play.record.end.cause == "interrupted"

@@ -1,0 +1,57 @@
+"""Environments whose sessions go on after a restart of the server, and one whose sessions don't."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from pathlib import Path
+from typing import ClassVar
+
+from pydantic import BaseModel
+
+from environments import ToolOutput, tool
+from tests.envs_base import Small, said
+
+
+class Number(BaseModel):
+    number: int
+    seconds: float = 0.0
+
+
+class Adding(Small):
+    """Adds numbers up, and notes each call in the file that the variable ADDING_LOG names."""
+
+    replayable: ClassVar[bool] = True
+
+    def setup(self) -> None:
+        self.sum = 0
+
+    @tool
+    async def add(self, given: Number) -> ToolOutput:
+        """Add a number, after a while."""
+        self.note(f"add {given.number} starts")
+        await asyncio.sleep(given.seconds)
+        self.sum += given.number
+        return said(str(self.sum), float(given.number))
+
+    @tool
+    def process(self) -> ToolOutput:
+        """Return the number of the process, which is another one after a restart."""
+        return said(str(os.getpid()), 0.0)
+
+    def note(self, event: str) -> None:
+        if path := os.environ.get("ADDING_LOG"):
+            with Path(path).open("a", encoding="utf-8") as file:
+                file.write(event + "\n")
+
+
+class AddingInWorkers(Adding):
+    """The same in worker processes."""
+
+    isolation = "process"
+
+
+class Forgetting(Adding):
+    """The same, but its author promises nothing."""
+
+    replayable = False
