@@ -69,9 +69,12 @@ def measure(only: str) -> tuple[bool, bool]:
     """Print the largest pages. Returns True, because errors are raised, and whether all pages are small enough."""
     from django.test import Client
 
-    client = Client(SERVER_NAME="127.0.0.1")
+    from episodes.models import Run
+
+    client, runs = Client(SERVER_NAME="127.0.0.1"), Run.objects.count()
+    chosen = [(name, url) for name, url in _PAGES.items() if only in f"first load {name}"]
     weights = sorted(
-        ((weight(client, url), name) for name, url in _PAGES.items() if only in f"first load {name}"), reverse=True
+        ((weight(client, url), name) for name, url in chosen if runs > 1 or "runs=" not in url), reverse=True
     )
     if not weights:
         return True, True

@@ -114,7 +114,9 @@ def _curves(runs: int) -> Iterator[Subject]:
     yield Subject("curves of runs by step", lambda n: "/runs/curves/?by=run&x=step")
     for x in ("episode", "time", "step"):
         yield Subject(f"curve of a run by {x}", lambda n, x=x: f"/runs/curves/?run=grpo-{n % runs}&x={x}")  # type: ignore[misc]
+        yield Subject(f"API: curve of a run by {x}", lambda n, x=x: f"/api/curves?run=grpo-{n % runs}&x={x}")  # type: ignore[misc]
     asked = "no_call=out&expired=zero&env_error=zero"
     yield Subject("curve of a run, other convention", lambda n: f"/runs/curves/?run=grpo-{n % runs}&x=step&{asked}")
+    yield Subject("API: figures of a run", lambda n: f"/api/runs/{1 + n % runs}")
     yield Subject("curve of a split", lambda n: f"/runs/curves/?environment=bench{n % 6}&split=train")
     yield Subject("curve of a task", lambda n: f"/runs/curves/?task={1 + n * 37 % 4000}")

@@ -228,7 +228,7 @@ def _episode(world: World, random: Random, number: int, share: float, ended: flo
     index = random.randrange(len(tasks))
     cause = random.choice(_CAUSES)
     runs = len(world.runs)
-    run = min(int(share * runs) + random.randrange(-2, 3), runs - 1) if random.random() < 0.9 else -1
+    run = max(0, min(int(share * runs) + random.randrange(-2, 3), runs - 1)) if random.random() < 0.9 else -1
     is_probe = cause in ("abandoned", "expired") and random.random() < 0.4
     is_empty = is_probe or cause == "setup_failed"
     steps = 0 if is_empty else 1 + min(int(random.expovariate(1 / (MEAN_STEPS - 1))), MAX_STEPS - 6)
@@ -240,9 +240,9 @@ def _episode(world: World, random: Random, number: int, share: float, ended: flo
     started = ended - (duration or 0.0)
     return (
         number, world.environments[environment], splits[split], index, tasks[index], f"s{number}", "bench", "",
-        "human" if random.random() < 0.002 else "agent", world.runs[max(0, run)] if run >= 0 else None,
+        "human" if random.random() < 0.002 else "agent", world.runs[run] if run >= 0 else None,
         int(share * STEPS) % (STEPS // runs) if run >= 0 else None,
-        f"model-{max(0, run) % MODELS}" if run >= 0 else "", "",
+        f"model-{run % MODELS}" if run >= 0 else "", "",
         "ended", cause, "", is_probe, steps, failed, refused, total, each, each, each,
         started - 1, None if cause == "setup_failed" else started, started if steps else None, ended if steps else None,
         ended, duration, number,

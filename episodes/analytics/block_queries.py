@@ -143,12 +143,16 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
 
 
 def held_by(scopes: Sequence[Scope], heads: Sequence[ScopeHead]) -> list[ScopeHead]:
-    """Return the heads with the number of episodes that their blocks hold. One query at most."""
-    asked = [(scope.kind, scope.id) for scope, head in zip(scopes, heads, strict=True) if head.blocks]
+    """Return the heads with the number of episodes that their blocks hold. One query at most.
+
+    It reads the largest blocks: those of the lowest level are as many as the episodes divided by BLOCK_ENDINGS.
+    """
+    ranges = [(one, part) for one, head in zip(scopes, heads, strict=True) for part in block_ranges(0, head.blocks, 1)]
     counts = dict[tuple[str, int, int | None], int]()
-    if asked:
-        chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(asked)), [part for one in asked for part in one], BooleanField())  # nosec B611 # the values are parameters
-        blocks = CurveBlock.objects.filter(chosen, level=0).order_by().values("scope", "scope_id", "environment_id")
+    if ranges:
+        values = [value for scope, part in ranges for value in (scope.kind, scope.id, *part)]
+        chosen = RawSQL(" OR ".join([_RANGE] * len(ranges)), values, BooleanField())  # nosec B611 # the values are parameters
+        blocks = CurveBlock.objects.filter(chosen).order_by().values("scope", "scope_id", "environment_id")
         columns = ("scope", "scope_id", "environment_id", "held")
         for kind, key, environment, held in blocks.annotate(held=Sum("episodes")).values_list(*columns):
             counts[kind, key, environment] = held

@@ -157,7 +157,8 @@ def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
 
 def figures_together(parts: Sequence[JudgedSummary]) -> ScopeFigures:
     """Return the figures of one summary or more, of other episodes each, of which each follows its own definition."""
-    returns = _merged([summary.returns(definition) for summary, definition in parts])
+    counted = [summary.returns(definition) for summary, definition in parts]
+    returns = _merged(counted)
     lengths = _merged([summary.lengths(definition.convention) for summary, definition in parts])
     calls = calls_together([summary.calls(definition.convention) for summary, definition in parts])
     rollouts = count_of(lengths)
@@ -173,7 +174,7 @@ def figures_together(parts: Sequence[JudgedSummary]) -> ScopeFigures:
         error=error_of(returns, math.hypot(*(summary.scatter(definition) for summary, definition in parts))),
         p10=p10,
         p90=p90,
-        successes=sum(above(summary.returns(one), one.threshold) for summary, one in parts),
+        successes=sum(above(sketch, one.threshold) for sketch, (_, one) in zip(counted, parts, strict=True)),
         length_mean=mean_of(lengths),
         length_p10=length_p10,
         length_p90=length_p90,
