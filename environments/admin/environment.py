@@ -22,7 +22,7 @@ from environments.admin.privacy import PrivacyForm
 from environments.admin.success_rule import act, scoring_form
 from environments.curation.environment_settings import is_overridden
 from environments.curation.splits import existing_splits
-from environments.display.card import rendered
+from environments.display.card import plain, rendered
 from environments.display.parts import ToolPart, indented, read_json, tools
 from environments.display.schema_fields import fields_of
 from environments.keys.making import keys_naming
@@ -31,8 +31,8 @@ from environments.service import service_or_none
 
 
 def summary_of(environment: Environment) -> str:
-    """Return the first line of the environment's description, shortened."""
-    return Truncator(environment.description.strip().partition("\n")[0]).chars(MAX_SUMMARY_CHARACTERS)
+    """Return the environment's description as plain text, shortened."""
+    return Truncator(plain(environment.description)).chars(MAX_SUMMARY_CHARACTERS)
 
 
 def hosted_tools(name: str) -> list[ToolPart] | None:

@@ -22,7 +22,7 @@ def rendered(markdown: str, title: str = "") -> SafeString:
 
     `title` is the heading of the page; a first heading with the same text is left out.
     """
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    parser = _parser()
     tokens = parser.parse(markdown)
     if (
         title
@@ -38,6 +38,28 @@ def rendered(markdown: str, title: str = "") -> SafeString:
         if token.children:
             token.children = [made for child in token.children for made in _without_remote_image(child)]
     return clean_prose_with_pictures(parser.renderer.render(tokens, parser.options, {}))
+
+
+def plain(markdown: str) -> str:
+    """Return the words of `markdown` in one line without its marks, as lists show them; without headings if it has
+    anything else.
+    """
+    tokens = _parser().parse(markdown)
+    starts = (False, *(token.type == "heading_open" for token in tokens))
+    told = [(is_heading, _words_of(token)) for is_heading, token in zip(starts, tokens, strict=False)]
+    words = [text for is_heading, text in told if text and not is_heading] or [text for _, text in told if text]
+    return " ".join(" ".join(words).split())
+
+
+def _words_of(token: Token) -> str:
+    """Return the text of a token at the top level, which has children unless it is a block of code."""
+    if token.children is None:
+        return token.content
+    return "".join(" " if child.type.endswith("break") else child.content for child in token.children)
+
+
+def _parser() -> MarkdownIt:
+    return MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
 
 
 def _without_remote_image(token: Token) -> list[Token]:

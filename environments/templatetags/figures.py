@@ -6,6 +6,7 @@ from django import template
 from django.utils.safestring import SafeString
 
 from environments.access.private_tag import private_tag
+from environments.display.card import plain
 from environments.display.formats import NONE, bucket, code_spans, moment, reward, signed, success, unsigned, until
 from environments.models import TaskStatistics
 
@@ -13,6 +14,7 @@ register = template.Library()
 
 for written in (reward, signed, unsigned, bucket, moment, until, code_spans):
     register.filter(written)
+register.filter("plain_card", plain)
 register.simple_tag(success)
 register.simple_tag(private_tag)
 

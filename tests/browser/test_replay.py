@@ -224,6 +224,24 @@ def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(
     expect(page.locator("#about")).to_be_in_viewport()
 
 
+def test_each_line_of_a_text_has_its_own_direction(page: Page, live: LiveServer) -> None:
+    arabic = "\u0634\u0643\u0631\u0627 \u062c\u0632\u064a\u0644\u0627"
+    with playing(live) as agent:
+        agent.call("echo", f"first in English\n{arabic}\nlast")
+        agent.call("echo", f"first in English\n\n{arabic}\n\n* last\n\n```\ncode\n```")
+    page.goto(latest(live))
+    starts = """(text) => {
+      const range = document.createRange(), found = [], box = text.getBoundingClientRect();
+      for (const walk = document.createTreeWalker(text, NodeFilter.SHOW_TEXT); walk.nextNode(); ) {
+        range.selectNodeContents(walk.currentNode);
+        found.push(...[...range.getClientRects()].filter((line) => line.width > 9));
+      }
+      return found.map((line) => line.left - box.left < box.right - line.right ? "left" : "right");
+    }"""
+    for text in ("#step-0 [data-side=output] .code", "#step-1 [data-side=output] .prose"):
+        assert page.locator(text).evaluate(starts)[:3] == ["left", "right", "left"], text
+
+
 def test_the_menu_of_a_block_covers_none_of_its_text(page: Page, live: LiveServer) -> None:
     with playing(live) as agent:
         agent.call("echo", "a word " * 200)

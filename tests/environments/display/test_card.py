@@ -10,7 +10,7 @@ import pytest
 
 from environments.authoring.declarations import MAX_CARD_BYTES, card_of
 from environments.builtin.guess import Guess
-from environments.display.card import rendered
+from environments.display.card import plain, rendered
 
 Author = Callable[[str], type]
 
@@ -109,3 +109,16 @@ def test_nothing_in_it_is_active_or_fetched(markdown: str, html: str | None) -> 
     shown = rendered(markdown)
     assert html is None or shown == html
     assert "<script" not in shown and 'src="http' not in shown and "<b>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("markdown", "words"),
+    [
+        ("# Shop\n\nBuy **two** of `three`\nthings: [how](https://example.org).", "Buy two of three things: how."),
+        ("* red\n* <b>green</b>\n\n| a | b |\n|---|---|\n| 1 | 2 |", "red <b>green</b> a b 1 2"),
+        ("```\ncode\n```\n![a plan](x.png)", "code a plan"),
+        *(("# Shop", "Shop"), ("", "")),
+    ],
+)
+def test_a_list_shows_the_words_of_a_card(markdown: str, words: str) -> None:
+    assert plain(markdown) == words

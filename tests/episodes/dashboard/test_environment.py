@@ -44,6 +44,14 @@ def test_the_list_leads_to_each(client: Client) -> None:
     assert '<a href="/environments/chess/">' in client.get("/environments/").content.decode()
 
 
+@pytest.mark.parametrize("path", ["/", "/environments/", "/play/", "/admin/environments/environment/"])
+def test_lists_show_cards_as_plain_text(admin_client: Client, path: str) -> None:
+    environment = make_environment("chess")
+    environment.description = "# Chess\n\nMate in **two** with [a queen](https://example.org) or `rook`."
+    environment.save()
+    assert "Mate in two with a queen or rook." in admin_client.get(path).content.decode()
+
+
 def test_the_list_is_fetched_again_without_its_frame(client: Client) -> None:
     make_environment("chess")
     part = client.get("/environments/", headers={"HX-Request": "true"}).content.decode()
