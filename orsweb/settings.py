@@ -239,6 +239,7 @@ MIDDLEWARE = [
     "orsweb.accounts.access.PagesNeedLoginMiddleware",
     "orsweb.pages.login_limits.BusyHashingMiddleware",
     "axes.middleware.AxesMiddleware",
+    "episodes.playtest.seen_tasks.SeenTaskMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"

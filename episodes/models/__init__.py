@@ -1,6 +1,6 @@
 """Models of the record: what was played, what people and clients add to it, and rollups derived from it."""
 
-from episodes.models.people import Guest, Invite, Note, Play, RedactedEpisode, Redaction, SignOnAccount
+from episodes.models.people import Guest, Invite, Note, Play, RedactedEpisode, Redaction, SeenTask, SignOnAccount
 from episodes.models.record import UNCHECKED, Blob, EnvironmentRevision, Episode, Incident, Run, RunTag, SavedView, Step
 from episodes.models.removal import LooseBlob, Removal, Retention
 from episodes.models.rollouts import Rollout, RolloutMessage, RolloutScan, RolloutText
@@ -48,6 +48,7 @@ __all__ = [
     "RunTag",
     "RunTask",
     "SavedView",
+    "SeenTask",
     "SignOnAccount",
     "Step",
     "StepGroup",

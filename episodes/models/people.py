@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from django.conf import settings
 from django.db import models
 
-from environments.models import Environment, Split
+from environments.models import Environment, Split, Task
 
 EPISODE = "episodes.Episode"
 LOOSE: dict[str, Any] = {"on_delete": models.SET_NULL, "null": True, "blank": True}
@@ -84,6 +84,20 @@ class Play(models.Model):
 
     def __str__(self) -> str:
         return f"play of episode {self.pk}"
+
+
+class SeenTask(models.Model):
+    """A task whose page, or an episode of which, a person has opened: playing it later is no first attempt."""
+
+    user = models.ForeignKey(settings.AUTH_USER_MODEL, models.CASCADE, related_name="seen_tasks", db_index=False)
+    task = models.ForeignKey(Task, models.CASCADE, related_name="+")
+    created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints: ClassVar = [models.UniqueConstraint(fields=["user", "task"], name="seentask_unique")]
+
+    def __str__(self) -> str:
+        return f"task {self.task_id} seen by user {self.user_id}"
 
 
 class Note(models.Model):

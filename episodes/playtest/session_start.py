@@ -12,7 +12,7 @@ from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.attempts.rule import FAILURES
-from episodes.models import Episode, Play
+from episodes.models import Episode, Play, SeenTask
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_clock import PlayTimes
 from episodes.playtest.player_seat import PlayerSeat
@@ -100,7 +100,7 @@ def _save_play(seat: PlayerSeat, request: NewSession, is_blind: bool, continues:
     episode = _await_record(request.sid)
     if episode is None:
         return None
-    is_repeat = _has_played(seat, episode)
+    is_repeat = _has_played(seat, episode) or _has_seen(seat, episode)
     parent, step = (continues.parent, continues.step) if continues else (None, None)
     facts = {"user_id": seat.user_id, "guest": seat.guest, "is_blind": is_blind, "is_repeat": is_repeat}
     return Play.objects.get_or_create(episode=episode, defaults={**facts, "parent": parent, "parent_step": step})[0]
@@ -116,6 +116,11 @@ def _has_played(seat: PlayerSeat, episode: Episode) -> bool:
     if seat.guest is not None:
         earlier = earlier.exclude(episode__is_probe=True).exclude(episode__cause__in=FAILURES)
     return earlier.exists()
+
+
+def _has_seen(seat: PlayerSeat, episode: Episode) -> bool:
+    """Return whether the person has seen the task of `episode` on a page, which guests can't. One query."""
+    return seat.guest is None and SeenTask.objects.filter(user=seat.user_id, task=episode.task_id).exists()
 
 
 def _await_record(sid: str, **conditions: object) -> Episode | None:

@@ -24,6 +24,7 @@ from environments.access.local_operator import local_operator
 from environments.agent_http.handler import Receive, Send
 from environments.curation.work import finish_interrupted
 from environments.service import close_service, open_service
+from episodes.playtest import seen_tasks
 from orsweb.server import culprits
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire
 
@@ -64,6 +65,7 @@ async def _open() -> Lock:
         await open_service(recovers=True)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
+        seen_tasks.start()
     except BaseException:
         await asyncio.to_thread(lock.release)
         raise
@@ -94,6 +96,7 @@ async def _finish_late(started: datetime) -> None:
 
 
 async def _close(lock: Lock) -> None:
+    await asyncio.to_thread(seen_tasks.stop)
     try:
         await close_service(settings.ORSWEB_SHUTDOWN_TIMEOUT * DRAIN_SHARE)
     except Exception:  # in any case, release the lock and end the process

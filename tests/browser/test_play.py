@@ -88,7 +88,8 @@ def is_recorded(page: Page, episode: int) -> None:
 
 def content_of(page: Page, episode: int) -> dict[str, Any]:
     """Return the spec of the played task, including the answer, which no player sees."""
-    return dict(json.loads(page.request.get(f"/episodes/{episode}/task.json").text()))
+    task = page.request.get(f"/api/episodes/{episode}").json()["task"]["id"]
+    return dict(page.request.get(f"/api/tasks/{task}").json()["spec"])  # no page, which would be noted
 
 
 # --- the four --------------------------------------------------------------------------------------------------------
