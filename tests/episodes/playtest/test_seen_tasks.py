@@ -71,7 +71,7 @@ def test_plays_from_before_repeats_were_marked_are_marked() -> None:
     facts = [(ada, task), (ada, make_task(spec={"number": 2})), (member(name="zoe"), task), (ada, task)]
     plays = [Play.objects.create(episode=make_episode(task=of, player="human"), user=user) for user, of in facts]
     Progress.objects.create(name="blocks", end_number=7)
-    migration = import_module("episodes.migrations.0038_repeats_of_earlier_plays")
+    migration = import_module("episodes.migrations.0039_repeats_of_earlier_plays")
     migration.mark_repeats(apps, SimpleNamespace(connection=connection))
     assert list(Play.objects.filter(is_repeat=True)) == [plays[3]]
     assert Progress.objects.get(name="blocks").end_number == -1

@@ -9,7 +9,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('environments', '0016_find_actions'),
-        ('episodes', '0036_time_limits_of_studies'),
+        ('episodes', '0037_survival'),
         migrations.swappable_dependency(settings.AUTH_USER_MODEL),
     ]
 

@@ -33,6 +33,6 @@ def mark_repeats(apps, schema_editor):
 
 
 class Migration(migrations.Migration):
-    dependencies = [("episodes", "0037_seen_tasks")]
+    dependencies = [("episodes", "0038_seen_tasks")]
 
     operations = [migrations.RunPython(mark_repeats, migrations.RunPython.noop)]
