@@ -15,8 +15,8 @@ from episodes.search.documents import SearchDocument, documents_of
 
 class TextPart:
     name = "text"
-    most_endings = 50
-    most_steps = 500
+    most_endings = 200
+    most_steps = 1000
 
     def __init__(self) -> None:
         self._begun = list[int]()  # episodes of which parts may have been written, and `write` has not been committed

@@ -16,10 +16,9 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
-from django.db.models import F
-
+from environments.database.json_rows import rows_among
 from environments.display.parts import read_json
-from episodes.models import Blob, Episode, Rollout, RolloutMessage, Step
+from episodes.models import Blob, RolloutMessage
 from episodes.rendering.ansi import plain
 from episodes.search.words import words_of
 
@@ -36,6 +35,12 @@ MAX_BLOB_BYTES = 4 * 1024 * 1024
 SMALL_BLOB_BYTES = 16 * 1024
 """Blobs up to this size are read many at a time."""
 MAX_STEPS_PER_QUERY = 1_000
+_EPISODES = "SELECT id, steps_count + refused_count, prompt_id FROM episodes_episode WHERE id {among} ORDER BY id"
+_ROLLOUTS = "SELECT id, episode_id FROM episodes_rollout WHERE episode_id {among}"
+_STEPS = """
+    SELECT episode_id, "index", tool, input, input_blob_id, output, output_blob_id, error FROM episodes_step
+    WHERE "index" >= %s AND "index" < %s AND episode_id {among} ORDER BY episode_id, "index"
+"""
 
 STEP_FACTS = ("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "error")
 StepFacts = tuple[int, int, str, str, str | None, str, str | None, str]
@@ -65,6 +70,8 @@ class SearchDocument:
     """Number of characters that can still be added."""
     _texts: list[list[str]] = field(default_factory=lambda: [[]])
     """Words of the texts of each part, with a blank between two."""
+    _unsplit: list[str] = field(default_factory=list)
+    """Texts of the first part that are not split into words yet."""
     _room: int = field(default_factory=lambda: PART_CHARACTERS)
     """Number of characters that can still be added to the last part."""
     _others: dict[str, None] = field(default_factory=dict)
@@ -78,18 +85,32 @@ class SearchDocument:
         return self.is_cut and self.characters_left <= 0
 
     def add(self, text: str) -> None:
-        if not text or self.characters_left <= 0:
-            self.is_cut = self.is_cut or bool(text)
+        self.add_all([text])
+
+    def add_all(self, texts: Iterable[str]) -> None:
+        """Add texts in order. Those for which the first part has room are split into words later, together."""
+        found = [plain(text) for text in texts if text]
+        size = sum(map(len, found))
+        if len(self._texts) == 1 and size <= min(self._room, self.characters_left):
+            self._unsplit += found
+            self._room -= size
+            self.characters_left -= size
             return
-        text = plain(text)
+        self._split()
+        for text in found:
+            self._add_text(text)
+
+    def _add_text(self, text: str) -> None:
         self.is_cut = self.is_cut or len(text) > self.characters_left
         for piece in pieces_of(text[: self.characters_left]):
             self._add_piece(piece)
-        self.characters_left -= len(text)
+        self.characters_left -= min(len(text), self.characters_left)
 
-    def add_all(self, texts: Iterable[str]) -> None:
-        for text in texts:
-            self.add(text)
+    def _split(self) -> None:
+        """Split the texts that wait for it into words of the first part."""
+        if words := words_of("\n".join(self._unsplit)):
+            self._texts[0].append(" ".join(words))
+        self._unsplit.clear()
 
     def _add_piece(self, piece: str) -> None:
         words = words_of(piece)
@@ -114,6 +135,7 @@ class SearchDocument:
 
     def parts(self) -> list[DocumentPart]:
         """Return the parts in order, at least one."""
+        self._split()
         first, *later = [" ".join(texts) for texts in self._texts]
         return [DocumentPart(first, list(self._others)), *map(DocumentPart, later)]
 
@@ -131,8 +153,7 @@ def pieces_of(text: str) -> Iterator[str]:
 
 def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
     """Return the documents of the `episodes` that exist, in order of id."""
-    rows = Episode.objects.filter(pk__in=episodes).annotate(calls=F("steps_count") + F("refused_count"))
-    facts = list(rows.order_by("pk").values_list("pk", "calls", "prompt_id"))
+    facts = rows_among(_EPISODES, [], episodes)
     documents = {pk: SearchDocument(pk) for pk, _, _ in facts}
     blobs = BlobTexts()
     blobs.fetch(digest for _, _, digest in facts if digest)
@@ -148,38 +169,47 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
 # --- texts of JSON values --------------------------------------------------------------------------------------------
 
 
-def texts_in(value: Any) -> Iterator[str]:
-    """Yield the texts of blocks or of messages with blocks; other values as `values_in` does. Images are skipped."""
+def texts_in(value: Any) -> list[str]:
+    """Return the texts of blocks or of messages with blocks; of other values what `values_in` returns. Images are
+    skipped.
+    """
     if not isinstance(value, list):
-        yield from values_in(value)
-        return
+        return values_in(value)
+    found = list[str]()
     for block in value:
         kind = block.get("type") if isinstance(block, dict) else None
         if kind in ("text", "reasoning"):
-            yield from values_in(block.get("text"))
+            _add_values(block.get("text"), found)
         elif isinstance(block, dict) and isinstance(block.get("blocks"), list):
-            yield from texts_in(block["blocks"])
+            found += texts_in(block["blocks"])
         elif kind != "image":
-            yield from values_in(block)
+            _add_values(block, found)
+    return found
 
 
-def values_in(value: Any, depth: int = 0) -> Iterator[str]:
-    """Yield the scalars of a value as text, in order, and the names of members below the first level.
+def values_in(value: Any) -> list[str]:
+    """Return the scalars of a value as text, in order, and the names of members below the first level.
 
     The names at the first level are left out, because they belong to the tool.
     """
+    found = list[str]()
+    _add_values(value, found)
+    return found
+
+
+def _add_values(value: Any, found: list[str], depth: int = 0) -> None:
     if isinstance(value, str):
-        yield value
+        found.append(value)
     elif isinstance(value, dict):
         for name, member in value.items():
             if depth:
-                yield name
-            yield from values_in(member, depth + 1)
+                found.append(name)
+            _add_values(member, found, depth + 1)
     elif isinstance(value, list):
         for member in value:
-            yield from values_in(member, depth + 1)
+            _add_values(member, found, depth + 1)
     elif value is not None:
-        yield str(value)
+        found.append(str(value))
 
 
 # --- steps -----------------------------------------------------------------------------------------------------------
@@ -202,8 +232,7 @@ def _add_steps(documents: Mapping[int, SearchDocument], blobs: BlobTexts) -> Non
     """Add the steps to the documents, page by page, until each document is complete, or cut because it is full."""
     first = 0
     while documents:
-        rows = Step.objects.filter(episode__in=documents, index__gte=first, index__lt=first + MAX_STEPS_PER_QUERY)
-        steps: list[StepFacts] = list(rows.order_by("episode_id", "index").values_list(*STEP_FACTS))
+        steps: list[Any] = rows_among(_STEPS, [first, first + MAX_STEPS_PER_QUERY], documents)
         blobs.fetch(digest for step in steps for digest in (step[4], step[6]) if digest)
         for step in steps:
             _add_step(documents[step[0]], step, blobs)
@@ -216,14 +245,12 @@ def _add_step(document: SearchDocument, step: StepFacts, blobs: BlobTexts) -> No
     document.add_all(texts_of_step(step, partial(blobs.read, document)))
 
 
-def texts_of_step(step: StepFacts, read: Callable[[str | None, str], str]) -> Iterator[str]:
-    """Yield the name of the tool, the input, the texts of the output and the error. `read`: as BlobTexts.read."""
+def texts_of_step(step: StepFacts, read: Callable[[str | None, str], str]) -> list[str]:
+    """Return the name of the tool, the input, the texts of the output and the error. `read`: as BlobTexts.read."""
     _, _, tool, given, given_blob, answer, answer_blob, error = step
-    yield tool
-    yield from values_in(read_json(read(given_blob, given) or "null"))
     output = read_json(read(answer_blob, answer) or "null")
-    yield from texts_in(output.get("blocks") if isinstance(output, dict) else output)
-    yield error
+    blocks = output.get("blocks") if isinstance(output, dict) else output
+    return [tool, *values_in(read_json(read(given_blob, given) or "null")), *texts_in(blocks), error]
 
 
 # --- uploaded messages -----------------------------------------------------------------------------------------------
@@ -247,8 +274,7 @@ def add_messages(documents: Mapping[int, SearchDocument], *, has_calls: bool) ->
 
 def _add_conversations(documents: Mapping[int, SearchDocument]) -> None:
     """Add to the documents of episodes what clients uploaded, except calls and results, which the steps hold."""
-    joined = Rollout.objects.filter(episode__in=documents).order_by().values_list("pk", "episode_id")
-    if rollouts := {pk: documents[episode] for pk, episode in joined if episode is not None}:
+    if rollouts := {pk: documents[episode] for pk, episode in rows_among(_ROLLOUTS, [], documents)}:
         add_messages(rollouts, has_calls=False)
 
 

@@ -6,6 +6,7 @@ with a GIN index. Rows are never changed, so words that remain after their row w
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -72,12 +73,15 @@ class WordTable:
             (self._fill_sqlite if connection.vendor == "sqlite" else self._fill_postgresql)(list(parts))
 
     def _fill_sqlite(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
-        rows = self.model._default_manager.bulk_create(
-            self.model(**{self.subject: one.subject, "part": number, "is_cut": one.is_cut}) for one, number, _ in parts
+        sql = (
+            f"INSERT INTO {self.model._meta.db_table} ({self.subject}, part, is_cut)"  # nosec B608 # only our own names
+            f" SELECT value->>0, value->>1, value->>2 FROM json_each(%s) RETURNING id, {self.subject}, part"
         )
-        values = [(row.pk, _indexed(part)) for row, (_, _, part) in zip(rows, parts, strict=True)]
+        words = {(one.subject, number): part for one, number, part in parts}
         with connection.cursor() as cursor:
-            cursor.executemany(f"INSERT INTO {self.words} (rowid, words) VALUES (%s, %s)", values)  # nosec B608 # only our own names
+            cursor.execute(sql, [json.dumps([(one.subject, number, one.is_cut) for one, number, _ in parts])])
+            values = [(pk, _indexed(words[subject, number])) for pk, subject, number in cursor.fetchall()]
+            cursor.executemany(f"INSERT INTO {self.words} (rowid, words) VALUES (%s, %s)", sorted(values))  # nosec B608 # only our own names
 
     def _fill_postgresql(self, parts: Sequence[tuple[SearchDocument, int, DocumentPart]]) -> None:
         sql = (

@@ -23,7 +23,8 @@ MAX_TERMS = 32
 
 _ALONE = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U00020000-\U0003ffff"
 _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
-_ASCII_WORD = re.compile("[a-z0-9]+")
+_ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
+"""What `words_of` makes of each character, for `str.translate`, which takes a third of the time of a pattern."""
 _SPAN = re.compile(rf"[{_ALONE}]|(?:[^\W_{_ALONE}]|[\u0300-\u036f])+")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _TERM = re.compile(r'"([^"]*)(?:"(\*?)|$)|([^\s"]+)')
@@ -42,11 +43,12 @@ class Term:
 def words_of(text: str) -> list[str]:
     """Return the words of `text` in order. They consist of letters and digits, so they never need quoting."""
     if text.isascii():
-        found = _ASCII_WORD.findall(text.lower())
+        found = text.translate(_ASCII).split()
     else:
         plain = _ACCENT.sub("", unicodedata.normalize("NFKD", text).casefold())
         found = _WORD.findall(unicodedata.normalize("NFC", plain))
-    return [word[:MAX_CHARACTERS] for word in found]
+    is_long = max(map(len, found), default=0) > MAX_CHARACTERS
+    return [word[:MAX_CHARACTERS] for word in found] if is_long else found
 
 
 def placed_words_of(text: str) -> Iterator[tuple[str, int, int]]:
