@@ -134,6 +134,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
 )
 ORSWEB_RETURN_ERRORS = env_choice("ORSWEB_RETURN_ERRORS", "exception", ["none", "exception", "stacktrace"])
 ORSWEB_TRACES = env_traces()
+ORSWEB_FOLLOWER = env_choice("ORSWEB_FOLLOWER", "process", ["process", "thread"])  # where figures follow the record
 ORSWEB_RECORD = "orsweb.operations.tracing.TracedRecorder" if ORSWEB_TRACES else "episodes.recording.recorder.Recorder"
 ORSWEB_VERSION = __version__
 ORSWEB_BUILD_SHA = env_str("ORSWEB_BUILD_SHA")

@@ -58,6 +58,7 @@ def _prepare_environment() -> None:
         raise pytest.UsageError(f"ORSWEB_TEST_DATABASE={kind!r} is unknown; use sqlite or postgresql.")
     for name in [name for name in os.environ if name.startswith("ORSWEB_") and name != "ORSWEB_TEST_DATABASE"]:
         del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
+    os.environ["ORSWEB_FOLLOWER"] = "thread"  # a process has the database of the settings, not that of a test
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(_temporary_directory("hypothesis"))
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"

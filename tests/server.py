@@ -70,6 +70,7 @@ class LiveServer:
             self.database_url = "" if is_new else _create_database(self.data_dir)
         self._log_path = self.data_dir / f"serve-{self.port}.log"
         own = {"ORSWEB_DATA_DIR": str(self.data_dir), "DATABASE_URL": self.database_url}
+        own["ORSWEB_FOLLOWER"] = "thread"  # half a second less of CPU for each server
         self.env = _clean_environment() | own | dict(env or {})
 
     def __enter__(self) -> Self:

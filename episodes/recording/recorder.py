@@ -14,6 +14,7 @@ from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
 import structlog
+from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Max, QuerySet
 
@@ -33,6 +34,7 @@ from episodes.recording.upkeep import Upkeep
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away
 from episodes.removal.batch import last_removed
 from episodes.rollups.follower import Follower
+from episodes.rollups.follower_process import FollowerProcess
 from episodes.uploads.events import UploadChunk
 
 T = TypeVar("T")
@@ -53,7 +55,7 @@ class Recorder:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._writer = RecordWriter(self._queue, self._settle)
         self._live = Live()
-        self._follower = Follower()
+        self._follower = FollowerProcess() if settings.ORSWEB_FOLLOWER == "process" else Follower()
 
     async def start(self) -> None:
         """Start all threads. Raises: django.db.Error if the database is away or not migrated."""
@@ -102,7 +104,7 @@ class Recorder:
     def load(self) -> RecorderLoad:
         """Return how much is waiting and what was committed. For any thread."""
         parts = self._follower.places()
-        newest = max(self._writer.last_end, *parts.values())
+        newest = max([self._writer.last_end, *parts.values()])
         return RecorderLoad(
             queued=self._queue.qsize() + len(self._writer.in_hand) + len(self._writer.postponed),
             oldest_seconds=self._writer.oldest_seconds(),

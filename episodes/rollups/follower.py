@@ -1,9 +1,10 @@
 """The follower: the list of its parts, the thread that follows endings and uploads while a server runs, and `catch_up`.
 
-The recorder creates, wakes and stops the thread. It is woken after each of the recorder's batches, and also checks once
-a second. Between rounds it waits, however busy the recorder is, so that a few hundred endings share a transaction;
-during a round it leaves the recorder three times as long as each batch took. A failure in one part delays only that
-part, which tries again.
+The thread is in a process of its own (`follower_process.py`), or in the server's with ORSWEB_FOLLOWER=thread. The
+recorder starts, wakes and stops it. It is woken after the recorder's batches, and also checks once a second. Between
+rounds it waits, however busy the recorder is, so that a few hundred endings share a transaction. In the server's
+process it leaves the agents three times as long as each batch took. A failure in one part delays only that part, which
+tries again.
 
 `catch_up` follows to the end in the calling process: after imports and seeding, in benchmarks and tests. A server may
 run at the same time. `start_over` makes all parts start from the first ending; the next process that follows, which may
@@ -18,14 +19,14 @@ import time
 from collections.abc import Callable
 
 import structlog
-from django.db import Error, connections, transaction
+from django.db import Error, connection, connections, transaction
 
-from environments.database.write_turns import give_way
+from environments.database.write_turns import TURN_SECONDS, give_way
 from episodes.models import Progress
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.components import ComponentsPart
-from episodes.rollups.part_runner import EMPTYING, Following, Overtaken
+from episodes.rollups.part_runner import EMPTYING, EndingReader, Following, Overtaken
 from episodes.rollups.rollouts import RolloutFollowing
 from episodes.rollups.rollouts import start_over as start_rollouts_over
 from episodes.rollups.rollup_part import RollupPart
@@ -80,7 +81,7 @@ CHECK_SECONDS = 1.0
 MIN_ROUND_SECONDS = 0.4
 """Least time from one round to the next."""
 PAUSE_FACTOR = 3.0
-"""Pause after a batch, by the time that it took: agents share this process and its database."""
+"""Pause after a batch, by the time that it took, where agents share the process."""
 FIRST_RETRY_SECONDS = 0.5
 MAX_RETRY_SECONDS = 60.0
 
@@ -90,10 +91,18 @@ log = structlog.get_logger(__name__)
 class Follower(threading.Thread):
     """The thread: `start` it, `wake` it from any thread, `stop` it."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self, *, is_alone: bool = False, after_round: Callable[[Follower], None] = lambda follower: None
+    ) -> None:
+        """`is_alone`: no agent is served by this process."""
         super().__init__(name="follower", daemon=True)
+        self._is_alone, self._after_round = is_alone, after_round
         self._woken, self._stopped = threading.Event(), threading.Event()
-        self._runners = [*(_PartRunner(Following(part)) for part in make_parts()), _PartRunner(RolloutFollowing())]
+        reader = EndingReader()
+        self._runners = [
+            *(_PartRunner(Following(part, reader)) for part in make_parts()),
+            _PartRunner(RolloutFollowing()),
+        ]
 
     def wake(self) -> None:
         """Note that something was committed."""
@@ -122,6 +131,7 @@ class Follower(threading.Thread):
             self._woken.clear()
             for runner in self._runners:
                 self._follow(runner)
+            self._after_round(self)
             if not self._stopped.wait(MIN_ROUND_SECONDS):
                 self._woken.wait(CHECK_SECONDS)
         connections.close_all()
@@ -133,8 +143,15 @@ class Follower(threading.Thread):
             began = time.monotonic()
             if not runner.advance():
                 return
+            self._pause(time.monotonic() - began)
+
+    def _pause(self, seconds: float) -> None:
+        """Let others have their turn after a batch that took `seconds`."""
+        if not self._is_alone:
             give_way()
-            self._stopped.wait((time.monotonic() - began) * PAUSE_FACTOR)
+            self._stopped.wait(seconds * PAUSE_FACTOR)
+        elif connection.vendor == "sqlite":  # the recorder tries more often, so it need not be as long as `give_way`
+            self._stopped.wait(min(seconds, TURN_SECONDS))
 
 
 class _PartRunner:

@@ -7,7 +7,9 @@ episodes may be in the batch or in what the part remembers.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Sequence
+from operator import attrgetter
 
 from django.db import transaction
 
@@ -20,8 +22,34 @@ EMPTYING = -1
 """Progress of a part whose rows are to be deleted before it follows from the beginning."""
 
 
+MAX_READ = 1000
+"""Endings that are read at once."""
+
+
 class Overtaken(Exception):
     """Another process has moved the part's Progress, or episodes were removed."""
+
+
+class EndingReader:
+    """Reads endings, for all parts that have come equally far only once. For use by one thread.
+
+    What it remembers may contain episodes that were removed since. A part that read its Progress before the removal
+    finds itself overtaken; one that reads it now has to `forget` first.
+    """
+
+    def __init__(self) -> None:
+        self._after, self._endings = 0, list[Ending]()
+
+    def after(self, place: int, most: int) -> Sequence[Ending]:
+        """Return the next endings after `place`, at most `most`."""
+        if not (self._endings and self._after <= place < self._endings[-1].number):
+            episodes = Episode.objects.filter(end_number__gt=place)
+            self._after, self._endings = place, endings_of(episodes, MAX_READ)
+        first = bisect_right(self._endings, place, key=attrgetter("number"))
+        return self._endings[first : first + most]
+
+    def forget(self) -> None:
+        self._endings = []
 
 
 class Following:
@@ -30,8 +58,9 @@ class Following:
     After an exception of any kind it continues from what the database says.
     """
 
-    def __init__(self, part: RollupPart) -> None:
+    def __init__(self, part: RollupPart, reader: EndingReader | None = None) -> None:
         self.part = part
+        self._reader = reader or EndingReader()
         self._place: int | None = None  # Progress, once read
         self._removals = 0  # of Progress, when it was read
 
@@ -62,6 +91,7 @@ class Following:
 
     def _read_place(self) -> int:
         if self._place is None:
+            self._reader.forget()
             progress = Progress.objects.get_or_create(name=self.part.name)[0]
             self._place, self._removals = progress.end_number, progress.removals
         return self._place
@@ -69,7 +99,7 @@ class Following:
     def _follow(self, place: int) -> bool:
         if newest_end() <= place:
             return False
-        endings = _shortened(_after(place, self.part.most_endings), self.part.most_steps)
+        endings = _shortened(self._reader.after(place, self.part.most_endings), self.part.most_steps)
         if endings:
             gathered = self.part.gather(endings)
             with transaction.atomic():
@@ -93,10 +123,6 @@ class Following:
         found = Progress.objects.filter(name=self.part.name, end_number=place, removals=self._removals)
         if not found.update(end_number=to):
             raise Overtaken(f"{self.part.name} is no longer at {place}")
-
-
-def _after(place: int, most: int) -> list[Ending]:
-    return endings_of(Episode.objects.filter(end_number__gt=place), most)
 
 
 def _shortened(endings: Sequence[Ending], most_steps: int) -> Sequence[Ending]:

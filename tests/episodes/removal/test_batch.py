@@ -35,7 +35,8 @@ from episodes.removal.batch import ids_of, remove_all, remove_batch
 from episodes.rollups import blocks, step_spans
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.follower import catch_up, start_over
-from episodes.rollups.part_runner import Following, Overtaken
+from episodes.rollups.part_runner import EndingReader, Following, Overtaken
+from episodes.rollups.tools import ToolsPart
 from tests.episodes.playing import play
 from tests.episodes.recorded import record, run
 from tests.factories import episode_ended, episode_started
@@ -140,6 +141,15 @@ def test_the_follower_does_not_count_what_is_removed_while_it_works() -> None:
         following.advance()
     following.part.gather = gather  # type: ignore[method-assign]
     following.advance()
+    assert sum(Activity.objects.filter(period=86400).values_list("episodes", flat=True)) == 10
+
+
+def test_parts_that_read_endings_together_do_not_count_what_was_removed_in_between() -> None:
+    play(20)
+    reader = EndingReader()
+    Following(ToolsPart(), reader).advance()
+    remove_batch(removal(), range(1, 11))
+    Following(ActivityPart(), reader).advance()
     assert sum(Activity.objects.filter(period=86400).values_list("episodes", flat=True)) == 10
 
 

@@ -1,0 +1,155 @@
+"""The follower in a process of its own, so that agents' calls and pages never wait for the interpreter's lock for it.
+
+A thread of the server starts the process, reads how far it has followed and replaces it when it ends by itself. The
+process runs this module. It has a lower priority than the server, and ends with its standard input, which the server
+closes and which closes however the server ends. A line on it wakes the follower. After each round the process writes a
+line of JSON: the places of its parts, and the seconds since the slowest of them moved.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, NamedTuple
+
+import structlog
+
+if TYPE_CHECKING:
+    from episodes.rollups.follower import Follower
+
+NICENESS = 5
+"""Of 0 to 19. More would let other programs keep it waiting while it holds SQLite's write lock."""
+FIRST_RETRY_SECONDS = 1.0
+MAX_RETRY_SECONDS = 60.0
+
+log = structlog.get_logger(__name__)
+
+
+class _Report(NamedTuple):
+    places: Mapping[str, int]
+    idle_seconds: float
+    heard_at: float
+    """By `time.monotonic` of the server."""
+
+
+class FollowerProcess(threading.Thread):
+    """The server's thread. It is used like the thread `Follower`."""
+
+    def __init__(self) -> None:
+        super().__init__(name="follower", daemon=True)
+        self._stopped, self._is_woken = threading.Event(), False
+        self._writing = threading.Lock()  # or a line may be written to what has the descriptor of a closed pipe
+        self._process: subprocess.Popen[bytes] | None = None
+        self._report = _Report({}, 0.0, time.monotonic())
+
+    def wake(self) -> None:
+        """Note that something was committed; once between two reports, as more would say no more."""
+        if self._is_woken or not (process := self._process):
+            return
+        self._is_woken = True
+        with self._writing, contextlib.suppress(OSError, ValueError):  # it has ended and will be replaced
+            os.write(_input_of(process).fileno(), b"\n")
+
+    def stop(self, timeout_seconds: float) -> None:
+        """Wait for the transaction in progress, for at most `timeout_seconds`. Blocks."""
+        self._stopped.set()
+        if self._process:
+            self._close(self._process)
+        if self.is_alive():
+            self.join(timeout_seconds)
+        if self._process and self._process.poll() is None:
+            self._process.kill()
+
+    def places(self) -> dict[str, int]:
+        """Return the number of the last ending that each part has followed; empty before the first report."""
+        return dict(self._report.places)
+
+    def idle_seconds(self) -> float:
+        """Return how long ago each part last followed something, or found nothing to follow: the longest of them."""
+        return self._report.idle_seconds + time.monotonic() - self._report.heard_at
+
+    def run(self) -> None:
+        retry_seconds = 0.0
+        while not self._stopped.wait(retry_seconds):
+            began = time.monotonic()
+            status = self._follow()
+            if self._stopped.is_set():
+                return
+            lasted = time.monotonic() - began > MAX_RETRY_SECONDS
+            retry_seconds = FIRST_RETRY_SECONDS if lasted else max(FIRST_RETRY_SECONDS, retry_seconds * 2)
+            retry_seconds = min(retry_seconds, MAX_RETRY_SECONDS)
+            log.warning("follower_ended", status=status, again_in_seconds=retry_seconds)
+
+    def _follow(self) -> int | str:
+        """Start the process, and read its reports until it has ended. Returns its status, or why it did not start."""
+        paths = os.pathsep.join(filter(None, sys.path))
+        try:
+            self._process = process = subprocess.Popen(  # nosec B603 # this interpreter
+                [sys.executable, "-m", __name__],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                bufsize=0,
+                env={**os.environ, "PYTHONPATH": paths},
+            )
+        except OSError as error:  # there are no more processes or descriptors
+            return error.strerror or str(error)
+        if self._stopped.is_set():
+            self._close(process)
+        self._is_woken = False
+        with open(process.stdout.fileno(), "rb", closefd=False) as reports:  # type: ignore[union-attr]  # it is a pipe
+            for line in reports:
+                places, idle_seconds = json.loads(line)
+                self._report, self._is_woken = _Report(places, idle_seconds, time.monotonic()), False
+        self._close(process)
+        return process.wait()
+
+    def _close(self, process: subprocess.Popen[bytes]) -> None:
+        with self._writing:
+            _input_of(process).close()
+
+
+def _input_of(process: subprocess.Popen[bytes]) -> IO[bytes]:
+    assert process.stdin  # nosec B101 # it is started with a pipe
+    return process.stdin
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    """Follow until the standard input ends."""
+    for number in (signal.SIGINT, signal.SIGTERM):  # also sent to the server, which knows when to end this
+        signal.signal(number, signal.SIG_IGN)
+    os.nice(NICENESS)
+    import django
+
+    django.setup()
+    from episodes.rollups.follower import Follower
+
+    gc.freeze()
+    follower = Follower(is_alone=True, after_round=_report)
+    threading.Thread(target=_listen, args=(follower,), name="server", daemon=True).start()
+    with contextlib.suppress(BrokenPipeError):  # the server has ended
+        follower.run()
+
+
+def _listen(follower: Follower) -> None:
+    while os.read(0, 4096):
+        follower.wake()
+    follower.stop(0.0)
+
+
+def _report(follower: Follower) -> None:
+    os.write(1, json.dumps([follower.places(), follower.idle_seconds()]).encode() + b"\n")
+
+
+if __name__ == "__main__":
+    main()

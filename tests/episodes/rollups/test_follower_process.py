@@ -1,0 +1,71 @@
+"""The follower in a process of its own, next to a real server, and in the server's process: both do the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import httpx
+import psutil
+import pytest
+
+from tests.conformance.agent import Agent, eventually
+from tests.server import LiveServer
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[LiveServer]:
+    with LiveServer("tests.envs:Echo", env={"ORSWEB_FOLLOWER": "process"}) as running:
+        yield running
+
+
+def followers(server: LiveServer) -> list[psutil.Process]:
+    children = psutil.Process(server.pid).children()
+    return [one for one in children if "episodes.rollups.follower_process" in one.cmdline()]
+
+
+def follower(server: LiveServer) -> psutil.Process:
+    eventually(lambda: len(followers(server)) == 1)
+    return followers(server)[0]
+
+
+def play(server: LiveServer, word: str) -> None:
+    with Agent(server).open({"id": 1}) as agent:
+        agent.call("echo", {"text": word})
+
+
+def is_found(server: LiveServer, word: str) -> bool:
+    found = httpx.get(f"{server.url}/api/episodes", params={"text": word}, follow_redirects=True).json()
+    return len(found["results"]) == 1
+
+
+@pytest.mark.parametrize("where", ["process", "thread"])
+def test_what_agents_play_is_found_and_nothing_stays_behind(where: str) -> None:
+    with LiveServer("tests.envs:Echo", env={"ORSWEB_FOLLOWER": where}) as server:
+        play(server, "walrus")
+        eventually(lambda: is_found(server, "walrus"))
+        eventually(lambda: 'behind_episodes{part="text"} 0.0' in httpx.get(f"{server.url}/metrics").text)
+        assert len(followers(server)) == (where == "process")
+
+
+def test_it_has_a_lower_priority_than_the_server(server: LiveServer) -> None:
+    follower(server)
+    eventually(lambda: follower(server).nice() > psutil.Process(server.pid).nice())
+
+
+def test_another_one_takes_the_place_of_a_killed_one(server: LiveServer) -> None:
+    killed = follower(server)
+    killed.kill()
+    killed.wait(10)
+    play(server, "narwhal")
+    eventually(lambda: is_found(server, "narwhal"))
+    assert follower(server).pid != killed.pid
+
+
+@pytest.mark.parametrize("is_killed", [False, True])
+def test_it_ends_with_the_server(server: LiveServer, is_killed: bool) -> None:
+    following = follower(server)
+    server.kill() if is_killed else server.stop()
+    following.wait(10)
+    server.start()
