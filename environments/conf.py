@@ -39,7 +39,8 @@ def limits() -> Limits:
 
 def workers() -> WorkerSettings:
     """Return which environments are played in worker processes."""
-    return WorkerSettings(settings.ORSWEB_WORKERS, settings.ORSWEB_WORKER_MEMORY_MB * 1024 * 1024)
+    memory_bytes = settings.ORSWEB_WORKER_MEMORY_MB * 1024 * 1024
+    return WorkerSettings(settings.ORSWEB_WORKERS, memory_bytes, settings.ORSWEB_WORKER_CPU_SECONDS)
 
 
 def quotas() -> Quotas:

@@ -34,7 +34,7 @@ from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
 from environments.keys.ledger import Ledger
 from environments.runtime.crash_notes import RunningCalls
-from environments.runtime.incident_reports import read_left_behind, read_reports
+from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import OpenEpisode
 from environments.runtime.service import SessionService
@@ -81,7 +81,7 @@ class _Parts:
 
 _parts: _Parts | None = None
 _opening: asyncio.Task[_Parts] | None = None
-_storing: asyncio.Task[None] | None = None  # the reference keeps it alive
+_storing: set[asyncio.Task[None]] = set()  # the references keep them alive
 _trial_slots = threading.BoundedSemaphore(MAX_TRIALS)
 
 
@@ -196,6 +196,7 @@ async def _open(recovers: bool) -> _Parts:
         if closed or going_on:
             death = left.death or None
             log.warning("an earlier server left episodes open", closed=closed, going_on=len(going_on), death=death)
+    host.report_deaths(lambda report: _store_incidents(record, LeftBehind(reports=(report,))))
     catalogue = Catalogue(registry, host)
     opened = SessionService(registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry)))
     opened.open()
@@ -228,9 +229,14 @@ async def _follow_keys(service: SessionService) -> None:
 
 def store_reports() -> None:
     """Store what the supervisor has reported, in the background. Called on the service's loop."""
-    global _storing
     if _parts is not None:
-        _storing = _parts.loop.create_task(_parts.record.note_incidents(read_reports(conf.process_directory())))
+        _store_incidents(_parts.record, read_reports(conf.process_directory()))
+
+
+def _store_incidents(record: Any, left: LeftBehind) -> None:
+    task = asyncio.get_running_loop().create_task(record.note_incidents(left))
+    _storing.add(task)
+    task.add_done_callback(_storing.discard)
 
 
 def close_sessions_of_run(run: str, owner: str | None) -> None:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from environments import ToolOutput, tool
-from tests.envs_base import Small, said
+from tests.envs_base import Seconds, Small, said
 
 
 class Fatal(Small):
@@ -67,6 +67,15 @@ class Alone(Fatal):
         """Sleep for longer than a call may take."""
         time.sleep(60)
         return said("slept", 0.0)
+
+    @tool
+    async def stay(self, params: Seconds) -> ToolOutput:
+        """Ignore the cancellation, and go on for a while."""
+        try:
+            await asyncio.sleep(60)
+        except asyncio.CancelledError:
+            await asyncio.sleep(params.seconds)
+        return said("stayed", 0.0)
 
     @tool
     def leave_a_child(self) -> ToolOutput:

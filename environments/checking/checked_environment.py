@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
 
-from environments.runtime.instance import consume_exception
+from environments.runtime.usercode import consume_exception
 
 T = TypeVar("T")
 

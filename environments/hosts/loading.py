@@ -20,6 +20,7 @@ from environments.hosts.remote_tasks import RemoteTasks
 from environments.hosts.remote_url import is_remote, parse
 from environments.hosts.worker_host import WorkerHost, is_isolated
 from environments.runtime.host import LocalHost, PlayedInstance
+from environments.runtime.incident_reports import IncidentReport
 from environments.runtime.limits import Limits, WorkerSettings
 from environments.runtime.threads import ThreadPool
 
@@ -80,6 +81,11 @@ class EveryHost:
         self._local.on_loss = on_loss
         for workers in self.workers.values():
             workers.on_loss = on_loss
+
+    def report_deaths(self, on_death: Callable[[IncidentReport], None]) -> None:
+        """Call `on_death` when a worker process ends while it has sessions."""
+        for workers in self.workers.values():
+            workers.on_death = on_death
 
     def instance(self, environment: str) -> PlayedInstance:
         """Return a new instance. Raises: UnknownEnvironment."""

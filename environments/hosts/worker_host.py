@@ -7,6 +7,8 @@ of other environments. docs/decisions/0040-worker-processes.md says what crosses
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import time
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -21,12 +23,15 @@ from environments.errors import WORKER_LOST, EnvironmentFault, InvalidIndex, Inv
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_process import WorkerClass, WorkerProcess
 from environments.runtime.host import PlayedInstance, ignore_loss
+from environments.runtime.incident_reports import IncidentReport
 from environments.runtime.limits import Limits, WorkerSettings
 
 log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 0.5
 """Interval of the checks whether workers still respond."""
+IDLE_SECONDS = 300.0
+"""How long a process that is not needed waits for another session."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
 
@@ -63,8 +68,12 @@ class WorkerHost:
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
         self.workers: dict[WorkerProcess, set[WorkerInstance]] = {}
         """The processes that run or start, each with the instances that it plays."""
+        self.on_death: Callable[[IncidentReport], None] = lambda report: None
+        """Called when a process ends by itself, or for what its code does, while it has sessions."""
         self.deaths = 0
         """Number of processes that ended while they had sessions."""
+        self._looking: set[asyncio.Task[None]] = set()
+        self._is_closing = False
         self._next = 0
 
     def instance(self) -> WorkerInstance:
@@ -113,9 +122,7 @@ class WorkerHost:
         return free
 
     def _new(self) -> WorkerProcess:
-        worker = WorkerProcess(
-            self.hosted, self.limits, self._settings.memory_bytes, lambda reason: self._lose(worker, reason)
-        )
+        worker = WorkerProcess(self.hosted, self.limits, self._settings, lambda reason: self._lose(worker, reason))
         self.workers[worker] = set()
         return worker
 
@@ -129,11 +136,31 @@ class WorkerHost:
         if instance not in instances:
             return
         instances.remove(instance)
-        if not instances and (self.is_alone or worker.has_hung_threads):
+        if not instances and (self.is_alone or worker.is_held):
             worker.kill("was ended after its last session")
 
-    def retire(self, worker: WorkerProcess) -> None:
-        """End a process in which a call hangs; at once if one session has it, else when others had time to end."""
+    def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
+        """End the process if the call of `instance` that was over its time goes on in it.
+
+        Plain code does so at once; async code has the time of a teardown for what its cancellation makes it do.
+        """
+        if worker.is_held:
+            self._retire(worker, instance)
+            return
+        task = asyncio.get_running_loop().create_task(self._look_again(worker, instance))
+        self._looking.add(task)
+        task.add_done_callback(self._looking.discard)
+
+    async def _look_again(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
+        await asyncio.sleep(self.limits.close_wait_seconds + CHECK_SECONDS)
+        with contextlib.suppress(EnvironmentFault):  # it has ended
+            await worker.ask("ping", 0)
+            if worker.is_held:
+                self._retire(worker, instance)
+
+    def _retire(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
+        """End a process in which a call goes on; at once if one session has it, else when others had time to end."""
+        instance.give_up_revival()
         why = "was ended, because a call in it ran on after its time was over"
         if self.is_alone:
             worker.kill(why)
@@ -149,22 +176,45 @@ class WorkerHost:
         self.deaths += bool(instances)
         if instances:
             log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
+            self._report(worker)
         for instance in instances:
             if instance.is_idle and not instance.can_revive:
                 self.on_loss(instance, reason)
+
+    def _report(self, worker: WorkerProcess) -> None:
+        if worker.how and not self._is_closing:  # else it could not be started
+            is_certain = len(worker.running) <= 1
+            self.on_death(
+                IncidentReport(
+                    "lost", time.time(), worker.how, 0.0, worker.running, is_certain, environment=self.hosted.name
+                )
+            )
 
     def load(self) -> WorkerLoad:
         return WorkerLoad(len(self.workers), sum(map(len, self.workers.values())), self.deaths)
 
     async def keep_alive(self) -> None:
-        """End workers that do not respond, until cancelled."""
+        """End workers that do not respond, or are not needed any more, until cancelled."""
         while True:
             await asyncio.sleep(CHECK_SECONDS)
             for worker in self.workers:
                 worker.check_heard()
+            self._end_idle()
+
+    def _end_idle(self) -> None:
+        """End processes that have had nothing to do for long, but keep one that is ready for the next session."""
+        ready = [one for one, played in self.workers.items() if one.is_open and not played]
+        busy = [one for one, played in self.workers.items() if one.is_open and played]
+        kept = 0 if busy and not self.is_alone else 1
+        for worker in ready[kept:]:
+            if worker.is_idle_for(IDLE_SECONDS):
+                worker.kill("was ended, because it was not needed")
 
     async def close(self) -> None:
         """End the processes."""
+        self._is_closing = True
+        for task in self._looking:
+            task.cancel()
         await asyncio.gather(*(worker.close() for worker in list(self.workers)))
 
 

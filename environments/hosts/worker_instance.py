@@ -14,8 +14,8 @@ from environments.errors import WORKER_LOST, EnvironmentFault
 from environments.hosts.worker_process import WorkerClass, WorkerProcess
 from environments.runtime.call_outcome import CallOutcome, faulted
 from environments.runtime.host import PlayedInstance
-from environments.runtime.instance import consume_exception
 from environments.runtime.limits import Limits
+from environments.runtime.usercode import consume_exception
 
 log = structlog.get_logger(__name__)
 
@@ -40,8 +40,8 @@ class WorkerPool(Protocol):
     def leave(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Note that `instance` is closed."""
 
-    def retire(self, worker: WorkerProcess) -> None:
-        """End a process in which a call hangs."""
+    def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
+        """End the process if the call of `instance` that was over its time goes on in it."""
 
 
 @dataclass(slots=True)
@@ -115,10 +115,13 @@ class WorkerInstance:
             outcome = CallOutcome(*await self._answer("run", tool, arguments, what=repr(tool)))
         except EnvironmentFault as fault:
             return faulted(fault)
-        if outcome.reason == "timeout" and self._worker is not None and self._worker.has_hung_threads:
-            self._past = None  # it would time out again
-            asyncio.get_running_loop().call_soon(self._workers.retire, self._worker)  # once the step is on its way
+        if outcome.reason == "timeout" and self._worker is not None:  # once the step is on its way:
+            asyncio.get_running_loop().call_soon(self._workers.look_after, self._worker, self)
         return outcome
+
+    def give_up_revival(self) -> None:
+        """End with the process: a call that goes on after its time would do so again."""
+        self._past = None
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
         """Return JSON `{"scores": [...]}` with one score for each candidate. Raises: EnvironmentFault."""

@@ -21,7 +21,8 @@ from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
 from environments.hosts import interpreter
 from environments.hosts.interpreter import START_SECONDS
 from environments.hosts.worker_messages import Message, MessagePipe
-from environments.runtime.limits import Limits
+from environments.runtime.crash_notes import CURRENT, CallNote, NotedCall
+from environments.runtime.limits import Limits, WorkerSettings
 from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
@@ -42,6 +43,8 @@ class _Request:
     future: asyncio.Future[Any]
     do: str
     what: str
+    note: CallNote | None
+    """The note of the call or other code for which it is asked."""
 
 
 class WorkerProcess:
@@ -50,12 +53,19 @@ class WorkerProcess:
     `on_end` is called once, with the reason, when the process has ended by itself or by `kill`.
     """
 
-    def __init__(self, hosted: WorkerClass, limits: Limits, memory_bytes: int, on_end: Callable[[str], None]) -> None:
-        self._hosted, self._limits, self._memory_bytes, self._on_end = hosted, limits, memory_bytes, on_end
-        self.has_hung_threads = False
-        """Whether threads in it run code that was given up."""
+    def __init__(
+        self, hosted: WorkerClass, limits: Limits, settings: WorkerSettings, on_end: Callable[[str], None]
+    ) -> None:
+        self._hosted, self._limits, self._settings, self._on_end = hosted, limits, settings, on_end
+        self.is_held = False
+        """Whether code runs in it that was given up."""
         self.lost = ""
         """Why it has ended, as a sentence; empty while it runs."""
+        self.how = ""
+        """The part of that sentence that says how it ended, such as "was ended by signal 11 (SIGSEGV)"."""
+        self.running: tuple[NotedCall, ...] = ()
+        """The code that it ran when it ended."""
+        self.last_asked = time.monotonic()
         self.pid = 0
         self._why_killed = ""
         self._process: asyncio.subprocess.Process | None = None
@@ -72,7 +82,11 @@ class WorkerProcess:
     @property
     def is_open(self) -> bool:
         """Return whether a new session may be played in it."""
-        return not (self.lost or self._why_killed or self.has_hung_threads)
+        return not (self.lost or self._why_killed or self.is_held)
+
+    def is_idle_for(self, seconds: float) -> bool:
+        """Return whether it has been asked nothing for `seconds`, and is asked nothing now."""
+        return not self._requests and time.monotonic() - self.last_asked > seconds
 
     async def start(self) -> None:
         """Start the process, or wait until it has started. Raises: EnvironmentFault."""
@@ -90,7 +104,8 @@ class WorkerProcess:
         self.pid = self._process.pid
         self._watching = asyncio.get_running_loop().create_task(self._watch(self._process))
         hosted = self._hosted
-        given = [f"{hosted.name}={hosted.origin}", dataclasses.asdict(self._limits), self._memory_bytes]
+        limits = self._settings.memory_bytes, self._settings.cpu_seconds
+        given = [f"{hosted.name}={hosted.origin}", dataclasses.asdict(self._limits), *limits]
         try:
             async with asyncio.timeout(START_SECONDS):
                 await self.ask("load", 0, given)
@@ -129,10 +144,12 @@ class WorkerProcess:
         self._kill_group()
         await asyncio.wait([logging], timeout=LAST_WORDS_SECONDS)  # a child of it may have its output
         logging.cancel()
-        running = sorted({request.what for request in self._requests.values() if request.do != "ping"})
-        during = f" while it ran {', '.join(running)}" if running else ""
-        self.lost = self._sentence(f"{self._why_killed or how_it_ended(status)}{during}")
         requests, self._requests = self._requests, {}
+        running = sorted({request.what for request in requests.values() if request.do != "ping"})
+        during = f" while it ran {', '.join(running)}" if running else ""
+        self.how = self._why_killed or how_it_ended(status)
+        self.running = tuple(call for request in requests.values() if request.note and (call := request.note.read()))
+        self.lost = self._sentence(f"{self.how}{during}")
         for request in requests.values():
             if not request.future.done():
                 request.future.set_exception(EnvironmentFault(WORKER_LOST, self.lost))
@@ -190,7 +207,9 @@ class WorkerProcess:
             raise EnvironmentFault(WORKER_LOST, self.lost)
         self._next = number = self._next + 1
         future = asyncio.get_running_loop().create_future()
-        self._requests[number] = _Request(future, do, what or do)
+        self._requests[number] = _Request(future, do, what or do, CURRENT.get())
+        if do != "ping":
+            self.last_asked = time.monotonic()
         self._pipe.send({"id": number, "do": do, "of": of, "with": given, "key": KEY.get()})
         try:
             return await future
@@ -201,7 +220,7 @@ class WorkerProcess:
 
     def _take(self, message: Message) -> None:
         self._last_heard = time.monotonic()
-        self.has_hung_threads = bool(message.get("hung"))
+        self.is_held = bool(message.get("held"))
         request = self._requests.pop(message["id"], None)
         if request is None or request.future.done():  # cancelled
             return
@@ -239,5 +258,8 @@ def how_it_ended(status: int) -> str:
     if status >= 0:
         return f"exited with status {status}"
     name = signal.Signals(-status).name
-    memory = ", perhaps because memory ran out" if name == "SIGKILL" else ""
-    return f"was ended by signal {-status} ({name}{memory})"
+    reasons = {
+        "SIGKILL": ", perhaps because memory ran out",
+        "SIGXCPU": ", because it took more CPU time than ORSWEB_WORKER_CPU_SECONDS allows",
+    }
+    return f"was ended by signal {-status} ({name}{reasons.get(name, '')})"

@@ -15,11 +15,13 @@ import ctypes
 import dataclasses
 import faulthandler
 import json
+import math
 import os
 import resource
 import signal
 import socket
 import sys
+import time
 from typing import Any
 
 import uvloop
@@ -50,6 +52,7 @@ class WorkerProgram:
         self.ended = asyncio.Event()
         self._pool = ThreadPool()
         self._limits = Limits()
+        self._cpu_seconds = 0
         self._host: LocalHost | None = None
         self._name = ""
         self._instances: dict[int, Instance] = {}
@@ -63,6 +66,8 @@ class WorkerProgram:
             if (found := self._tasks.get(message["cancel"])) is not None:
                 found[1].cancel()
             return
+        if self._cpu_seconds and message["do"] != "ping":
+            limit_cpu_time(self._cpu_seconds)
         task = asyncio.get_running_loop().create_task(self._answer(message))
         self._tasks[message["id"]] = (message["of"], task)
 
@@ -82,7 +87,7 @@ class WorkerProgram:
             answer["fault"] = [unforeseen.kind, unforeseen.text, unforeseen.trace]
         finally:
             del self._tasks[message["id"]]
-        answer["hung"] = self._pool.abandoned
+        answer["held"] = self._pool.is_held(self._limits.close_wait_seconds)
         self.pipe.send(answer)
 
     async def _do(self, what: str, number: int, given: list[Any]) -> Any:
@@ -106,7 +111,8 @@ class WorkerProgram:
                 return await self._instances[number].score([GroupCandidate.model_validate(one) for one in given[0]])
         return await getattr(self._instances[number], what)(*given)
 
-    def _load(self, specification: str, limits: dict[str, Any], memory_bytes: int) -> None:
+    def _load(self, specification: str, limits: dict[str, Any], memory_bytes: int, cpu_seconds: int) -> None:
+        self._cpu_seconds = cpu_seconds
         if memory_bytes:
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         self._limits = Limits(**limits)
@@ -121,6 +127,13 @@ class WorkerProgram:
             await asyncio.wait(running, timeout=self._limits.close_wait_seconds)
         if (instance := self._instances.pop(number, None)) is not None:
             await instance.close()
+
+
+def limit_cpu_time(seconds: int) -> None:
+    """Let the kernel end this process once it has taken `seconds` more of CPU time, all threads together."""
+    _, most = resource.getrlimit(resource.RLIMIT_CPU)
+    soft = math.ceil(time.process_time()) + seconds
+    resource.setrlimit(resource.RLIMIT_CPU, (soft if most == resource.RLIM_INFINITY else min(soft, most), most))
 
 
 async def _tasks(tasks: ClassTasks, what: str, *given: Any) -> Any:

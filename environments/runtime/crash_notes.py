@@ -91,6 +91,10 @@ class CallNote:
             self._calls.forget(self._offset)
             self._offset = 0
 
+    def read(self) -> NotedCall | None:
+        """Return what was noted; None if the code has ended, or is not noted."""
+        return self._calls.read(self._offset) if self._offset else None
+
     def enter_thread(self) -> None:
         """Note that the code runs in the calling thread."""
         if offset := self._offset:  # otherwise the code has ended, and the place may be another's
@@ -128,6 +132,9 @@ class RunningCalls:
             what.encode("utf-8", "replace"),
         )  # fmt: skip
         return CallNote(self, offset)
+
+    def read(self, offset: int) -> NotedCall:
+        return _noted(list(self._numbers), *_NOTE.unpack_from(self._memory, offset))
 
     def forget(self, offset: int) -> None:
         _EPISODE.pack_into(self._memory, offset, 0)

@@ -15,18 +15,22 @@ from typing import Any, Literal
 
 from environments.runtime.crash_notes import NotedCall, read_running_calls, read_unsent_steps
 
-IncidentKind = Literal["died", "held"]
+IncidentKind = Literal["died", "held", "lost"]
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentReport:
-    """What happened to the server's process, and which calls of environments may have caused it."""
+    """What happened to a process, and which calls of environments may have caused it.
+
+    The server's own died or was held, or it has lost a worker process.
+    """
 
     kind: IncidentKind
     at: float
     """Moment of the death, or at which the process was held for too long; seconds since the epoch."""
     how: str
-    """Of a death: "by signal 11 (SIGSEGV)"; otherwise what is held: "the event loop" or "the interpreter's lock"."""
+    """Of a death: "by signal 11 (SIGSEGV)"; of a loss: "exited with status 3"; otherwise what is held:
+    "the event loop" or "the interpreter's lock"."""
     seconds: float = 0.0
     """How long the process was held."""
     suspects: tuple[NotedCall, ...] = ()
@@ -34,6 +38,8 @@ class IncidentReport:
     """Whether the suspects are known to have caused it; otherwise they ran at that moment."""
     trace: str = ""
     """The stack of the thread that caused it."""
+    environment: str = ""
+    """The environment whose worker process it was; empty for the server's own."""
 
     def write(self, directory: Path) -> None:
         path = directory / f"report-{time.time_ns()}.json"

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Coroutine
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -96,7 +95,7 @@ class Instance:
         env, self._env = self._env, None
         try:
             if env is not None and self._hosted.overrides("teardown"):
-                await _within(limit, self._code.call(env.teardown))
+                await self._code.within(limit, self._code.call(env.teardown))
         except TimeoutError:
             raise EnvironmentFault("TimeoutError", f"teardown took over {limit:g} s and was given up") from None
         finally:
@@ -222,7 +221,7 @@ class Instance:
         limit = self._limits.tool_timeout_seconds
         if limit is None:
             return await self._call(method, arguments)
-        return await _within(limit, self._call(method, arguments))
+        return await self._code.within(limit, self._call(method, arguments))
 
     async def _call(self, method: Any, arguments: tuple[Any, ...]) -> Any:
         recoverable = self._hosted.recoverable_errors
@@ -301,28 +300,3 @@ def _score(answer: Any) -> wire.GroupScore:
     if not math.isfinite(score.reward):
         raise ValueError(f"score_group returned the reward {score.reward}; it must be a finite number")
     return score
-
-
-async def _within(seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
-    """Return the result of `work`, which runs in its own task. A task that ignores its cancellation is left running.
-
-    Raises: TimeoutError, and what `work` raises.
-    """
-    task = asyncio.get_running_loop().create_task(work)
-    task.add_done_callback(consume_exception)
-    try:
-        await asyncio.wait([task], timeout=seconds)
-    finally:
-        task.cancel()
-    if not task.done():
-        raise TimeoutError
-    try:
-        return task.result()
-    finally:
-        del task  # or its exception and this frame would refer to each other
-
-
-def consume_exception(task: asyncio.Task[Any]) -> None:
-    """Retrieve the exception of a task that was left running; otherwise asyncio logs it with any secrets in it."""
-    if not task.cancelled():
-        task.exception()

@@ -46,3 +46,5 @@ class WorkerSettings:
     """ORSWEB_WORKERS: processes for each environment; 0: only classes that ask for a process get one."""
     memory_bytes: int = 0
     """Limit of the address space of each process, from ORSWEB_WORKER_MEMORY_MB; 0: none."""
+    cpu_seconds: int = 0
+    """CPU time that a process may take without another request, from ORSWEB_WORKER_CPU_SECONDS; 0: no limit."""

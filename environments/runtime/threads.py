@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections import deque
 from queue import Empty, SimpleQueue
+from typing import Any
 
 from environments.runtime.session_thread import SessionThread
 from environments.runtime.thread_job import ThreadJob
@@ -41,6 +43,7 @@ class ThreadPool:
         self._lent = 0  # threads of sessions
         self.abandoned = 0
         """Number of threads that were given up while they ran."""
+        self._overdue: dict[asyncio.Task[Any], float] = {}  # cancelled tasks that go on, by the moment of that
 
     def submit(self, job: ThreadJob) -> None:
         self._busy += 1
@@ -69,6 +72,16 @@ class ThreadPool:
             self._busy -= 1
             self._threads -= job.started or job.is_leased
             self._hand_on()
+
+    def note_overdue(self, task: asyncio.Task[Any]) -> None:
+        """Note that `task`, which runs async code, has been cancelled and goes on."""
+        self._overdue[task] = time.monotonic()
+        task.add_done_callback(lambda done: self._overdue.pop(done, None))
+
+    def is_held(self, grace_seconds: float) -> bool:
+        """Return whether code was given up that still runs; async code has `grace_seconds` to end."""
+        horizon = time.monotonic() - grace_seconds
+        return self.abandoned > 0 or any(since < horizon for since in self._overdue.values())
 
     def lend(self, *, runs_loop: bool) -> SessionThread:
         """Return a thread for one instance, to be returned with `take_back`."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import traceback
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -104,6 +104,25 @@ class UserCode:
                 self._jobs.discard(job)
         return _taken(job)
 
+    async def within(self, seconds: float, work: Coroutine[Any, Any, Any]) -> Any:
+        """Return the result of `work`, which runs in its own task. One that ignores its cancellation is left running.
+
+        Raises: TimeoutError, and what `work` raises.
+        """
+        task = asyncio.get_running_loop().create_task(work)
+        task.add_done_callback(consume_exception)
+        try:
+            await asyncio.wait([task], timeout=seconds)
+        finally:
+            if task.cancel():  # it has not ended
+                self._pool.note_overdue(task)
+        if not task.done():
+            raise TimeoutError
+        try:
+            return task.result()
+        finally:
+            del task  # or its exception and this frame would refer to each other
+
     async def settle(self, seconds: float) -> bool:
         """Wait until no thread runs this instance's code; abandon those that still do after `seconds`.
 
@@ -137,6 +156,12 @@ class UserCode:
         if self._thread is not None:
             self._pool.take_back(self._thread)
             self._thread = None
+
+
+def consume_exception(task: asyncio.Task[Any]) -> None:
+    """Retrieve the exception of a task that was left running; otherwise asyncio logs it with any secrets in it."""
+    if not task.cancelled():
+        task.exception()
 
 
 def is_cancelled() -> bool:

@@ -270,7 +270,10 @@ class IncidentAdmin(ReadOnlyAdmin):
     list_display = ("what", "where", "call", "times", "duration", "when")
     list_filter = (EnvironmentFilter, IncidentFilter)
     list_select_related = ("environment",)
-    empty = "No incidents. One is noted when code of an environment kills the server or holds it for over a second."
+    empty = (
+        "No incidents. One is noted when code of an environment kills the server, holds it for over a second, or ends "
+        "its worker process."
+    )
 
     def page(self, request: HttpRequest, row: Incident) -> dict[str, Any]:
         return {"episode": Episode.objects.filter(pk=row.episode).first() if row.episode else None}
@@ -282,7 +285,8 @@ class IncidentAdmin(ReadOnlyAdmin):
     @admin.display(description="environment")
     def where(self, incident: Incident) -> str:
         name = incident.environment.name if incident.environment else "unknown"
-        return name if incident.is_certain or not incident.environment else f"{name} (not certain)"
+        is_certain = incident.is_certain or incident.kind == "lost" or not incident.environment
+        return name if is_certain else f"{name} (not certain)"
 
     @admin.display(description="times")
     def times(self, incident: Incident) -> SafeString:

@@ -354,9 +354,12 @@ class SavedView(models.Model):
 
 
 class Incident(models.Model):
-    """What the supervisor saw (`orsweb/server/watchdog.py`). Similar holds within an hour are one row."""
+    """What the supervisor saw (`orsweb/server/watchdog.py`), or the end of a worker process that had sessions.
 
-    KINDS: ClassVar = [("died", "server died"), ("held", "server held")]
+    Similar ones within an hour are one row, except for deaths of the server.
+    """
+
+    KINDS: ClassVar = [("died", "server died"), ("held", "server held"), ("lost", "worker process")]
 
     kind = models.CharField(max_length=4, choices=KINDS)
     happened = models.DateTimeField(help_text="Of several holds, the latest")

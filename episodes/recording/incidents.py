@@ -1,4 +1,4 @@
-"""Stores the supervisor's reports, and disables an environment whose calls have killed the server three times."""
+"""Stores reports of incidents, and disables an environment whose calls have killed the server three times."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from episodes.models import Incident
 
 MAX_DEATHS = 3
 """Deaths of the server that an environment may cause before it is disabled. Enabling it starts a new count."""
-SAME_HOLD = timedelta(hours=1)
+SAME_INCIDENT = timedelta(hours=1)
 MAX_OTHERS = 20
 SERVER = "server"
 """Author of what the server does to an environment by itself."""
@@ -42,7 +42,8 @@ def explanations(left: LeftBehind) -> tuple[dict[int, str], str]:
 
 def _store(report: IncidentReport) -> None:
     call = report.suspects[0] if report.suspects and (report.is_certain or len(report.suspects) == 1) else None
-    environment = Environment.objects.filter(name=call.environment).first() if call else None
+    name = report.environment or (call.environment if call else "")
+    environment = Environment.objects.filter(name=name).first() if name else None
     incident = Incident(
         kind=report.kind,
         happened=datetime.fromtimestamp(report.at, UTC),
@@ -65,15 +66,21 @@ def _store(report: IncidentReport) -> None:
 
 
 def _is_merged(incident: Incident) -> bool:
-    """Count a hold with a similar one of the last hour; return whether there is one."""
-    if incident.kind != "held":
+    """Count an incident with a similar one of the last hour; return whether there is one. Deaths are never merged."""
+    if incident.kind == "died":
         return False
     similar = Incident.objects.filter(
-        kind="held", environment=incident.environment, call=incident.call, happened__gt=incident.happened - SAME_HOLD
+        kind=incident.kind,
+        environment=incident.environment,
+        call=incident.call,
+        happened__gt=incident.happened - SAME_INCIDENT,
     ).order_by("-pk")[:1]
     return bool(
         Incident.objects.filter(pk__in=list(similar.values_list("pk", flat=True))).update(
-            count=F("count") + 1, seconds=Greatest(F("seconds"), incident.seconds), happened=incident.happened
+            count=F("count") + 1,
+            seconds=Greatest(F("seconds"), incident.seconds),
+            happened=incident.happened,
+            how=incident.how,
         )
     )
 

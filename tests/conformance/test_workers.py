@@ -12,8 +12,9 @@ import psutil
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from episodes.models import Incident
 from tests.conformance.agent import Agent, eventually
-from tests.conformance.record import Recorded, recorded
+from tests.conformance.record import ALIAS, Recorded, recorded
 from tests.server import LiveServer
 
 TOOL_TIMEOUT = 1.0
@@ -89,6 +90,17 @@ def test_a_call_that_ends_its_process_ends_its_sessions_alone(
     assert opened(live, "together")[1] != pid
     eventually(lambda: not in_session_of(pid))
     assert "is started again" not in live.log
+
+
+def test_the_end_of_a_process_is_an_incident(live: LiveServer, record: Recorded) -> None:
+    agent, _ = opened(live, "together")
+    agent.call("crash_in_thread")
+    incidents = Incident.objects.using(ALIAS).filter(kind="lost", call="crash_in_thread")
+    eventually(incidents.exists)
+    incident = incidents.get()
+    assert (incident.environment.name, incident.episode) == ("together", record.episode(agent.sid).pk)
+    assert str(incident) == "worker process was ended by signal 11 (SIGSEGV)"
+    assert incident.environment.is_enabled
 
 
 def test_others_are_answered_while_code_holds_the_interpreter(live: LiveServer) -> None:

@@ -14,18 +14,25 @@ import uvloop
 
 from environments.authoring.registry import load_class
 from environments.errors import EnvironmentFault
-from environments.hosts import worker_process
+from environments.hosts import worker_host, worker_process
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
 from environments.runtime.limits import Limits, WorkerSettings
 from tests.environments.runtime.play import until
 
+DEFAULTS = WorkerSettings()
+
 
 @contextlib.asynccontextmanager
-async def hosting(origin: str, tool_timeout_seconds: float | None = None) -> AsyncIterator[WorkerHost]:
-    limits = Limits(tool_timeout_seconds=tool_timeout_seconds)
-    workers = WorkerHost(load_class(origin), limits, WorkerSettings())
+async def hosting(
+    origin: str,
+    tool_timeout_seconds: float | None = None,
+    settings: WorkerSettings = DEFAULTS,
+    grace: float = 10,
+) -> AsyncIterator[WorkerHost]:
+    limits = Limits(tool_timeout_seconds=tool_timeout_seconds, close_wait_seconds=grace)
+    workers = WorkerHost(load_class(origin), limits, settings)
     watching = asyncio.create_task(workers.keep_alive())
     try:
         yield workers
@@ -113,6 +120,41 @@ async def test_a_session_comes_back_although_the_next_process_ends_meanwhile() -
         await until(lambda: any(one.pid for one in workers.workers))
         next(iter(workers.workers)).kill("was ended by a test")
         assert (await call).status == "ok"
+
+
+@pytest.mark.parametrize(("seconds", "goes_on"), [(0.1, True), (60.0, False)])
+async def test_a_process_ends_if_async_code_stays_longer_than_its_grace(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, goes_on: bool
+) -> None:
+    monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.1)
+    async with hosting("tests.envs_fatal:Alone", tool_timeout_seconds=0.1, grace=0.2) as workers:
+        outcome = await (await opened(workers)).run("stay", {"seconds": seconds})
+        assert outcome.reason == "timeout"
+        played = next(iter(workers.workers))
+        await until(lambda: bool(workers._looking))
+        await until(lambda: not workers._looking)
+        assert played.is_open is goes_on
+        assert goes_on or "ran on after its time was over" in played._why_killed
+
+
+async def test_a_process_that_takes_too_much_cpu_time_is_ended() -> None:
+    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(cpu_seconds=1)) as workers:
+        error = (await (await opened(workers)).run("backtrack", {})).error
+        assert "by signal 24 (SIGXCPU, because it took more CPU time than ORSWEB_WORKER_CPU_SECONDS allows)" in error
+
+
+async def test_processes_that_are_not_needed_end_except_for_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_host, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.05)
+    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2)) as workers:
+        first, second = await opened(workers), await opened(workers)
+        assert len(workers.workers) == 2
+        await first.close()
+        await until(lambda: len(workers.workers) == 1)
+        await second.close()
+        workers._end_idle()
+        assert [one.is_open for one in workers.workers] == [True]
+        assert workers.deaths == 0
 
 
 def test_a_message_after_the_end_of_the_connection_is_dropped() -> None:
