@@ -7,6 +7,8 @@ become links, so that opening a page tells no other host about it.
 
 from __future__ import annotations
 
+from operator import itemgetter
+
 from django.utils.safestring import SafeString
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
@@ -41,14 +43,15 @@ def rendered(markdown: str, title: str = "") -> SafeString:
 
 
 def plain(markdown: str) -> str:
-    """Return the words of `markdown` in one line without its marks, as lists show them; without headings if it has
-    anything else.
+    """Return the words of the first paragraph of `markdown` in one line, without its marks, as lists show them.
+
+    Headings come second: they are returned if there is nothing else.
     """
     tokens = _parser().parse(markdown)
     starts = (False, *(token.type == "heading_open" for token in tokens))
     told = [(is_heading, _words_of(token)) for is_heading, token in zip(starts, tokens, strict=False)]
-    words = [text for is_heading, text in told if text and not is_heading] or [text for _, text in told if text]
-    return " ".join(" ".join(words).split())
+    words = next((text for is_heading, text in sorted(told, key=itemgetter(0)) if text), "")
+    return " ".join(words.split())
 
 
 def _words_of(token: Token) -> str:

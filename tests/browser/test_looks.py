@@ -188,6 +188,14 @@ def test_a_text_of_a_task_that_is_longer_than_its_box_is_scrolled_by_keys(page: 
     expect(text).to_have_attribute("tabindex", "0")
 
 
+def test_rows_of_the_admin_show_all_of_their_words_on_a_phone(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 860})
+    page.goto("/admin/environments/environment/")
+    cells = page.locator("#result_list tbody :is(td, th)")
+    assert cells.count() > 4
+    assert not cells.evaluate_all("(all) => all.filter((it) => it.scrollHeight > it.clientHeight + 1).length")
+
+
 def test_lists_do_not_tell_what_agents_must_not_see(page: Page, places: dict[str, int]) -> None:
     for path, lines in (
         ("/episodes/?run=looked-at", "td.task"),
