@@ -82,7 +82,7 @@ def served(wheels: list[Path], authors_python: Path, tmp_path_factory: pytest.Te
         env={**kept, "XDG_DATA_HOME": str(directory / "data")},
     )
     try:
-        eventually(lambda: answers(f"http://127.0.0.1:{port}/health"), seconds=60)
+        eventually(lambda: answers(f"http://127.0.0.1:{port}/health"), seconds=120)
         yield f"http://127.0.0.1:{port}"
     finally:
         server.terminate()

@@ -25,8 +25,7 @@ _SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
 
 def command(python: str, *arguments: str) -> list[str]:
     """Return the command that starts the program of worker processes; `python` is empty for this interpreter."""
-    is_here = not python
-    return [python or sys.executable, *([] if is_here else ["-P"]), "-m", PROGRAM, *arguments]
+    return [python or sys.executable, "-P", "-m", PROGRAM, *arguments]  # -P: not from the working directory
 
 
 def variables(python: str) -> dict[str, str]:
@@ -84,4 +83,4 @@ def _problem(path: Path, status: int, printed: str) -> str:
 
 
 def _install(path: Path) -> str:
-    return f"run {path} -m pip install orsweb-author=={__version__}"
+    return f"`make wheels` builds it: run {path} -m pip install dist/orsweb_author-{__version__}-py3-none-any.whl"

@@ -14,7 +14,10 @@ from environments.hosts.loading import load
 @pytest.mark.parametrize(
     ("script", "problem"),
     [
-        ("echo \"No module named 'environments'\" >&2; exit 1", "{python} has no orsweb-author; run {python} -m pip"),
+        (
+            "echo \"No module named 'environments'\" >&2; exit 1",
+            "{python} has no orsweb-author; `make wheels` builds it: run {python} -m pip",
+        ),
         ("echo No pydantic >&2; exit 3", "{python} exited with status 3: No pydantic"),
         ("exit 2", "{python} exited with status 2: it printed nothing"),
         ("echo hello", "answered b'hello\\n', which describes no class"),

@@ -127,6 +127,7 @@ async def test_a_process_ends_if_async_code_stays_longer_than_its_grace(
     monkeypatch: pytest.MonkeyPatch, seconds: float, goes_on: bool
 ) -> None:
     monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.1)
+    monkeypatch.setattr(worker_process, "SILENCE_SECONDS", 60.0)
     async with hosting("tests.envs_fatal:Alone", tool_timeout_seconds=0.1, grace=0.2) as workers:
         outcome = await (await opened(workers)).run("stay", {"seconds": seconds})
         assert outcome.reason == "timeout"
