@@ -15,8 +15,8 @@ from django.db.models import Case, F, QuerySet, TextField, Value, When
 
 from environments.curation.revisions import object_of
 from environments.database.jobs import Progress, silent
-from environments.database.json_rows import execute
-from environments.database.write_turns import give_way
+from environments.database.json_rows import among, execute
+from environments.database.write_turns import flush_later, give_way
 from environments.models import Task, TaskRevision
 
 BATCH_REVISIONS = 1000
@@ -54,6 +54,7 @@ def apply_labels(change: str, progress: Progress = silent) -> None:
     done = 0
     for batch in changes_of(change):
         with transaction.atomic():
+            flush_later()
             write_labels(batch)
         give_way()
         done += len(batch)
@@ -102,6 +103,8 @@ def mark_replaced(pairs: Sequence[tuple[int, int]]) -> None:
 
     Open flags go to the task in its place, where a curator resolves them.
     """
-    Task.objects.filter(pk__in=[new for _, new in pairs], replaced_by__isnull=False).update(replaced_by=None)
+    if not pairs:
+        return
+    Task.objects.filter(among("pk", (new for _, new in pairs)), replaced_by__isnull=False).update(replaced_by=None)
     execute(_REPLACED, [], pairs)
     execute(_FLAGGED, [], pairs)

@@ -20,6 +20,7 @@ from environments.curation.split_warnings import opposite_splits, warnings_of_ad
 from environments.curation.splits import find_split, free_name, making
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
+from environments.database.json_rows import among
 from environments.models import Environment, Split, Task
 from environments.tasks.split_change import BATCH, SplitChange
 from environments.tasks.split_errors import FrozenSplit
@@ -230,7 +231,8 @@ def _listable(selection: Selection) -> Sequence[int]:
     chosen = selection.all_ids()
     ids, instead = [pk for pk in chosen if pk not in old] if old else chosen, dict[int, int]()
     for start in range(0, len(ids), BATCH):
-        played = Task.objects.filter(pk__in=ids[start : start + BATCH], source="played").select_related("environment")
+        batch = Task.objects.filter(among("pk", ids[start : start + BATCH]), source="played")
+        played = batch.select_related("environment")
         instead |= {task.pk: with_content(task, task.spec).pk for task in played if is_sent_task(task)}
     return list(dict.fromkeys(instead.get(pk, pk) for pk in ids)) if instead else ids
 

@@ -13,6 +13,7 @@ from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_splits, left_out, shares_of, some_of, still_served, tasks
 from environments.curation.work import carry_out, claimed, recorded
 from environments.database.jobs import Progress, silent
+from environments.database.json_rows import among
 from environments.models import Task
 from environments.tasks.split_change import SplitChange
 
@@ -72,7 +73,7 @@ class StateWork:
     def stage(self, tasks: Sequence[int]) -> int:
         for change in self._changes:
             (change.hide if self._wanted["state"] == "quarantined" else change.show)(tasks)
-        others = Task.objects.filter(pk__in=tasks).exclude(**self._same).order_by("pk")
+        others = Task.objects.filter(among("pk", tasks)).exclude(**self._same).order_by("pk")
         before = others.select_for_update().values_list("pk", "state", "reason")
         return self._revisions.write(
             (task, {"state": state, "reason": why}, self._wanted) for task, state, why in before

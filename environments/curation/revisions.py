@@ -12,7 +12,7 @@ from typing import Any
 
 from django.utils import timezone
 
-from environments.database.json_rows import execute
+from environments.database.json_rows import among, execute
 from environments.database.write_turns import give_way
 from environments.models import TaskRevision
 from environments.tasks.task_places import places_of_tasks
@@ -59,7 +59,7 @@ class Revisions:
     def delete(self) -> None:
         """Delete all of them, in batches, because the action is not applied."""
         while keys := list(TaskRevision.objects.filter(change=self.change).values_list("pk", flat=True)[:2000]):
-            TaskRevision.objects.filter(pk__in=keys).delete()
+            TaskRevision.objects.filter(among("pk", keys)).delete()
             give_way()
 
 

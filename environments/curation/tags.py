@@ -15,7 +15,7 @@ from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, left_out, some_of, tasks
 from environments.curation.work import carry_out, recorded
 from environments.database.jobs import Progress, silent
-from environments.database.json_rows import distinct_values
+from environments.database.json_rows import among, distinct_values
 from environments.models import Task, TaskTag
 
 MAX_CHARACTERS = 60
@@ -71,9 +71,9 @@ class TagWork:
         self._change, self._revisions = change, revisions
 
     def stage(self, tasks: Sequence[int]) -> int:
-        locked = Task.objects.filter(pk__in=tasks).order_by("pk").select_for_update().values_list("pk", flat=True)
+        locked = Task.objects.filter(among("pk", tasks)).order_by("pk").select_for_update().values_list("pk", flat=True)
         before = {task: set[str]() for task in locked}
-        for task, name in TaskTag.objects.filter(task__in=tasks).values_list("task_id", "name"):
+        for task, name in TaskTag.objects.filter(among("task_id", tasks)).values_list("task_id", "name"):
             before[task].add(name)
         after = {task: self._change(names) for task, names in before.items()}
         return self._revisions.write(

@@ -10,6 +10,7 @@ from environments.curation.labels import changes_in
 from environments.curation.membership import former_places, splits_after, splits_before
 from environments.curation.revisions import Revisions, object_of, split_names
 from environments.curation.split_counts import tasks as counted
+from environments.database.json_rows import among
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange
 from environments.tasks.task_places import FormerPlace
@@ -39,7 +40,7 @@ class UndoWork:
     def stage(self, tasks: Sequence[int]) -> int:
         """Stage what takes back revisions, whose ids these are. Returns how many are taken back."""
         edits, labels = list[tuple[int, int]](), list[Labels]()
-        for _, task, successor, before, after in changes_in(TaskRevision.objects.filter(pk__in=tasks)):
+        for _, task, successor, before, after in changes_in(TaskRevision.objects.filter(among("pk", tasks))):
             if successor is None:
                 labels.append((task, object_of(before), object_of(after)))
             else:
@@ -55,15 +56,15 @@ class UndoWork:
 
     def _merged(self, revisions: Sequence[int]) -> set[int]:
         """Return tasks whose new content had places of its own, from which theirs cannot be told apart any more."""
-        rows = TaskRevision.objects.filter(pk__in=revisions, kind="merge")
+        rows = TaskRevision.objects.filter(among("pk", revisions), kind="merge")
         return set(rows.values_list("task_id", flat=True))
 
     def _edits(self, edits: Sequence[tuple[int, int]]) -> int:
         """Put old contents in the places of those that replaced them, unless that was edited since."""
-        among = [old for old, _ in edits]
-        still = Task.objects.filter(pk__in=among, replaced_by__replaced_by=None).exclude(replaced_by=None)
+        olds = [old for old, _ in edits]
+        still = Task.objects.filter(among("pk", olds), replaced_by__replaced_by=None).exclude(replaced_by=None)
         there = set(still.values_list("pk", "replaced_by"))
-        placed = set(_placed(among))
+        placed = set(_placed(olds))
         pairs = {new: old for old, new in edits if (old, new) in there and old not in placed}
         if pairs:
             for change in self._changes:
@@ -72,7 +73,7 @@ class UndoWork:
         return len(pairs)
 
     def _states(self, labels: Sequence[Labels]) -> int:
-        rows = Task.objects.filter(pk__in=[task for task, *_ in labels]).order_by("pk").select_for_update()
+        rows = Task.objects.filter(among("pk", (task for task, *_ in labels))).order_by("pk").select_for_update()
         now = {task: {"state": state, "reason": why} for task, state, why in rows.values_list("pk", "state", "reason")}
         good = [(task, now[task], old) for task, old, new in labels if now[task] == {"reason": "", **new}]
         for change in self._changes if good else ():
@@ -82,7 +83,8 @@ class UndoWork:
 
     def _tags(self, labels: Sequence[Labels]) -> int:
         now = defaultdict[int, set[str]](set)
-        for task, name in TaskTag.objects.filter(task__in=[one[0] for one in labels]).values_list("task_id", "name"):
+        tags = TaskTag.objects.filter(among("task_id", (one[0] for one in labels)))
+        for task, name in tags.values_list("task_id", "name"):
             now[task].add(name)
         wanted = [(task, now[task], _without(now[task], old["tags"], new["tags"])) for task, old, new in labels]
         return self._revisions.write(
@@ -146,5 +148,5 @@ def _without(now: set[str], old: Collection[str], new: Collection[str]) -> set[s
 
 def _placed(tasks: Collection[int]) -> list[int]:
     """Return those of the tasks that are in a split that can change."""
-    found = SplitEntry.objects.filter(task__in=tasks, until=None, split__frozen=None, split__is_served=True)
+    found = SplitEntry.objects.filter(among("task_id", tasks), until=None, split__frozen=None, split__is_served=True)
     return list(found.values_list("task_id", flat=True))

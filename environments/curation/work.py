@@ -25,7 +25,7 @@ from environments.curation.labels import apply_labels
 from environments.curation.revisions import Revisions
 from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
-from environments.database.write_turns import give_way
+from environments.database.write_turns import flush_later, give_way
 from environments.models import CurationAction, Split, TaskRevision
 from environments.tasks.split_change import BATCH, SplitChange, commit
 from environments.tasks.task_places import splits_of
@@ -170,6 +170,7 @@ def carry_out(
         return changed
     for done, batch in _batches(tasks, BATCH):
         with transaction.atomic():
+            flush_later()
             changed += work.stage(batch)
         give_way()
         for change in changes:

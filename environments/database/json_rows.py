@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection, transaction
-from django.db.models import Model
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import F, Lookup, Model, Q
 
 from environments.models import Environment
 
@@ -49,6 +50,24 @@ def rows_among(select: str, parameters: Sequence[Any], values: Iterable[Any]) ->
     with connection.cursor() as cursor:
         cursor.execute(select.format(among=condition), [*parameters, as_parameter(list(values))])
         return list(cursor.fetchall())
+
+
+def among(field: str, values: Iterable[Any]) -> Q:
+    """Return the condition that a field of a queryset has one of hundreds of values, which are sent as one parameter.
+
+    Django's `__in` sends each on its own, which takes most of the CPU of a batch.
+    """
+    return Q(_Among(F(field), list(values)))
+
+
+class _Among(Lookup):
+    lookup_name = "among"
+    prepare_rhs = False
+
+    def as_sql(self, compiler: Any, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        column, parameters = self.process_lhs(compiler, connection)
+        condition, as_parameter = _AMONG[connection.vendor]
+        return f"{column} {condition}", (*parameters, as_parameter(self.rhs))
 
 
 # a loose index scan: SELECT DISTINCT would read the entries of a million rows for a dozen values

@@ -14,6 +14,16 @@ TURN_SECONDS = 0.03
 """Longer than the pauses of writers that have been trying for up to 128 ms."""
 
 
+def flush_later() -> None:
+    """Let the commit of this transaction not wait for the disk; the next one that waits makes it durable, too.
+
+    For batches that the action's own commit, which waits, follows. SQLite is asked for nothing.
+    """
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SET LOCAL synchronous_commit TO off")
+
+
 def give_way() -> None:
     """Pause after a batch of long work, so that a waiting writer gets the lock. Does nothing inside a transaction."""
     if connection.vendor == "sqlite" and not connection.in_atomic_block:

@@ -19,7 +19,7 @@ from django.db import transaction
 from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
-from environments.database.json_rows import execute, rows_among
+from environments.database.json_rows import among, execute, rows_among
 from environments.database.write_turns import give_way
 from environments.models import Split, SplitEntry, SplitRemoval
 from environments.tasks.split_errors import FrozenSplit, SplitBusy, SplitGone
@@ -141,7 +141,7 @@ class SplitChange:
         for batch in batched(places, BATCH):
             there = set(self._open({place.task for place in batch}).values_list("task_id", flat=True))
             positions = [place.position for place in batch]
-            taken = set(self._open().filter(position__in=positions).values_list("position", flat=True))
+            taken = set(self._open().filter(among("position", positions)).values_list("position", flat=True))
             rows = list[tuple[int, int, str]]()
             for place in (place for place in batch if place.task not in there):
                 position = self._end if place.position in taken or place.position < 0 else place.position
@@ -275,7 +275,9 @@ class SplitChange:
         if tasks is None:
             return self._entries.filter(until=None)
         # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to find a few tasks.
-        found = SplitEntry.objects.alias(of=F("split") + 0).filter(of=self.split.pk, until=None, task__in=tasks)
+        found = SplitEntry.objects.alias(of=F("split") + 0).filter(
+            among("task_id", tasks), of=self.split.pk, until=None
+        )
         return found.order_by("position")
 
     def _set_hidden(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
@@ -308,8 +310,11 @@ class SplitChange:
         staged = [at.pk for at in places if at.since == self._next]
         with transaction.atomic():
             self._keep_claim()
-            self._entries.filter(pk__in=staged).delete()
-            self._entries.filter(pk__in=[at.pk for at in places if at.since != self._next]).update(until=self._next)
+            if staged:
+                SplitEntry.objects.filter(among("pk", staged)).delete()
+            if len(staged) < len(places):
+                ended = [at.pk for at in places if at.since != self._next]
+                SplitEntry.objects.filter(among("pk", ended)).update(until=self._next)
         self._stretches.update(stretch_of(at.position) for at in places)
         self._served -= sum(not at.is_hidden for at in places)
         give_way()
@@ -345,13 +350,13 @@ class SplitChange:
         if not self._changeable.filter(changing=self._token).update(**values):
             raise SplitBusy(self.split)
         for removals in batched(self._put_back, BATCH):
-            SplitRemoval.objects.filter(pk__in=removals).delete()
+            SplitRemoval.objects.filter(among("pk", removals)).delete()
 
     def _discard(self) -> None:
         """Undo everything that was staged for the next version."""
         _delete(self._entries.filter(since=self._next))
         for batch in _key_batches(self._entries.filter(until=self._next)):
-            self._entries.filter(pk__in=batch).update(until=None)
+            SplitEntry.objects.filter(among("pk", batch)).update(until=None)
         SplitRemoval.objects.filter(pk__in=self._removals).delete()
 
     def _purge(self) -> None:
@@ -385,5 +390,5 @@ def _key_batches(rows: QuerySet[SplitEntry]) -> Iterator[list[int]]:
 
 def _delete(rows: QuerySet[SplitEntry]) -> None:
     for keys in _key_batches(rows):
-        SplitEntry.objects.filter(pk__in=keys).delete()
+        SplitEntry.objects.filter(among("pk", keys)).delete()
         give_way()

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from django.db.models import F, Q, QuerySet
 
+from environments.database.json_rows import among
 from environments.models import Split, SplitEntry, seen_at
 
 T = TypeVar("T")
@@ -61,7 +62,7 @@ def places_of(split: Split | None, tasks: Sequence[int] | None = None) -> QueryS
     if tasks is None:
         return seen.filter(split=split.pk)
     # `of` hides the column from SQLite's planner, which would otherwise scan the whole split to find a few tasks.
-    return seen.alias(of=F("split") + 0).filter(of=split.pk, task__in=tasks)
+    return seen.alias(of=F("split") + 0).filter(among("task_id", tasks), of=split.pk)
 
 
 def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
@@ -69,7 +70,7 @@ def places_of_tasks(tasks: Sequence[int]) -> list[TaskAtPlace]:
 
     The query filters by task alone, so that it uses the index of tasks.
     """
-    entries = list(SplitEntry.objects.filter(task__in=tasks).order_by())
+    entries = list(SplitEntry.objects.filter(among("task_id", tasks)).order_by())
     splits = Split.objects.in_bulk({entry.split_id for entry in entries})
     return [
         TaskAtPlace(entry.task_id, splits[entry.split_id], entry.position)
@@ -87,7 +88,7 @@ def splits_of(tasks: Iterable[int]) -> list[Split]:
     found: set[int] = set()
     for batch in batched(tasks, 900):
         found.update(
-            SplitEntry.objects.filter(task__in=batch, until=None).values_list("split_id", flat=True).distinct()
+            SplitEntry.objects.filter(among("task_id", batch), until=None).values_list("split_id", flat=True).distinct()
         )
     return list(Split.objects.filter(pk__in=found, frozen=None).select_related("environment").order_by("pk"))
 
