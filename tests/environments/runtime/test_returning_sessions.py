@@ -110,3 +110,9 @@ async def test_a_call_that_ran_out_of_time_cannot_be_made_again() -> None:
         assert "because step 1 ('add') did not end by itself" in (await play.answer("s", "add", number=3)).data
         await until(lambda: not play.service.live_sessions)
         assert play.record.end.cause == "interrupted"
+
+
+async def test_the_openreward_client_needs_no_key_on_a_server_without_keys() -> None:
+    async with left_behind() as (play, left):
+        take_over(play, replace(left, survival="key"))
+        assert (await play.answer("s", "add", number=3)).text == "6"
