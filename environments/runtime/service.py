@@ -50,6 +50,8 @@ from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
 
+SURVIVOR_CHECK_SECONDS = 0.1
+
 
 class SessionService(SessionReading):
     """Live play on one event loop. Call `open` before, and `drain` after, all other methods.
@@ -86,6 +88,12 @@ class SessionService(SessionReading):
         """Go on with what an earlier server left, as `ReturningSessions.take_over` does."""
         self._sessions.take_over(left, usage_of)
         self.has_survivors = bool(self._sessions.live)
+
+    async def until_survivors(self, seconds: float) -> None:
+        """Wait until the next server could go on with every session whose episode has not ended, at most `seconds`."""
+        until, live = time.monotonic() + seconds, self._sessions.live
+        while any(one.cause is None and not one.is_survivor for one in live.values()) and time.monotonic() < until:  # noqa: ASYNC110  (nobody waits for it)
+            await asyncio.sleep(SURVIVOR_CHECK_SECONDS)
 
     async def settle(self, seconds: float) -> None:
         """Refuse new sessions and calls from now on, and wait for the running ones, at most `seconds`."""

@@ -36,6 +36,10 @@ class StartingAnswers:
         self._since = time.monotonic()
         self._lingering: dict[socket.socket, float] = {}
 
+    def begin(self) -> None:
+        """Note that until now there was a server."""
+        self._since = time.monotonic()
+
     def restart(self) -> None:
         """Note that there is no server from now on, unless there was none before."""
         self._since = min(self._since, time.monotonic())

@@ -5,6 +5,9 @@ wait in the backlog of the sockets instead of being refused, and when that takes
 runs no hosted code and opens no database, so it answers signals whatever the server does: it passes on a request to
 stop, and enforces that after ORSWEB_SHUTDOWN_TIMEOUT.
 
+Asked to reload, it checks whether the program that is installed now can be served, and becomes that program
+(`succession.py`), which lets the server hand over to a new one.
+
 The server is forked, so the first start takes no longer than without a supervisor. If the supervisor dies, the kernel
 kills the server.
 """
@@ -24,6 +27,7 @@ import structlog
 
 from orsweb.server.pulse import Pulse
 from orsweb.server.starting import StartingAnswers
+from orsweb.server.succession import RELOAD, SuccessorCheck, become_successor, note_state
 from orsweb.server.watchdog import Watchdog, describe, facts_of
 
 POLL_SECONDS = 0.2
@@ -34,7 +38,7 @@ STABLE_SECONDS = 60.0
 MAX_BACK_OFF_SECONDS = 30.0
 
 _STOP = (signal.SIGTERM, signal.SIGINT)
-_WATCHED = (signal.SIGCHLD, *_STOP)
+_WATCHED = (signal.SIGCHLD, RELOAD, signal.SIGHUP, *_STOP)
 _PR_SET_PDEATHSIG = 1
 
 log = structlog.get_logger(__name__)
@@ -53,6 +57,8 @@ class Supervisor:
         self._stop_seconds = stop_seconds
         self._answers = StartingAnswers(listeners, silence_seconds)
         self._deadline: float | None = None  # once it was asked to stop
+        self._check: SuccessorCheck | None = None  # while a reload is prepared
+        self._ends_with_terminal = os.isatty(0)  # then SIGHUP says that the terminal was closed
         self._has_been_ready = False
         self._deaths = 0  # since a server has lived for STABLE_SECONDS
 
@@ -86,7 +92,10 @@ class Supervisor:
             self._answers.give(is_ready=pulse.is_ready)
             if pulse.is_ready and not self._has_been_ready:
                 self._has_been_ready = True
+                note_state(self._directory)
                 _notify_systemd("READY=1")
+            if self._check is not None and self._check.is_done:
+                self._end_check(self._check, server)
             if done:
                 return os.waitstatus_to_exitcode(status)
             if pulse.is_stopping:
@@ -109,14 +118,51 @@ class Supervisor:
         Python returns a signal of any number when this process was suspended until after the end of the wait.
         """
         taken = signal.sigtimedwait(_WATCHED, seconds)
-        if taken is None or taken.si_signo not in _STOP:
-            return
+        number = taken.si_signo if taken is not None else 0
+        if number == RELOAD or (number == signal.SIGHUP and not self._ends_with_terminal):
+            self._begin_to_reload()
+        elif number in (signal.SIGHUP, *_STOP):
+            self._pass_on(number, server)
+
+    def _pass_on(self, number: int, server: int | None) -> None:
+        """Ask the server to stop."""
         is_repeated = self._deadline is not None
         self._begin_to_stop()
         if server is None:
             os._exit(0)
         # The terminal sends Ctrl-C to both processes, and a second SIGINT would make uvicorn drop running calls.
-        os.kill(server, taken.si_signo if is_repeated else signal.SIGTERM)
+        os.kill(server, number if is_repeated else signal.SIGTERM)
+
+    def hand_over(self, server: int, wait_seconds: float) -> None:
+        """Let a server that was started by the program before this one hand over, and wait until it has ended.
+
+        It may take `wait_seconds` longer than a stop. A request to stop ends this supervisor too.
+        """
+        signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        os.kill(server, RELOAD)
+        until = time.monotonic() + wait_seconds + self._stop_seconds
+        while not os.waitpid(server, os.WNOHANG)[0]:
+            self._take_signal(self._patience, server)
+            if time.monotonic() > min(until, self._deadline or until):
+                os.kill(server, signal.SIGKILL)
+        if self._deadline is not None:
+            os._exit(0)
+        self._answers.begin()
+
+    def _begin_to_reload(self) -> None:
+        if self._check is None and self._deadline is None and self._has_been_ready:
+            log.info("the new code is checked")
+            self._check = SuccessorCheck(self._directory)
+
+    def _end_check(self, check: SuccessorCheck, server: int) -> None:
+        """Go on with the new program if it can be served."""
+        self._check = None
+        if problem := check.problem():
+            log.error("the new code cannot be served, so the present one goes on", reason=problem)
+            note_state(self._directory, problem)
+        elif self._deadline is None:
+            _notify_systemd("RELOADING=1")
+            become_successor(server, self._listeners)
 
     def _begin_to_stop(self) -> None:
         if self._deadline is None:

@@ -25,12 +25,16 @@ from orsweb.server.client_limits import AddressLimit, Deadlines
 from orsweb.server.connection import BoundedHttpProtocol
 from orsweb.server.exchange import Agents
 from orsweb.server.pulse import Pulse
+from orsweb.server.succession import RELOAD
 
 KEEP_ALIVE_SECONDS = 60
 CALLS_SHARE = 7 / 12
 """Share of ORSWEB_SHUTDOWN_TIMEOUT in which running calls may end, while the server answers other requests."""
 RESPONSES_SHARE = 1 / 6
 """Share in which further responses may end after that; `lifespan.DRAIN_SHARE` follows it."""
+HAND_OVER_SECONDS = 0.5
+"""Time in which running calls may end before the next server takes over, which repeats those that don't: requests
+that come meanwhile are refused, and `ors-sdk` gives most of them up after 3 s."""
 FORCE_CHECK_SECONDS = 0.1
 BACKLOG = 2048
 """Connections that the kernel keeps while the server starts, or starts again."""
@@ -51,6 +55,7 @@ class UvicornServer(uvicorn.Server):
         super().__init__(config)
         self._on_ready, self._pulse = on_ready, pulse
         self._deadlines: asyncio.Task[None] | None = None  # kept, or it could be collected
+        self._handing_over: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the server. Raises: StartFailed."""
@@ -66,6 +71,7 @@ class UvicornServer(uvicorn.Server):
         gc.freeze()
         self._pulse.start(store_reports)
         if not self.should_exit:
+            asyncio.get_running_loop().add_signal_handler(RELOAD, self._begin_to_hand_over)
             deadlines = Deadlines(self.server_state.connections, settings.ORSWEB_CLIENT_TIMEOUT)
             self._deadlines = asyncio.create_task(deadlines.run())
             self._on_ready()
@@ -85,10 +91,23 @@ class UvicornServer(uvicorn.Server):
         """Let running calls end, unless the signal is repeated. Clients go on being answered, above all their pings:
         ors-sdk 0.1.0 gives its calls up 13 s after a ping was not answered.
         """
-        settling = asyncio.create_task(service.settle(settings.ORSWEB_SHUTDOWN_TIMEOUT * CALLS_SHARE))
+        limit = settings.ORSWEB_SHUTDOWN_TIMEOUT * CALLS_SHARE
+        seconds = limit if self._handing_over is None else min(limit, HAND_OVER_SECONDS)
+        settling = asyncio.create_task(service.settle(seconds))
         while not settling.done() and not self.force_exit:
             await asyncio.wait([settling], timeout=FORCE_CHECK_SECONDS)
         settling.cancel()
+
+    def _begin_to_hand_over(self) -> None:
+        if self._handing_over is None:
+            self._handing_over = asyncio.create_task(self._hand_over())
+
+    async def _hand_over(self) -> None:
+        """Serve on until the next server can go on with every session, for a limited time, then stop."""
+        if (service := service_or_none()) is not None:
+            await service.until_survivors(settings.ORSWEB_RELOAD_WAIT)
+        self._pulse.stop()
+        self.should_exit = True
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._pulse.stop()

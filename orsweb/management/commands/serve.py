@@ -20,8 +20,9 @@ from django.db import DatabaseError, connection
 
 from environments import conf
 from environments.errors import Unhostable
+from environments.hosts.loading import load
 from environments.service import get_service
-from orsweb.server import database_lock, exposure, pending_migrations, uvicorn_server
+from orsweb.server import database_lock, exposure, pending_migrations, succession, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
 from orsweb.server.pulse import Pulse
@@ -63,13 +64,26 @@ class Command(BaseCommand):
             help="port to listen on; 0 chooses a free one (default: %(default)s)",
         )
 
-    def handle(self, *, environments: list[str], host: str, port: int, **options: Any) -> None:
-        listeners = listen(host, port)
+        parser.add_argument(
+            "--check", action="store_true", help="see whether the environments can be served, without serving them"
+        )
+
+    def handle(self, *, environments: list[str], host: str, port: int, check: bool, **options: Any) -> None:
+        if check:
+            settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
+            _check(host)
+            return
+        before = succession.inherited()
+        listeners = before.listeners if before else listen(host, port)
         # The rest of the program reads these from settings only.
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0].getsockname()[1]
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
         limits = settings.ORSWEB_SHUTDOWN_TIMEOUT, settings.ORSWEB_STARTING_SILENCE
         supervisor = Supervisor(listeners, *limits, conf.process_directory())
+        if before is not None:
+            import orsweb.asgi  # noqa: F401  # so that the next server starts sooner, while the present one serves
+
+            supervisor.hand_over(before.server, settings.ORSWEB_RELOAD_WAIT)
         supervisor.run(partial(self._serve, listeners))
 
     def _serve(self, listeners: list[socket.socket], pulse: Pulse) -> None:
@@ -120,6 +134,18 @@ def _reachable_host() -> str:
         names = [name for name in settings.ORSWEB_ALLOWED_HOSTS if name[0] not in ".*"]
         host = names[0] if names else {"0.0.0.0": "127.0.0.1", "::": "::1"}[host]  # nosec B104 # compared, not bound
     return f"[{host}]" if ":" in host else host
+
+
+def _check(host: str) -> None:
+    """Load what a server on `host` loads. Raises: SystemExit with a sentence that says what is wrong."""
+    import orsweb.asgi  # noqa: F401
+
+    if refusal := exposure.refusal_of(host):
+        _fail(refusal)
+    try:
+        load(conf.specifications(), conf.remote_keys())
+    except (Unhostable, ImproperlyConfigured) as error:
+        _explain(error)
 
 
 def listen(host: str, port: int) -> list[socket.socket]:

@@ -1,0 +1,40 @@
+"""`manage.py reload`: let the running `serve` go on with the code that is installed now."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand, CommandError
+
+from environments import conf
+from orsweb.server.succession import RELOAD, ServeState, read_state
+
+POLL_SECONDS = 0.1
+START_SECONDS = 120.0
+"""How long the new code may take to be checked and to start, beside the limits of the old one."""
+
+
+class Command(BaseCommand):
+    help = "Let the running server go on with the code that is installed now, without refusing anybody."
+    requires_system_checks = []
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        before = self._state()
+        os.kill(before.pid, RELOAD)
+        limit = START_SECONDS + settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
+        until = time.monotonic() + limit
+        while (now := self._state()).at == before.at:
+            if time.monotonic() > until:
+                raise CommandError(f"The server was not ready after {limit:g} s; see its log.")
+            time.sleep(POLL_SECONDS)
+        if now.problem:
+            raise CommandError(f"The server goes on as it was, because the new code cannot be served. {now.problem}")
+        self.stdout.write("The server goes on with the new code.")
+
+    def _state(self) -> ServeState:
+        if (state := read_state(conf.process_directory())) is None:
+            raise CommandError("No server runs on this database; start it with `serve`.")
+        return state
