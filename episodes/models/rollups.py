@@ -85,8 +85,9 @@ class StepSpan(Summed):
     """A summary of a scope's endings in one environment in neighbouring training steps, whenever they ended; updated
     with each batch.
 
-    All spans of a scope have one `width`: the least power of 2 with which there are 256 of them at most. Span `number`
-    covers `width` training steps from `number * width` on. Endings without a training step are in no span.
+    All spans of a scope have one `width`: the least power of 2 with which there are 256 of them at most, or fewer if
+    they are of many environments (`episodes/rollups/step_spans.py`). Span `number` covers `width` training steps from
+    `number * width` on. Endings without a training step are in no span.
     """
 
     width = models.BigIntegerField(help_text="Training steps")

@@ -37,6 +37,9 @@ from episodes.rollups.summaries import (
 
 MAX_SPANS = 256
 """Maximum number of spans of one scope."""
+MAX_ROWS, MIN_SPANS = 768, 64
+"""Spans are also merged down to MIN_SPANS while they have more than MAX_ROWS rows, one for each environment: a curve
+reads them all."""
 MERGED_SPANS = 2
 """Neighbours that become one span when a scope has too many."""
 MAX_SCOPES = 1000
@@ -52,15 +55,20 @@ _COLUMNS = (
 
 @dataclass(slots=True)
 class _Layout:
-    """Width and numbers of the spans of one scope."""
+    """Width of the spans of one scope, and their numbers with each of their environments."""
 
     width: int = 1
-    numbers: set[int] = field(default_factory=set)
+    rows: set[tuple[int, int]] = field(default_factory=set)
 
     def make_room(self, endings: Iterable[Ending]) -> None:
-        self.numbers |= {one.run_step // self.width for one in endings if one.run_step is not None}
-        while len(self.numbers) > MAX_SPANS:
-            self.width, self.numbers = self.width * MERGED_SPANS, {number // MERGED_SPANS for number in self.numbers}
+        self.rows |= {(one.run_step // self.width, one.environment) for one in endings if one.run_step is not None}
+        while self._has_too_many():
+            self.width *= MERGED_SPANS
+            self.rows = {(number // MERGED_SPANS, environment) for number, environment in self.rows}
+
+    def _has_too_many(self) -> bool:
+        spans = len({number for number, _ in self.rows})
+        return spans > MAX_SPANS or (len(self.rows) > MAX_ROWS and spans > MIN_SPANS)
 
 
 class _SpanContent(NamedTuple):
@@ -162,10 +170,11 @@ class SpansPart:
             self._layouts.setdefault(scope, _Layout())
             self._layouts.move_to_end(scope)
         for rows in _queries(unknown):
-            for kind, key, width, number in rows_of(rows.values_list("scope", "scope_id", "width", "number")):
+            columns = ("scope", "scope_id", "width", "number", "environment_id")
+            for kind, key, width, *row in rows_of(rows.values_list(*columns)):
                 layout = self._layouts[RollupScope(kind, key)]
                 layout.width = width
-                layout.numbers.add(number)
+                layout.rows.add((row[0], row[1]))
 
     def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[tuple[int, int], list[_SpanContent]]:
         """Return the contents of new endings by the numbers of their spans and by environment, in a layout that has

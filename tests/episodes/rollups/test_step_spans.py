@@ -19,7 +19,7 @@ from episodes.rollups.step_spans import SpansPart
 from episodes.rollups.summaries import RETURN_COLUMNS
 from tests.episodes.ended import end_episode, end_episodes
 from tests.episodes.playing import THRESHOLD, causes, own, play, played
-from tests.stored import make_run
+from tests.stored import make_environment, make_run, make_task
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
 SCOPES = ("environment", "split", "run")
@@ -60,6 +60,17 @@ def counted() -> list[tuple[Any, ...]]:
         "causes",
     )
     return sorted(StepSpan.objects.values_list(*names), key=str)
+
+
+def test_spans_of_many_environments_are_fewer_but_not_too_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in (("MAX_SPANS", 16), ("MAX_ROWS", 20), ("MIN_SPANS", 5)):
+        monkeypatch.setattr(step_spans, name, value)
+    run, tasks = make_run(), [make_task(environment=make_environment(f"world-{n}")) for n in range(3)]
+    values = [{"run": run, "run_step": step, "task": task} for step in range(16) for task in tasks]
+    end_episodes(*((1.0, one | {"environment": one["task"].environment}) for one in values))
+    catch_up()
+    assert StepSpan.objects.filter(scope="run").values("number").distinct().count() == 4
+    assert StepSpan.objects.filter(scope="environment").values("number").distinct().count() == 16
 
 
 @pytest.mark.parametrize("make", [lambda: play(300), shuffled], ids=["in order", "in no order"])
