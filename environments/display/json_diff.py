@@ -17,6 +17,11 @@ MAX_LINES = 400
 MAX_COMPARED = 1_000
 """Lines between the first and the last difference up to which they are compared, in quadratic time."""
 _MAX_LINE_CHARACTERS = 2_000
+MAX_WORDS = 300
+"""Words of a line up to which they are compared, in quadratic time."""
+MIN_COMMON = 0.4
+"""Share of words that two lines have in common for the others to be marked."""
+_WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
 
 
@@ -25,6 +30,8 @@ class DiffLine:
     kind: Literal["same", "gone", "new", "skip"]
     """`skip` replaces lines that are not shown; its text says how many."""
     text: str
+    words: tuple[tuple[str, bool], ...] = ()
+    """The text in parts, each with whether it changed; empty: the line has no counterpart much like it."""
 
     @property
     def sign(self) -> str:
@@ -67,8 +74,29 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
         if kind == "equal":
             yield from (DiffLine("same", text) for text in before[a:b])
         else:
-            yield from (DiffLine("gone", text) for text in before[a:b])
-            yield from (DiffLine("new", text) for text in after[c:d])
+            gone, new = _marked(before[a:b], after[c:d])
+            yield from gone
+            yield from new
+
+
+def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[list[DiffLine], list[DiffLine]]:
+    """Return the lines that were replaced and those in their places, with the words that changed in each pair."""
+    gone, new = [DiffLine("gone", text) for text in before], [DiffLine("new", text) for text in after]
+    for n, (old, text) in enumerate(zip(before, after, strict=False) if len(before) == len(after) else ()):
+        ours, theirs = _WORDS.findall(old), _WORDS.findall(text)
+        if max(len(ours), len(theirs)) > MAX_WORDS:
+            continue
+        matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
+        if matcher.ratio() < MIN_COMMON:
+            continue
+        steps = matcher.get_opcodes()
+        gone[n] = DiffLine(
+            "gone", old, tuple(("".join(ours[a:b]), kind != "equal") for kind, a, b, _, _ in steps if b > a)
+        )
+        new[n] = DiffLine(
+            "new", text, tuple(("".join(theirs[c:d]), kind != "equal") for kind, _, _, c, d in steps if d > c)
+        )
+    return gone, new
 
 
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:

@@ -15,6 +15,18 @@ def test_it_shows_the_member_that_changed() -> None:
     assert shown('{"a": 1, "b": 2}', '{"a": 1, "b": 3}') == [" {", '   "a": 1,', '−  "b": 2', '+  "b": 3', " }"]  # noqa: RUF001
 
 
+def test_it_marks_the_words_that_changed() -> None:
+    gone, new = (
+        line
+        for line in diff('{"q": "A pipe adds 27 litres."}', '{"q": "A pipe adds 30 litres now."}')
+        if line.sign in "\N{MINUS SIGN}+"
+    )
+    assert [text for text, is_changed in gone.words if is_changed] == ["27"]
+    assert [text for text, is_changed in new.words if is_changed] == ["30", " now"]
+    assert "".join(text for text, _ in new.words) == new.text
+    assert not any(line.words for line in diff('{"q": "one thing"}', '["else", 1]'))
+
+
 def test_how_json_is_written_is_no_difference() -> None:
     assert diff('{"a":1e3}', '{ "a" : 1000.0 }') == []
 
