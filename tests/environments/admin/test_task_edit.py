@@ -122,9 +122,14 @@ def test_the_second_editor_sees_the_difference_and_loses_nothing(client: Client)
     answer = edit(client, task, {"answer": 6}, reason="off by two")
     page = answer.content.decode()
     assert answer.status_code == 409
-    for shown in ("grace changed this task", "“off by one”", "<i>−</i>  &quot;answer&quot;: 5", 'value="off by two"'):  # noqa: RUF001
+    for shown in (
+        "grace changed this task",
+        "“off by one”",
+        "<i>−</i>  &quot;answer&quot;: <mark>5</mark>",
+        'value="off by two"',
+    ):  # noqa: RUF001
         assert shown in page
-    assert "<i>+</i>  &quot;answer&quot;: 6" in page and Task.objects.count() == 2
+    assert "<i>+</i>  &quot;answer&quot;: <mark>6</mark>" in page and Task.objects.count() == 2
 
 
 def test_the_second_editor_continues_from_the_present_content(client: Client) -> None:

@@ -105,8 +105,8 @@ def test_history_shows_who_when_why_and_what(client: Client) -> None:
     for shown in (
         "<b>edit</b> by ada",
         "“It was wrong”",
-        "&quot;answer&quot;: 4",
-        "&quot;answer&quot;: 5",
+        "&quot;answer&quot;: <mark>4</mark>",
+        "&quot;answer&quot;: <mark>5</mark>",
         NOW.isoformat(),
     ):
         assert shown in page
