@@ -125,9 +125,9 @@ def test_the_second_editor_sees_the_difference_and_loses_nothing(client: Client)
     for shown in (
         "grace changed this task",
         "“off by one”",
-        "<i>−</i>  &quot;answer&quot;: <mark>5</mark>",
+        "<i>−</i>  &quot;answer&quot;: <mark>5</mark>",  # noqa: RUF001
         'value="off by two"',
-    ):  # noqa: RUF001
+    ):
         assert shown in page
     assert "<i>+</i>  &quot;answer&quot;: <mark>6</mark>" in page and Task.objects.count() == 2
 
