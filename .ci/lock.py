@@ -1,9 +1,9 @@
 """Writes requirements.lock: the exact version and the hashes of every package that pyproject.toml asks for.
 
 Two parts of one resolution: what serving needs, then what development adds. `make lock` runs this; versions that still
-fit are kept, unless `--upgrade` is given. The lock files of the trainers' environment are written from the `.in` files
-beside them, without torch and the libraries of CUDA, which its build for a CPU does not need; overrides.txt there
-replaces requirements of trainers that contradict each other.
+fit are kept, unless `--upgrade` is given. tests/cluster has what a Ray cluster needs in addition. The lock files of the
+trainers' environment are written from the `.in` files beside them, without torch and the libraries of CUDA, which its
+build for a CPU does not need; overrides.txt there replaces requirements of trainers that contradict each other.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ UV = Path(sys.executable).with_name("uv")
 HEAD = "# Written by `make lock` from pyproject.toml. `make serve` installs part one, the rest all of it.\n"
 DEVELOPMENT = "# --- development ---\n"
 TRAINERS = ROOT / "docs/trainers"
+CLUSTER = ROOT / "tests/cluster"
 TORCH = re.compile(r"(torch|triton|nvidia-[\w-]+|cuda-[\w-]+)==")
 NOWHERE = "sys_platform == 'never'"
 """The marker with which overrides.txt leaves packages out."""
@@ -47,8 +48,20 @@ def lock_trainers(name: str, *options: str) -> None:
     path.write_text(f"# Written by `make lock` from {name}.in.\n{''.join(kept)}")
 
 
+def lock_cluster() -> None:
+    """Write the lock file of what Ray needs besides the packages of requirements.lock, whose versions it keeps."""
+    path = CLUSTER / "requirements.lock"
+    resolve(
+        "--output-file", str(path), "--constraint", str(LOCK), *sys.argv[1:], source=str(CLUSTER / "requirements.in")
+    )
+    locked = set(re.findall(r"^([\w.-]+)==", LOCK.read_text(), re.MULTILINE))
+    packages = [package for package in packages_of(path.read_text()) if package.split("==")[0] not in locked]
+    path.write_text(f"# Written by `make lock` from requirements.in.\n{''.join(packages)}")
+
+
 def main() -> None:
     lock_project()
+    lock_cluster()
     for name in ("requirements", "datasets-3", "verifiers"):
         lock_trainers(name, *sys.argv[1:])
 

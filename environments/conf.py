@@ -40,7 +40,9 @@ def limits() -> Limits:
 def workers() -> WorkerSettings:
     """Return which environments are played in worker processes."""
     memory_bytes = settings.ORSWEB_WORKER_MEMORY_MB * 1024 * 1024
-    return WorkerSettings(settings.ORSWEB_WORKERS, memory_bytes, settings.ORSWEB_WORKER_CPU_SECONDS)
+    return WorkerSettings(
+        settings.ORSWEB_WORKERS, memory_bytes, settings.ORSWEB_WORKER_CPU_SECONDS, settings.ORSWEB_SESSION_HOSTS
+    )
 
 
 def quotas() -> Quotas:

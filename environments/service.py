@@ -177,6 +177,7 @@ async def _open(recovers: bool) -> _Parts:
     pool = ThreadPool()
     limits = conf.limits()
     host = EveryHost(registry, pool, limits, conf.workers())
+    await host.open()
     revising = asyncio.create_task(asyncio.to_thread(note_revisions, registry, conf.version()))
     report = await sync(registry, host)
     log.debug("environments synced", seconds=round(report.seconds, 2))

@@ -168,3 +168,18 @@ def env_traces() -> bool:
             "unset it."
         )
     return True
+
+
+def env_session_hosts(name: str) -> str | None:
+    """Return the address of the Ray cluster that plays sessions; empty: as Ray finds one; None: this machine does."""
+    text = env_str(name, "local")
+    kind, _, address = text.partition("=")
+    if kind not in ("local", "ray") or (kind == "local" and address):
+        raise ImproperlyConfigured(f"{name}={text!r} is unknown; use local, ray or ray=HOST:PORT.")
+    if kind == "local":
+        return None
+    if address and not address.rpartition(":")[2].isdecimal():
+        raise ImproperlyConfigured(f"{name}={text!r} has no port; use ray=HOST:PORT.")
+    if find_spec("ray") is None:
+        raise ImproperlyConfigured(f"{name}={text!r} needs Ray, which is not installed: run pip install 'orsweb[ray]'.")
+    return address

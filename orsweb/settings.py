@@ -22,6 +22,7 @@ from orsweb.env import (
     env_seconds,
     env_secret,
     env_secrets,
+    env_session_hosts,
     env_share,
     env_str,
     env_traces,
@@ -117,6 +118,7 @@ ORSWEB_REMOTE_KEYS = env_secrets("ORSWEB_REMOTE_KEY_")
 ORSWEB_WORKERS = env_int("ORSWEB_WORKERS", 0, maximum=1024)  # processes for each environment
 ORSWEB_WORKER_MEMORY_MB = env_int("ORSWEB_WORKER_MEMORY_MB", 0)  # of each of them; 0: no limit
 ORSWEB_WORKER_CPU_SECONDS = env_int("ORSWEB_WORKER_CPU_SECONDS", 0)  # without another request; 0: no limit
+ORSWEB_SESSION_HOSTS = env_session_hosts("ORSWEB_SESSION_HOSTS")
 ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
 # quotas of every key that has none of its own; 0: no limit
 ORSWEB_QUOTA_REQUESTS = env_int("ORSWEB_QUOTA_REQUESTS", 0, maximum=MAX_QUOTA)  # a minute

@@ -40,6 +40,7 @@ class ClassDescription(BaseModel):
     declared: dict[str, Any]
     isolation: str | None
     replayable: bool
+    resources: dict[str, float]
     runs_constructor: bool
     supports_score_group: bool
     has_own_prompt: bool
@@ -72,6 +73,10 @@ class DescribedClass(HostedEnvironment):
     @property
     def isolation(self) -> str | None:
         return self._of.isolation
+
+    @property
+    def resources(self) -> dict[str, float]:
+        return self._of.resources
 
     @property
     def replayable(self) -> bool:

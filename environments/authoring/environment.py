@@ -63,6 +63,10 @@ class Environment:
     """Path of another interpreter that plays the class, in worker processes; it has `orsweb-author` installed, and
     packages that the server need not have. A class that the server cannot import is served as `module:Class@path`."""
 
+    resources: ClassVar[Mapping[str, float]] = {}
+    """What a worker process of the class needs of a machine of a Ray cluster: "CPU" (1 by default), "GPU", "memory" in
+    bytes, and names that the cluster's operator has chosen. Without a cluster it has no effect."""
+
     replayable: ClassVar[bool] = False
     """Whether the same calls on the same task have the same outcomes in a new instance. A session then survives a
     restart of the server, and the end of its worker process: its calls are made again, and their outcomes compared."""

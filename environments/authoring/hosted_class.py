@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from types import ModuleType
@@ -108,6 +108,7 @@ class HostedClass(HostedEnvironment):
         """Check everything that the author has to declare. Raises: Unhostable for the first problem."""
         self._check_tools()
         self._check_isolation()
+        self._check_resources()
         self._check_content()
         self._check_constructor()
 
@@ -127,6 +128,16 @@ class HostedClass(HostedEnvironment):
         if self.isolation not in ISOLATIONS:
             allowed = ", ".join(map(repr, ISOLATIONS[1:]))
             raise Unhostable(f"{self.cls.__name__}.isolation is {self.isolation!r}; use one of {allowed}, or None.")
+
+    def _check_resources(self) -> None:
+        wrong = {
+            name: amount
+            for name, amount in self.resources.items()
+            if not isinstance(name, str) or not isinstance(amount, int | float) or amount < 0
+        }
+        if wrong:
+            allowed = "a name such as 'CPU', 'GPU' or 'memory' (bytes) for each amount, a number of at least 0"
+            raise Unhostable(f"{self.cls.__name__}.resources has {wrong!r}; use {allowed}.")
 
     def _check_content(self) -> None:
         label = self.cls.__name__
@@ -188,6 +199,12 @@ class HostedClass(HostedEnvironment):
         """
         isolation: str | None = getattr(self.cls, "isolation", None)
         return isolation
+
+    @property
+    def resources(self) -> dict[str, float]:
+        """What a worker process of the class needs of a machine of a cluster, by name. A tool may have that name."""
+        resources = getattr(self.cls, "resources", {})
+        return dict(resources) if isinstance(resources, Mapping) else {}
 
     @property
     def replayable(self) -> bool:

@@ -13,6 +13,8 @@ from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
 from environments.authoring.registry import Registry, load_class
 from environments.hosts.interpreter import described
+from environments.hosts.process_launcher import Launcher, LocalLauncher
+from environments.hosts.ray_launcher import RayLauncher
 from environments.hosts.remote_environment import Description, HostedRemote, describe
 from environments.hosts.remote_instance import PING_SECONDS, RemoteInstance
 from environments.hosts.remote_server import RemoteServer
@@ -63,8 +65,10 @@ class EveryHost:
         self._registry = registry
         self._local = LocalHost(registry, pool, limits)
         self._remote = {hosted.name: RemoteHost(hosted, limits) for hosted in remote_environments(registry)}
+        settings = workers or WorkerSettings()
+        self._launcher: Launcher = LocalLauncher() if settings.ray is None else RayLauncher(settings.ray)
         self.workers = {
-            hosted.name: WorkerHost(hosted, limits, workers or WorkerSettings())
+            hosted.name: WorkerHost(hosted, limits, settings, self._launcher)
             for hosted in registry
             if is_isolated(hosted, workers)
         }
@@ -86,6 +90,11 @@ class EveryHost:
         """Call `on_death` when a worker process ends while it has sessions."""
         for workers in self.workers.values():
             workers.on_death = on_death
+
+    async def open(self) -> None:
+        """Connect to the machines on which worker processes run. Raises: Unhostable."""
+        if self.workers:
+            await self._launcher.open()
 
     def instance(self, environment: str) -> PlayedInstance:
         """Return a new instance. Raises: UnknownEnvironment."""
@@ -115,6 +124,7 @@ class EveryHost:
         for remote in self._remote.values():
             remote.close()
         await asyncio.gather(*(workers.close() for workers in self.workers.values()))
+        await self._launcher.close()
 
 
 class RemoteHost:

@@ -20,6 +20,7 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.task_source import CHUNK_TASKS
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidIndex, InvalidIndexRange
+from environments.hosts.process_launcher import Launcher, LocalLauncher
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_process import WorkerClass, WorkerProcess
 from environments.runtime.host import PlayedInstance, ignore_loss
@@ -44,6 +45,8 @@ class WorkerLoad:
     sessions: int
     deaths: int
     """Processes that ended while they had sessions, since the server started."""
+    machines: int
+    """Machines on which they run."""
 
 
 def is_isolated(hosted: HostedEnvironment, settings: WorkerSettings | None) -> TypeGuard[WorkerClass]:
@@ -52,7 +55,8 @@ def is_isolated(hosted: HostedEnvironment, settings: WorkerSettings | None) -> T
         return True
     if not isinstance(hosted, HostedClass) or settings is None:
         return False
-    return hosted.isolation in ("process", "session") or (settings.count > 0 and hosted.isolation is None)
+    are_default = settings.count > 0 or settings.ray is not None
+    return hosted.isolation in ("process", "session") or (are_default and hosted.isolation is None)
 
 
 class WorkerHost:
@@ -61,8 +65,10 @@ class WorkerHost:
     A class with `isolation = "session"` has a process for each session, and one that waits for the next.
     """
 
-    def __init__(self, hosted: WorkerClass, limits: Limits, settings: WorkerSettings) -> None:
-        self.hosted, self.limits, self._settings = hosted, limits, settings
+    def __init__(
+        self, hosted: WorkerClass, limits: Limits, settings: WorkerSettings, launcher: Launcher | None = None
+    ) -> None:
+        self.hosted, self.limits, self._settings, self._launcher = hosted, limits, settings, launcher or LocalLauncher()
         self.is_alone = hosted.isolation == "session"
         """Whether each session has a process of its own."""
         self.on_loss: Callable[[PlayedInstance, str], None] = ignore_loss
@@ -122,7 +128,9 @@ class WorkerHost:
         return free
 
     def _new(self) -> WorkerProcess:
-        worker = WorkerProcess(self.hosted, self.limits, self._settings, lambda reason: self._lose(worker, reason))
+        worker = WorkerProcess(
+            self.hosted, self.limits, self._settings, self._launcher, lambda reason: self._lose(worker, reason)
+        )
         self.workers[worker] = set()
         return worker
 
@@ -191,7 +199,8 @@ class WorkerHost:
             )
 
     def load(self) -> WorkerLoad:
-        return WorkerLoad(len(self.workers), sum(map(len, self.workers.values())), self.deaths)
+        sessions, machines = sum(map(len, self.workers.values())), {worker.machine for worker in self.workers}
+        return WorkerLoad(len(self.workers), sessions, self.deaths, len(machines))
 
     async def keep_alive(self) -> None:
         """End workers that do not respond, or are not needed any more, until cancelled."""

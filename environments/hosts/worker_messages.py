@@ -17,10 +17,12 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 class MessagePipe(asyncio.Protocol):
-    """One end of a connection. Calls `on_message` for each message, and `on_end` once when the other end is gone."""
+    """One end of a connection. Calls `on_message` for each message."""
 
-    def __init__(self, on_message: Callable[[Message], None], on_end: Callable[[], None]) -> None:
-        self._on_message, self._on_end = on_message, on_end
+    def __init__(self, on_message: Callable[[Message], None]) -> None:
+        self._on_message = on_message
+        self.ended = asyncio.Event()
+        """Set when the connection is over."""
         self._rest: list[bytes] = []  # pieces of a line that has not ended
         self._transport: asyncio.Transport | None = None
 
@@ -37,7 +39,7 @@ class MessagePipe(asyncio.Protocol):
             self._on_message(json.loads(line))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._on_end()
+        self.ended.set()
 
     def send(self, message: Message) -> None:
         """Send a message, unless the connection is closed. Raises: TypeError, ValueError if it is no JSON value."""

@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import dataclasses
-import os
-import signal
-import socket
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,8 +14,8 @@ import structlog
 from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_class import HostedClass
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
-from environments.hosts import interpreter
 from environments.hosts.interpreter import START_SECONDS
+from environments.hosts.process_launcher import Launcher, RunningProcess
 from environments.hosts.worker_messages import Message, MessagePipe
 from environments.runtime.crash_notes import CURRENT, CallNote, NotedCall
 from environments.runtime.limits import Limits, WorkerSettings
@@ -54,9 +50,15 @@ class WorkerProcess:
     """
 
     def __init__(
-        self, hosted: WorkerClass, limits: Limits, settings: WorkerSettings, on_end: Callable[[str], None]
+        self,
+        hosted: WorkerClass,
+        limits: Limits,
+        settings: WorkerSettings,
+        launcher: Launcher,
+        on_end: Callable[[str], None],
     ) -> None:
-        self._hosted, self._limits, self._settings, self._on_end = hosted, limits, settings, on_end
+        self._hosted, self._limits, self._settings = hosted, limits, settings
+        self._launcher, self._on_end = launcher, on_end
         self.is_held = False
         """Whether code runs in it that was given up."""
         self.lost = ""
@@ -68,8 +70,8 @@ class WorkerProcess:
         self.last_asked = time.monotonic()
         self.pid = 0
         self._why_killed = ""
-        self._process: asyncio.subprocess.Process | None = None
-        self._pipe = MessagePipe(self._take, lambda: None)
+        self._process: RunningProcess | None = None
+        self._pipe = MessagePipe(self._take)
         self._requests: dict[int, _Request] = {}
         self._next = 0
         self._last_heard = time.monotonic()
@@ -78,6 +80,11 @@ class WorkerProcess:
         self._pinging: asyncio.Task[None] | None = None
 
     # --- life ---------------------------------------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> str:
+        """Address of the machine on which it runs; empty for this one, and before it has started."""
+        return self._process.machine if self._process is not None else ""
 
     @property
     def is_open(self) -> bool:
@@ -96,7 +103,7 @@ class WorkerProcess:
 
     async def _start(self) -> None:
         try:
-            self._process = await self._spawn()
+            self._process = await self._launcher.launch(self._hosted.python, self._hosted.resources, self._pipe)
         except OSError as error:  # there are no more processes or descriptors
             self.lost = f"A worker process of {self._hosted.name!r} could not be started: {error.strerror or error}."
             self._on_end(self.lost)
@@ -116,38 +123,16 @@ class WorkerProcess:
             self.kill("was ended, because it could not import its class")
             raise
 
-    async def _spawn(self) -> asyncio.subprocess.Process:
-        """Start the program and connect to it. Raises: OSError."""
-        ours, its = socket.socketpair()
-        with its:
-            await asyncio.get_running_loop().create_unix_connection(lambda: self._pipe, sock=ours)
-            python = self._hosted.python
-            try:
-                return await asyncio.create_subprocess_exec(
-                    *interpreter.command(python, str(its.fileno())),
-                    pass_fds=[its.fileno()],
-                    env=interpreter.variables(python),
-                    stdin=asyncio.subprocess.DEVNULL,
-                    stdout=asyncio.subprocess.PIPE,
-                    stderr=asyncio.subprocess.STDOUT,
-                    start_new_session=True,
-                )
-            except OSError:
-                self._pipe.close()
-                raise
-
-    async def _watch(self, process: asyncio.subprocess.Process) -> None:
+    async def _watch(self, process: RunningProcess) -> None:
         """Log what the process writes, note its end, and fail what it was asked."""
-        assert process.stdout is not None
-        logging = asyncio.get_running_loop().create_task(self._log(process.stdout))
-        status = await process.wait()
-        self._kill_group()
+        logging = asyncio.get_running_loop().create_task(self._log(process.output))
+        how_it_ended = await process.wait()
         await asyncio.wait([logging], timeout=LAST_WORDS_SECONDS)  # a child of it may have its output
         logging.cancel()
         requests, self._requests = self._requests, {}
         running = sorted({request.what for request in requests.values() if request.do != "ping"})
         during = f" while it ran {', '.join(running)}" if running else ""
-        self.how = self._why_killed or how_it_ended(status)
+        self.how = self._why_killed or how_it_ended
         self.running = tuple(call for request in requests.values() if request.note and (call := request.note.read()))
         self.lost = self._sentence(f"{self.how}{during}")
         for request in requests.values():
@@ -175,14 +160,8 @@ class WorkerProcess:
 
     def kill(self, why: str) -> None:
         """End the process with SIGKILL. `why` completes a sentence about it."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self._process.kill():
             self._why_killed = self._why_killed or why
-            self._kill_group()
-
-    def _kill_group(self) -> None:
-        """End the process with the programs that it has started, except for those in a session of their own."""
-        with contextlib.suppress(ProcessLookupError):  # there are none
-            os.killpg(self.pid, signal.SIGKILL)
 
     async def close(self) -> None:
         """End the process and wait for that."""
@@ -191,7 +170,8 @@ class WorkerProcess:
             await self._watching
 
     def _sentence(self, what: str) -> str:
-        return f"The worker process of {self._hosted.name!r} (pid {self.pid}) {what}."
+        machine = f" on {self.machine}" if self.machine else ""
+        return f"The worker process of {self._hosted.name!r} (pid {self.pid}{machine}) {what}."
 
     def _fault(self, what: str) -> EnvironmentFault:
         return EnvironmentFault(WORKER_LOST, self._sentence(what))
@@ -251,15 +231,3 @@ class WorkerProcess:
             await self.ask("ping", 0)
         except EnvironmentFault:
             log.debug("a worker process ended while it was asked for a sign of life", reason=self.lost)
-
-
-def how_it_ended(status: int) -> str:
-    """Return what the exit status of a process says, as the end of a sentence about it."""
-    if status >= 0:
-        return f"exited with status {status}"
-    name = signal.Signals(-status).name
-    reasons = {
-        "SIGKILL": ", perhaps because memory ran out",
-        "SIGXCPU": ", because it took more CPU time than ORSWEB_WORKER_CPU_SECONDS allows",
-    }
-    return f"was ended by signal {-status} ({name}{reasons.get(name, '')})"

@@ -48,8 +48,7 @@ class WorkerProgram:
     """The instances of this process and the requests that are being answered. Used on one event loop."""
 
     def __init__(self) -> None:
-        self.pipe = MessagePipe(self._take, self._end)
-        self.ended = asyncio.Event()
+        self.pipe = MessagePipe(self._take)
         self._pool = ThreadPool()
         self._limits = Limits()
         self._cpu_seconds = 0
@@ -57,9 +56,6 @@ class WorkerProgram:
         self._name = ""
         self._instances: dict[int, Instance] = {}
         self._tasks: dict[int, tuple[int, asyncio.Task[None]]] = {}  # by request: the instance, and what answers it
-
-    def _end(self) -> None:
-        self.ended.set()
 
     def _take(self, message: Message) -> None:
         if "cancel" in message:
@@ -171,8 +167,10 @@ def _print_description(specification: str) -> None:
 
 async def _serve(connection: socket.socket) -> None:
     program = WorkerProgram()
-    await asyncio.get_running_loop().create_unix_connection(lambda: program.pipe, sock=connection)
-    await program.ended.wait()
+    loop = asyncio.get_running_loop()
+    connect = loop.create_unix_connection if connection.family == socket.AF_UNIX else loop.create_connection
+    await connect(lambda: program.pipe, sock=connection)
+    await program.pipe.ended.wait()
 
 
 def main() -> None:

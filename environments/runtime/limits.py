@@ -48,3 +48,6 @@ class WorkerSettings:
     """Limit of the address space of each process, from ORSWEB_WORKER_MEMORY_MB; 0: none."""
     cpu_seconds: int = 0
     """CPU time that a process may take without another request, from ORSWEB_WORKER_CPU_SECONDS; 0: no limit."""
+    ray: str | None = None
+    """Address of the Ray cluster on whose machines the processes run, from ORSWEB_SESSION_HOSTS; empty: as Ray itself
+    finds one; None: on this machine."""

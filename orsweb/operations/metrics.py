@@ -87,6 +87,7 @@ class _Metrics(Collector):
                 "Sessions that worker processes play",
                 [((one,), load.sessions) for one, load in workers],
             ),
+            ("worker_machines", "Machines on which they run", [((one,), load.machines) for one, load in workers]),
         ):
             yield _gauge(name, text, ["environment"], counts)
         deaths = [((one,), load.deaths) for one, load in workers]

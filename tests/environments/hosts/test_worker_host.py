@@ -161,11 +161,10 @@ async def test_processes_that_are_not_needed_end_except_for_one(monkeypatch: pyt
 def test_a_message_after_the_end_of_the_connection_is_dropped() -> None:
     async def send() -> None:
         ours, its = socket.socketpair()
-        ended = asyncio.Event()
-        pipe = MessagePipe(lambda message: None, ended.set)
+        pipe = MessagePipe(lambda message: None)
         await asyncio.get_running_loop().create_unix_connection(lambda: pipe, sock=ours)
         its.close()
-        await asyncio.wait_for(ended.wait(), 10)
+        await asyncio.wait_for(pipe.ended.wait(), 10)
         await asyncio.sleep(0)  # the loop closes the transport after it has said so
         pipe.send({"id": 1})
 
