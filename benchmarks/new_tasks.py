@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 from dataclasses import replace
 
 from benchmarks.load import Load, Sample
@@ -26,6 +27,7 @@ def measure(workshop: Workshop, seconds: float) -> bool:
         first = _cpu_seconds(pid) - usual
     with workshop.serving([ENVIRONMENT], directory) as (port, _, pid):
         second = _cpu_seconds(pid) - usual
+        _wait_for_pages(port)
         load = Load(seconds=seconds, port=port, processes={"server": pid})
         new = drive(replace(load, tasks=TASKS))
         played = drive(replace(load, tasks=PLAYED))
@@ -37,6 +39,14 @@ def measure(workshop: Workshop, seconds: float) -> bool:
     cost = f"{_cpu_ms(new):.2f} CPU ms an episode, played ones {_cpu_ms(played):.2f}"
     print(f"  {_verdict(met[2])}  never played: {cost}, {share:+.0%} (target: at most {MAX_SHARE:+.0%})")
     return all(met) and not (new.errors or played.errors)
+
+
+def _wait_for_pages(port: int) -> None:
+    """Open a page. After a start, the server loads the code of its pages, which takes a second of CPU."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
+    connection.request("GET", "/")
+    connection.getresponse().read()
+    connection.close()
 
 
 def _cpu_ms(sample: Sample) -> float:

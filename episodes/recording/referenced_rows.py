@@ -212,12 +212,16 @@ class KnownRows:
 
     def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:
         hashes = {key: hash_of_spec(row.spec_json, is_sent=row.is_sent) for key, row in missing.items()}
-        writer.insert(
-            Task,
-            TASK_COLUMNS,
-            [(key[0], hashes[key], row.spec_json, writer.time(row.created)) for key, row in missing.items()],
-        )
-        ids = task_ids({(key[0], digest) for key, digest in hashes.items()})
+        wanted = {(key[0], digest) for key, digest in hashes.items()}
+        ids = task_ids(wanted)  # most are there: a sync has written what the class lists
+        new = [
+            (key[0], hashes[key], row.spec_json, writer.time(row.created))
+            for key, row in missing.items()
+            if (key[0], hashes[key]) not in ids
+        ]
+        if new:
+            writer.insert(Task, TASK_COLUMNS, new)
+            ids = task_ids(wanted)
         splits = _splits_holding(ids.values())
         found = {key: ids[key[0], digest] for key, digest in hashes.items()}
         self._tasks.update({key: _KnownTask(pk, splits.get(pk)) for key, pk in found.items()})

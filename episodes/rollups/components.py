@@ -6,14 +6,13 @@ is read into Python. Large outputs, which are compressed blobs, are read in any 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.database.json_rows import ID_LISTS
+from environments.database.json_rows import rows_among
 from environments.database.storable import finite
 from episodes.attempts.components import MARKS, components_in
 from episodes.attempts.endings import Ending
@@ -29,7 +28,7 @@ _COLUMNS = ("episode_id", "component_id", "value_sum", "value_last", "value_max"
 _FIND = {"sqlite": "instr(s.output, %s) > 0", "postgresql": "strpos(s.output, %s) > 0"}
 _SQL = """
     SELECT s.episode_id, s.output, s.output_blob_id FROM episodes_step AS s
-    WHERE s.episode_id IN ({episodes}) AND s.status = 'ok' AND ({mentions} OR s.output_blob_id IS NOT NULL)
+    WHERE s.status = 'ok' AND ({mentions} OR s.output_blob_id IS NOT NULL) AND s.episode_id {among}
     ORDER BY s.episode_id, s."index"
 """
 
@@ -111,10 +110,7 @@ def _outputs(episodes: Sequence[int]) -> Iterator[tuple[int, str]]:
     if not episodes:
         return
     mentions = " OR ".join([_FIND[connection.vendor]] * len(MARKS))
-    sql = _SQL.format(episodes=ID_LISTS[connection.vendor], mentions=mentions)
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [json.dumps(list(episodes)), *MARKS])
-        rows = cursor.fetchall()
+    rows = rows_among(_SQL.replace("{mentions}", mentions), MARKS, episodes)
     blobs = _mentioning({blob for _, _, blob in rows if blob})
     for episode, output, blob in rows:
         if text := blobs.get(blob, "") if blob else output:

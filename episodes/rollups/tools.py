@@ -6,15 +6,12 @@ together as the tool "", because agents can invent any number of names.
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from django.db import connection
-
-from environments.database.json_rows import ID_LISTS
+from environments.database.json_rows import rows_among
 from episodes.attempts.durations import DurationSketch, bin_sql, from_text, to_text
 from episodes.attempts.endings import Ending
 from episodes.models import ToolUse
@@ -26,7 +23,7 @@ _SQL = f"""
     SELECT s.episode_id, CASE WHEN s.reason = 'not_found' THEN '' ELSE s.tool END AS name, s.status,
         {bin_sql("s.duration_ms")} AS bin,
         COUNT(*), SUM(CASE WHEN s.reward <> 0 THEN 1 ELSE 0 END), SUM(s.duration_ms)
-    FROM episodes_step AS s WHERE s.episode_id IN ({{episodes}})
+    FROM episodes_step AS s WHERE s.episode_id {{among}}
     GROUP BY 1, 2, 3, 4
 """  # nosec B608 # only our own names
 
@@ -65,11 +62,9 @@ class ToolsPart:
     def gather(self, endings: Sequence[Ending]) -> dict[ToolKey, Use]:
         places = {one.episode: (one.environment, int(one.ended // 86400) * 86400) for one in endings}
         found: dict[ToolKey, Use] = defaultdict(Use)
-        with connection.cursor() as cursor:
-            cursor.execute(_SQL.format(episodes=ID_LISTS[connection.vendor]), [json.dumps(list(places))])
-            for episode, tool, *figures in cursor.fetchall():
-                environment, day = places[episode]
-                found[ToolKey(environment, tool, day)].add(*figures)
+        for episode, tool, *figures in rows_among(_SQL, [], places):
+            environment, day = places[episode]
+            found[ToolKey(environment, tool, day)].add(*figures)
         return found
 
     def write(self, gathered: dict[ToolKey, Use]) -> None:
