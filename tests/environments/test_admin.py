@@ -16,7 +16,7 @@ TASKS = "/admin/environments/task/"
 
 def test_it_lists_environments_in_the_order_of_hosting(client: Client) -> None:
     make_environment("second", position=1)
-    make_environment("first", position=0, description="Finds a number.\nMore.")
+    make_environment("first", position=0, description="Finds a number.\n\nMore.")
     page = client.get("/admin/environments/environment/").content.decode()
     assert page.index(">first<") < page.index(">second<")
     assert "Finds a number." in page and "More." not in page

@@ -323,7 +323,7 @@ def test_its_queries_do_not_grow_with_the_steps(
     for index in range(20):
         make_step(episode, output="", output_blob=make_blob(output_of({"type": "text", "text": str(index)})))
     page_of(client, episode)  # makes the operator
-    with django_assert_num_queries(6):  # operator, episode, place of the task, extent, steps, blobs
+    with django_assert_num_queries(7):  # operator, episode, place of the task, extent, steps, blobs, who has seen it
         page_of(client, episode)
 
 
