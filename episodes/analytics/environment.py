@@ -1,4 +1,4 @@
-"""Figures for an environment's page: its endings by cause, and how its tools are used."""
+"""Figures for an environment's page: how its tools are used."""
 
 from __future__ import annotations
 
@@ -7,8 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.models import Environment
-from environments.scoring.definition import Definition
-from episodes.analytics.activity import ActivityPoint, activity, together
 from episodes.attempts.durations import DurationSketch, from_text, quantile_ms
 from episodes.models import ToolUse
 
@@ -41,11 +39,6 @@ class ToolFigures:
     def error_rate(self) -> float:
         """Share of the calls that were refused or failed, 0 to 1."""
         return (self.refused + self.failed) / self.calls if self.calls else 0.0
-
-
-def totals_of(environment: Environment, definition: Definition) -> ActivityPoint:
-    """Return endings by cause, steps and attempts of all its episodes together. One query."""
-    return together(activity("all", environment, definitions=definition))
 
 
 def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolFigures]:

@@ -1,15 +1,14 @@
 """Figures of people, agents and scripted players at a task and in an environment, for their pages.
 
 People play few episodes: an index of the players that are not agents finds all of them. Of all other players at a task
-the newest MAX_NEWEST episodes are read; in an environment their figures are those of all attempts without the people's.
+the newest MAX_NEWEST episodes are read; in an environment their figures come from rollups, which leave out people.
 """
 
 from __future__ import annotations
 
-import math
 from collections import defaultdict
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Literal, cast
 
 from django.db.models import F, QuerySet
@@ -64,10 +63,13 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
 def in_environment(environment: Environment, definition: Definition, total: ScopeFigures | None) -> list[PlayerFigures]:
     """Return the figures of people, then those of all other players together. One query.
 
-    `total`: figures of all attempts in the environment by this definition.
+    `total`: figures of the attempts of those others by this definition.
     """
     human = _human(people_in(environment), definition)
-    return [human, _without(total, human)] if total is not None and total.n > human.n else [human]
+    if total is None or not total.n:
+        return [human]
+    shared = {field.name: getattr(total, field.name) for field in fields(Figures)}
+    return [human, PlayerFigures(player="others", error=total.error, **shared)]
 
 
 def _human(episodes: QuerySet[Episode], definition: Definition) -> PlayerFigures:
@@ -80,41 +82,3 @@ def _figures(
 ) -> PlayerFigures:
     error = error_of(returns_sketch(returns_counted(endings, definition.convention)))
     return PlayerFigures(player=player, error=error, is_bounded=is_bounded, **figures_from(endings, definition))
-
-
-def _without(total: ScopeFigures, human: PlayerFigures) -> PlayerFigures:
-    """Return the figures of all players except people.
-
-    Counts never fall below 0, although an episode may have ended between the queries of the two figures.
-    """
-    scored = max(0, total.scored - human.scored)
-    mean = None
-    if scored and total.mean is not None:
-        mean = (total.mean * total.scored - (human.mean or 0.0) * human.scored) / scored
-    return PlayerFigures(
-        player="others",
-        coverage=total.coverage.without(human.coverage),
-        n=total.n - human.n,
-        scored=scored,
-        mean=mean,
-        error=_error_without(total, human, scored, mean),
-        successes=max(0, total.successes - human.successes),
-    )
-
-
-def _error_without(total: ScopeFigures, human: PlayerFigures, scored: int, mean: float | None) -> float | None:
-    """Return the standard error of the mean without the people's returns.
-
-    The sum of squares of all returns is that of both groups plus a term of the distance between their means, so the
-    people's part can be subtracted.
-    """
-    if scored < 2 or mean is None or total.error is None:
-        return None
-    squares = _squares(total.error, total.scored) - _squares(human.error or 0.0, human.scored)
-    apart = mean - (mean if human.mean is None else human.mean)
-    squares -= apart * apart * scored * human.scored / (scored + human.scored)
-    return math.sqrt(max(0.0, squares) / (scored - 1) / scored) if math.isfinite(squares) else None
-
-
-def _squares(error: float, count: int) -> float:
-    return error * error * count * (count - 1)

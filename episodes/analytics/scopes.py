@@ -1,5 +1,7 @@
 """Scopes: whose endings a curve shows, which are those of an environment, a split, a task, a run, or any filter.
 
+People are left out, so that tasks for agents are not chosen by what people reach: only a scope of a filter that names
+people, and that of a task, has theirs.
 Blocks exist for environments, runs and splits that a class declares, so all of their endings count; those of a run
 are divided by environment, so all endings of a run in one of its environments count, too. For other scopes the newest
 MAX_ENDINGS episodes are read. A filter gives one scope, or one for each run, environment or model in it.
@@ -11,16 +13,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from django.db.models import Max, QuerySet
+from django.db.models import Max, Q, QuerySet
 
 from environments.models import Environment, Split, Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.split_indexes import served
 from episodes.filtering.conditions import NamedRows, episodes_of
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import PLAYERS, EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.models.privacy import visible_runs
 
+MAX_COUNTED = 1_000
+"""Episodes of people that are counted, of those that a curve leaves out."""
+WITHOUT_PEOPLE = ~Q(player="human")
 MAX_ENDINGS = 50_000
 """Maximum number of endings that are read one by one."""
 
@@ -58,9 +63,9 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
     if isinstance(of, Split) and of.is_curated:
         return _curated(of)
     if isinstance(of, Environment):
-        return Scope("environment", of.pk, of.name, Episode.objects.filter(environment=of))
+        return Scope("environment", of.pk, of.name, Episode.objects.filter(WITHOUT_PEOPLE, environment=of))
     if isinstance(of, Split):
-        return Scope("split", of.pk, of.name, Episode.objects.filter(split=of))
+        return Scope("split", of.pk, of.name, Episode.objects.filter(WITHOUT_PEOPLE, split=of))
     if isinstance(of, Run):
         return Scope("run", of.pk, of.name, Episode.objects.filter(run=of), has_groups=True)
     episodes = Episode.objects.filter(task=of)
@@ -100,14 +105,14 @@ def floor_of(scope: Scope, most: int | None = None) -> int:
 
 
 def _curated(split: Split) -> Scope:
-    environment = Episode.objects.filter(environment=split.environment_id)
+    environment = Episode.objects.filter(WITHOUT_PEOPLE, environment=split.environment_id)
     episodes = environment.filter(task__in=served(split).values("task"))
     note = "Counts every attempt at the tasks that are in the split now, whichever split the client named."
     return Scope("filter", 0, split.name, episodes, environment, note)
 
 
-Overlay = Literal["run", "environment", "model"]
-OVERLAYS: tuple[Overlay, ...] = ("run", "environment", "model")
+Overlay = Literal["run", "environment", "model", "player"]
+OVERLAYS: tuple[Overlay, ...] = ("run", "environment", "model", "player")
 MAX_SERIES = 12
 """Number of curves in one chart; more of them could not be distinguished."""
 
@@ -128,7 +133,7 @@ class Overlaid:
 
     parts: Sequence[OverlaidPart]
     known: int
-    """Number of runs, environments or models, of which the newest are drawn."""
+    """Number of runs, environments, models or kinds of players, of which the newest are drawn."""
     missing: Sequence[int] = ()
     """Ids that were asked for and belong to no run."""
 
@@ -145,12 +150,14 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
     """Return the scope of a filter.
 
     Every episode counts for an environment, split, run or task alone, and for a run in one environment; for any other
-    filter the newest ones do.
+    filter the newest ones do. Those of people count only if the filter names them.
     """
     if named.unknown:
         return filtered(Episode.objects.none(), label)
+    asked = without_people(asked)
     # a key may read only part of the environments and runs, so there are no blocks
     given = set(asked.values()) - set(DEFINITION_PARAMETERS) if asked.key is None else set()
+    given -= {"player"} if asked.player == "others" else set()
     if given == {"run"} and named.run:
         return scope_of(named.run)
     if given == {"run", "environment"} and named.run and named.environment:
@@ -159,14 +166,34 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
         return scope_of(named.split)
     if given == {"environment"} and named.environment:
         return scope_of(named.environment)
-    has_groups = named.run is not None and _GROUPED.issuperset(asked.conditions)
+    conditions = set(asked.conditions) - ({"player"} if asked.player == "others" else set())
+    has_groups = named.run is not None and _GROUPED.issuperset(conditions)
     return replace(filtered(episodes_of(asked, named), label, _within(asked, named)), has_groups=has_groups)
 
 
+def without_people(asked: EpisodeFilter) -> EpisodeFilter:
+    """Return the filter with everybody except people as players, unless it says whose episodes it is about."""
+    return asked if asked.player or asked.is_of_people else replace(asked, player="others")
+
+
+def people_left_out(asked: EpisodeFilter) -> str:
+    """Return a sentence about the episodes of people that `without_people` leaves out; empty if there are none."""
+    if asked.player or asked.is_of_people:
+        return ""
+    found = episodes_of(replace(asked, player="human")).ended().order_by()[: MAX_COUNTED + 1].count()
+    if not found:
+        return ""
+    count = f"over {MAX_COUNTED:,}" if found > MAX_COUNTED else f"{found:,}"
+    return f"{count} ended episode{'' if found == 1 else 's'} of people left out; player=human shows people."
+
+
 def overlaid(asked: EpisodeFilter, by: Overlay) -> Overlaid:
-    """Return a part for each of the newest MAX_SERIES runs, environments or models among the filter's episodes, oldest
-    first.
+    """Return a part for each of the newest MAX_SERIES runs, environments, models or kinds of players among the filter's
+    episodes, oldest first.
     """
+    if by == "player":
+        return _of_players(asked)
+    asked = without_people(asked)
     episodes = episodes_of(asked)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and asked.hidden:
@@ -181,6 +208,13 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> Overlaid:
         parts = [OverlaidPart(replace(asked, environment=names[pk]), names[pk]) for pk in shown]
         return Overlaid(parts, len(known))
     return Overlaid([OverlaidPart(replace(asked, model=name), name) for name in shown], len(known))
+
+
+def _of_players(asked: EpisodeFilter) -> Overlaid:
+    """Return a part for each kind of player that has played: agents, people, scripted players."""
+    parts = [OverlaidPart(replace(asked, player=kind), label) for kind, label in PLAYERS.items()]
+    found = [part for part in parts if episodes_of(part.filter).exists()]
+    return Overlaid(found, len(found))
 
 
 def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> Overlaid:

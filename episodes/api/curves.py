@@ -16,7 +16,7 @@ from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.revisions import RevisionMark, marks_of
-from episodes.analytics.scopes import scope_of_filter
+from episodes.analytics.scopes import people_left_out, scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.api.base import ANY, ApiView, one_of, real, whole
@@ -74,7 +74,8 @@ class CurvesView(ApiView):
         found = curve(scope, definitions, axis, points=points, shown=shown)
         components = self._components(found, request.GET.getlist("component"))
         tokens = token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
-        return Response(CurveSerializer(_content(found, components, tokens)).data)
+        people = people_left_out(asked)
+        return Response(CurveSerializer(_content(found, components, tokens, people)).data)
 
     def _components(self, found: Curve, names: list[str]) -> ComponentCurves:
         """Return the curves of the components that the parameter names. Raises: OrsError for an unknown name."""
@@ -99,8 +100,8 @@ def _mark(mark: RevisionMark) -> dict[str, Any]:
     return {"x": mark.x, "is_dirty": revision.is_dirty, **facts}
 
 
-def _content(found: Curve, components: ComponentCurves, tokens: TokenCurve | None) -> dict[str, Any]:
-    notes = (found.note, components.note, tokens.note if tokens else "")
+def _content(found: Curve, components: ComponentCurves, tokens: TokenCurve | None, people: str) -> dict[str, Any]:
+    notes = (people, found.note, components.note, tokens.note if tokens else "")
     return {
         "definition": definitions_content(found.definition),
         "x": found.axis,

@@ -30,6 +30,8 @@ class Ending(NamedTuple):
     split: int | None
     run: int | None
     run_step: int | None
+    player: str
+    """Kind of player: agent, human or script."""
     kind: str
     """Kind of the ending, as `episodes.attempts.rule.KIND` defines it."""
     steps: int
@@ -64,7 +66,7 @@ class Epoch(Func):
 
 
 _COLUMNS: tuple[Any, ...] = (
-    *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", KIND),
+    *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", "player", KIND),
     *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),
     Epoch("ended"),
 )

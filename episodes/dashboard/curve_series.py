@@ -18,7 +18,16 @@ from environments.scoring.definition import (
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, curve, curves
 from episodes.analytics.revisions import RevisionMark, marks_of
-from episodes.analytics.scopes import MAX_SERIES, Overlaid, OverlaidPart, of_runs, overlaid, scope_of_filter
+from episodes.analytics.scopes import (
+    MAX_SERIES,
+    Overlaid,
+    OverlaidPart,
+    of_runs,
+    overlaid,
+    people_left_out,
+    scope_of_filter,
+    without_people,
+)
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.attempts.group_states import GroupCount, counts_together
@@ -117,6 +126,8 @@ class Drawn:
     named: NamedRows
     overlay: Overlaid
     series: list[ChartSeries]
+    people: str = ""
+    """A sentence about the episodes of people that the curves leave out; empty if there are none."""
 
     @property
     def environment(self) -> Environment | None:
@@ -215,7 +226,7 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     hues = _hues(overlay, named)
     series = [
         ChartSeries(
-            *(part.label, hue, part.filter, one, environment, asked.definition.convention_parts),
+            *(part.label, hue, without_people(part.filter), one, environment, asked.definition.convention_parts),
             repeats=hues[:place].count(hue),
             components=component_curves(one) if "components" in asked.figures else None,
             tokens=token_curve(one) if "tokens" in asked.figures else None,
@@ -225,7 +236,8 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
             zip(overlay.parts, hues, found, environments, strict=True)
         )
     ]
-    return Drawn(asked, named, overlay, series)
+    people = "" if asked.by == "player" else people_left_out(asked.filter)
+    return Drawn(asked, named, overlay, series, people)
 
 
 def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
@@ -270,6 +282,7 @@ def _curves(
 def _left_out(found: Drawn) -> list[str]:
     """Return a sentence for each reason why runs, environments or models are not in the chart."""
     overlay, sentences = found.overlay, list[str]()
+    sentences.append(found.people)
     if overlay.missing:
         numbers = ", ".join(map(str, overlay.missing))
         sentences.append(f"There is no run {numbers}; a run's number is in the address of its page.")

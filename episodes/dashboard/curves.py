@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
-from episodes.analytics.scopes import MAX_SERIES
+from episodes.analytics.scopes import MAX_SERIES, OVERLAYS
 from episodes.dashboard.curve_chart import charts_of, csv_of
 from episodes.dashboard.curve_figures import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.dashboard.curve_query import AXES, CurveAsked
@@ -26,7 +26,7 @@ from episodes.filtering.parameters import BadFilter
 from episodes.transfer.csv_lines import coverage_header, definition_header
 
 _AXES = {"episode": "Episodes", "time": "Time", "step": "Training step"}
-_BY = (("", "All"), ("run", "By run"), ("environment", "By environment"), ("model", "By model"))
+_BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
 
 
 @require_safe

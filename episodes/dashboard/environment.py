@@ -26,7 +26,7 @@ from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
 from environments.tasks.task_facts import task_names
-from episodes.analytics.environment import tool_figures, totals_of
+from episodes.analytics.environment import tool_figures
 from episodes.analytics.histogram import histogram
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
@@ -78,7 +78,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     except BadFilter as error:
         links = [(request.path, "The page with the environment's definition")]
         return refused(request, "This address cannot be used", str(error), links)
-    asked = EpisodeFilter(environment=found.name, revision=revision or None)
+    asked = EpisodeFilter(environment=found.name, revision=revision or None, player="others")
     scope = scope_of_filter(asked, NamedRows.of(asked)) if revision else scope_of(found)
     returns = histogram(scope, definition)
     context = {
@@ -86,7 +86,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         **definition_context(definition, found),
         "returns": returns,
         "drawn": drawn_histogram(found, returns, asked),
-        "causes": returns.causes if revision else totals_of(found, definition).causes,
+        "causes": returns.causes,
         "players": [] if revision else in_environment(found, definition, returns.total),
         "own_query": asked.to_query(),
         "revision": revision,

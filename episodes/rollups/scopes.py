@@ -32,11 +32,17 @@ def edges_of_environments() -> dict[int, Edges]:
 
 
 def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:
-    """Return the endings of each scope in their order; an ending is in every scope that it belongs to."""
+    """Return the endings of each scope in their order; an ending is in every scope that it belongs to.
+
+    Those of people are in no environment and split, so that they are not in the curves by which tasks for agents are
+    chosen.
+    """
     found: dict[RollupScope, list[Ending]] = {}
     for ending in endings:
-        found.setdefault(RollupScope("environment", ending.environment), []).append(ending)
-        if ending.split is not None:
+        is_counted = ending.player != "human"
+        if is_counted:
+            found.setdefault(RollupScope("environment", ending.environment), []).append(ending)
+        if is_counted and ending.split is not None:
             found.setdefault(RollupScope("split", ending.split), []).append(ending)
         if ending.run is not None:
             found.setdefault(RollupScope("run", ending.run), []).append(ending)

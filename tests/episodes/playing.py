@@ -18,17 +18,20 @@ from tests.factories import NOON, episode_ended, episode_started
 THRESHOLD = 0.5
 
 
-def play(count: int, *, seed: int = 7, first: int = 1, **changes: Any) -> None:
-    """Record `count` episodes from number `first` on. `changes`: values of every ending."""
+def play(count: int, *, seed: int = 7, first: int = 1, other: str = "script", **changes: Any) -> None:
+    """Record `count` episodes from number `first` on, a quarter of them of the kind of player `other`.
+
+    `changes`: values of every ending.
+    """
     random = Random(seed)
     for name in ("echo", "math"):
         environment, _ = Environment.objects.get_or_create(name=name, defaults={"success_threshold": THRESHOLD})
         Split.objects.get_or_create(environment=environment, name="train", type="train")
     numbers = range(first, first + count)
-    record(*((_start(random, n), _end(random, n, changes)) for n in numbers))
+    record(*((_start(random, n, other), _end(random, n, changes)) for n in numbers))
 
 
-def _start(random: Random, number: int) -> EpisodeStarted:
+def _start(random: Random, number: int, other: str) -> EpisodeStarted:
     run = RunInfo(random.choice(["", "r1", "r2"]), number // 50, random.choice(["", "m1", "m2"]))
     return episode_started(
         number,
@@ -36,7 +39,7 @@ def _start(random: Random, number: int) -> EpisodeStarted:
         split=random.choice([None, "train"]),
         spec_json=str(random.randrange(12)),
         run=run,
-        player=random.choice(["agent", "agent", "agent", "human"]),
+        player=random.choice(["agent", "agent", "agent", other]),
     )
 
 

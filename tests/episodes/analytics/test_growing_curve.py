@@ -31,7 +31,7 @@ def side_by_side() -> Scope:
     places = [(number // 5, number % 5) for number in range(300)]
     of_runs = ({"run": runs[place], "run_step": step + 40 * place} if place < 3 else {} for step, place in places)
     rewards = (float(place) if place < 3 else -1.0 for _, place in places)
-    end_episodes(*((reward, {"player": "human", **run}) for reward, run in zip(rewards, of_runs, strict=True)))
+    end_episodes(*((reward, {"player": "script", **run}) for reward, run in zip(rewards, of_runs, strict=True)))
     return scope_of(Environment.objects.get())
 
 

@@ -74,7 +74,7 @@ def _expected(tasks: list[list[float | None]], threshold: float) -> tuple[Any, .
 
 @pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name")])
 def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -> None:
-    play(400)
+    play(400, other="human")
     found = leaderboard(echo(), by=by)
     humans = counted("player", definition_of(echo()))["human"]
     assert rows_of(found) == {**counted(column, definition_of(echo())), "human": humans}
@@ -84,7 +84,7 @@ def test_models_and_runs_are_ranked_by_all_their_attempts(by: By, column: str) -
 
 
 def test_players_are_ranked() -> None:
-    play(400)
+    play(400, other="human")
     assert rows_of(leaderboard(echo(), by="player")) == counted("player", definition_of(echo()))
 
 

@@ -9,7 +9,7 @@ import pytest
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionAsked
 from episodes.analytics.activity import activity, together
-from episodes.analytics.environment import tool_figures, totals_of
+from episodes.analytics.environment import tool_figures
 from episodes.analytics.overview import environment_figures, strip
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
@@ -85,7 +85,7 @@ def test_an_environments_endings_are_counted_by_cause(django_assert_num_queries:
     play(100)
     catch_up()
     with django_assert_num_queries(2):
-        found = totals_of(Environment.objects.get(name="echo"), Definition())
+        found = together(activity("all", Environment.objects.get(name="echo"), definitions=Definition()))
     assert found.causes == causes(played(environment__name="echo"))
 
 

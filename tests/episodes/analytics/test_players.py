@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from django.test import Client
 from pytest import approx
 from pytest_django import DjangoAssertNumQueries
 
@@ -12,6 +13,7 @@ from episodes.analytics.histogram import histogram
 from episodes.analytics.leaderboard import leaderboard
 from episodes.analytics.players import PlayerFigures, at_task, in_environment
 from episodes.analytics.scopes import scope_of
+from episodes.rollups.follower import catch_up
 from tests.episodes.ended import count_statistics, end_episode, end_episodes
 from tests.stored import make_environment, make_task
 
@@ -85,3 +87,23 @@ def test_they_take_two_queries_and_one(django_assert_num_queries: DjangoAssertNu
         at_task(task, SUM)
     with django_assert_num_queries(1):
         in_environment(task.environment, SUM, None)
+
+
+@pytest.mark.parametrize("episodes", [1, 128])
+def test_a_curve_leaves_people_out_unless_it_is_asked_for_them(client: Client, episodes: int) -> None:
+    task = make_task()
+    for _ in range(episodes):
+        end_episode(0.0, task=task)
+        end_episode(1.0, task=task, player="human")
+    catch_up()
+    address = f"/runs/curves/?environment={task.environment.name}"
+    page = client.get(address).context["drawn"]
+    assert [(one.curve.total.episodes, one.curve.total.mean) for one in page.series] == [(episodes, 0.0)]
+    assert any(note.startswith(f"{episodes} ended episode") for note in page.notes)
+    assert "player=others" in page.series[0].attempts_query
+    people = client.get(f"{address}&player=human").context["drawn"]
+    assert [(one.curve.total.episodes, one.curve.total.mean) for one in people.series] == [(episodes, 1.0)]
+    beside = client.get(f"{address}&by=player").context["drawn"]
+    assert [(one.label, one.curve.total.mean) for one in beside.series] == [("agents", 0.0), ("people", 1.0)]
+    answer = client.get(f"/api/curves?environment={task.environment.name}").json()
+    assert answer["total"]["episodes"] == episodes and "of people left out" in answer["note"]
