@@ -12,7 +12,7 @@ EMPTYING = -1
 def start_over(apps, schema_editor):
     """Make the parts of the follower that write blocks and spans start from the first ending."""
     alias = schema_editor.connection.alias
-    played = apps.get_model("episodes", "Episode").objects.using(alias).filter(player="human").exclude(player="agent")
+    played = apps.get_model("episodes", "Episode").objects.using(alias).filter(player="human")
     if played.exists():
         progress = apps.get_model("episodes", "Progress").objects.using(alias)
         progress.filter(name__in=("blocks", "steps")).update(end_number=EMPTYING)
