@@ -22,6 +22,7 @@ PLACE_SECONDS = 60.0
 """How long a process may wait for a machine that has what its class asks for."""
 HOURS_WITHOUT_HEAD = 24
 """How long the head of the cluster may be away before Ray ends the process that is connected to it: this server."""
+PLACE_ATTEMPTS, PLACE_PAUSE_SECONDS = 5, 2.0
 STATUS_SECONDS = 5.0
 """How long after the end of a connection the exit status may arrive."""
 REACH_SECONDS = 5.0
@@ -69,10 +70,9 @@ class RayLauncher:
 
     async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> RayProcess:
         with self._listener.expecting(pipe) as expected:
-            actor = await asyncio.to_thread(self._actor, resources)
             try:
                 async with asyncio.timeout(PLACE_SECONDS):
-                    machine, pid = await actor.start.remote(self._here, expected.token, python)
+                    actor, machine, pid = await self._placed(resources, expected.token, python)
                     await expected.messages
                     output = await expected.output
             except TimeoutError:
@@ -81,6 +81,22 @@ class RayLauncher:
             except self._ray.exceptions.RayError as error:
                 raise OSError(f"Ray could not start it ({_last_line(error)})") from error
         return RayProcess(self._ray, actor, machine, pid, expected, output, pipe)
+
+    async def _placed(self, resources: dict[str, float], token: str, python: str) -> tuple[Any, str, int]:
+        """Start a process somewhere. Return its actor, the address of its machine and its pid.
+
+        Ray may choose a machine that is lost, before it has noticed that, and is asked again.
+        """
+        for attempt in range(PLACE_ATTEMPTS):
+            actor = await asyncio.to_thread(self._actor, resources)
+            try:
+                machine, pid = await actor.start.remote(self._here, token, python)
+                return actor, machine, pid
+            except self._ray.exceptions.RayActorError:
+                if attempt + 1 == PLACE_ATTEMPTS:
+                    raise
+                await asyncio.sleep(PLACE_PAUSE_SECONDS)
+        raise AssertionError("there is no attempt")
 
     def _actor(self, resources: dict[str, float]) -> Any:
         """Return an actor for one process. It waits for a machine that has the resources."""

@@ -99,8 +99,8 @@ def test_a_lost_node_ends_sessions_and_revives_those_that_can_be_replayed(
     for node in [node for node in cluster.worker_nodes if raylet_of(node) in nodes]:
         cluster.add_node(num_cpus=2)
         cluster.remove_node(node, allow_graceful=False)
+    eventually(lambda: not process.is_running())
     assert replayable.call("step").text == "4"
-    assert not process.is_running()
     eventually(lambda: record.episode(mortal.sid).status == "ended")
     assert record.episode(mortal.sid).cause == "interrupted"
     assert "The worker process of 'together'" in record.episode(mortal.sid).detail
