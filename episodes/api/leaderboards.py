@@ -8,7 +8,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
-from episodes.analytics.leaderboard import By, leaderboard
+from episodes.analytics.leaderboard import TASKS, leaderboard
+from episodes.analytics.leaderboard_results import By
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, one_of
@@ -23,7 +24,7 @@ BY: tuple[By, ...] = get_args(By)
 class LeaderboardView(ApiView):
     """The leaderboard of an environment or of one of its splits, best mean return first. A key gets a 403."""
 
-    parameters = ("split", "by", *DEFINITION_PARAMETERS)
+    parameters = ("split", "by", "tasks", *DEFINITION_PARAMETERS)
 
     @documented(
         "leaderboard",
@@ -31,6 +32,7 @@ class LeaderboardView(ApiView):
         LeaderboardSerializer,
         parameter("split", "Name of one of its splits; default: all its tasks"),
         parameter("by", "What a row stands for; default `model`", enum=BY),
+        parameter("tasks", "Which tasks count; `shared`: those that people and another row attempted", enum=TASKS),
         *DEFINITION,
         may_miss=True,
     )
@@ -40,7 +42,8 @@ class LeaderboardView(ApiView):
         by = cast(By, one_of(request, "by", BY, "model"))
         definition = definition_of(environment, definition_in(request.GET))
         split = split_of(environment, request.GET.get("split", ""))
-        found = leaderboard(environment, split, by, definition, self.reader.hidden)
+        is_shared = one_of(request, "tasks", TASKS, "all") == "shared"
+        found = leaderboard(environment, split, by, definition, self.reader.hidden, is_shared=is_shared)
         content = {
             "environment": name,
             "split": found.split.name if found.split else None,

@@ -14,7 +14,8 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import hidden_from
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
-from episodes.analytics.leaderboard import By, Leaderboard, LeaderboardRow, leaderboard
+from episodes.analytics.leaderboard import TASKS, Leaderboard, LeaderboardRow, leaderboard
+from episodes.analytics.leaderboard_results import By
 from episodes.analytics.revisions import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.attempts.conventions import parts_in_address
@@ -25,7 +26,7 @@ from episodes.filtering.parameters import BadFilter, chosen, definition_in, unkn
 from episodes.models import Run
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_header, coverage_values, csv_line, definition_header
 
-PARAMETERS = ("split", "by", *DEFINITION_PARAMETERS, "sort", "format")
+PARAMETERS = ("split", "by", "tasks", *DEFINITION_PARAMETERS, "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")
 _FIGURES = {"coverage": "tasks_share"}
 """Names of columns in addresses and files -> attributes of a row, where they differ."""
@@ -61,9 +62,10 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
     by = cast(By, chosen(get_args(By))("by", given.get("by", "model")))
     sort = chosen(SORTS)("sort", given.get("sort", "mean"))
     chosen(("csv",))("format", given.get("format", "csv"))
+    is_shared = chosen(TASKS)("tasks", given.get("tasks", "all")) == "shared"
     definition = definition_of(environment, definition_in(given))
     split, hidden = _split(environment, given.get("split")), hidden_from(request.user)
-    return leaderboard(environment, split, by, definition, hidden), sort
+    return leaderboard(environment, split, by, definition, hidden, is_shared=is_shared), sort
 
 
 def _split(environment: Environment, name: str | None) -> Split | None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, cast
 
 from environments.scoring.definition import Definition
-from episodes.analytics.leaderboard import endings_by_task
+from episodes.analytics.leaderboard_results import endings_by_task
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of, evidence_over
 from episodes.analytics.run_comparison import difference_of
 from episodes.filtering.parameters import BadFilter

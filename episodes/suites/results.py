@@ -15,7 +15,7 @@ from django.db.models.functions import Abs, NullIf
 
 from environments.scoring.convention import CONVENTION_PARTS, Convention, kinds_counted
 from environments.scoring.definition import Definition, definition_of
-from episodes.analytics.leaderboard import MAX_SQUARED, endings_by_task
+from episodes.analytics.leaderboard_results import MAX_SQUARED, endings_by_task
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.attempts.summary import EndedReturn, returns_counted
 from episodes.models import EnvironmentRevision, Episode, SuiteMember, SuiteTask

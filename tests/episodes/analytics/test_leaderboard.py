@@ -15,7 +15,8 @@ from environments.runtime.records import RunInfo
 from environments.scoring.convention import Convention
 from environments.scoring.definition import Definition, definition_of
 from episodes.analytics.figures import PassRate, pass_rates
-from episodes.analytics.leaderboard import By, Leaderboard, leaderboard
+from episodes.analytics.leaderboard import Leaderboard, leaderboard
+from episodes.analytics.leaderboard_results import By
 from episodes.models import Episode
 from episodes.recording.recount import rebuild
 from tests.episodes.playing import play
@@ -130,6 +131,21 @@ def test_a_split_counts_its_tasks() -> None:
     assert [row.tasks_share for row in found.rows] == [row.tasks / 3 for row in found.rows]
 
 
+@pytest.mark.parametrize("definition", [None, Definition("max", 0.7)], ids=["in force", "another"])
+@pytest.mark.parametrize(("by", "column"), [("model", "model"), ("run", "run__name"), ("player", "player")])
+def test_it_can_be_limited_to_the_tasks_that_people_and_others_attempted(
+    by: By, column: str, definition: Definition | None
+) -> None:
+    play(60, other="human")
+    by_what, attempts = definition or definition_of(echo()), Episode.objects.attempts().filter(environment=echo())
+    others = attempts.exclude(player="human").exclude(**{f"{column}__isnull": True}).exclude(**{column: ""})
+    shared = set(others.filter(task__in=attempts.filter(player="human").values("task")).values_list("task", flat=True))
+    found = leaderboard(echo(), by=by, definition=definition, is_shared=True)
+    people = counted("player", by_what, task__in=shared)["human"]
+    assert rows_of(found) == {**counted(column, by_what, task__in=shared), "human": people}
+    assert 1 < len(shared) == found.tasks < attempts.values("task").distinct().count()
+
+
 def test_coverage_is_the_share_of_tasks_that_were_attempted() -> None:
     play(100)
     for number in range(100):
@@ -165,6 +181,8 @@ def test_it_costs_five_queries_at_most(django_assert_max_num_queries: Any) -> No
     environment, split = echo(), Split.objects.get(environment=echo())
     with django_assert_max_num_queries(5):
         leaderboard(environment, split, definition=Definition("max"))
+    with django_assert_max_num_queries(5):
+        leaderboard(environment, split, is_shared=True)
     with django_assert_max_num_queries(4):
         leaderboard(environment)
 

@@ -30,6 +30,8 @@ def test_humans_have_a_row_of_their_own() -> None:
     make_episode(task=task, player="human", return_sum=1.0)
     [row] = get("environments/math/leaderboard?split=train")["rows"]
     assert (row["key"], row["is_human"], row["success"]) == ("human", True, 1.0)
+    limited = get("environments/math/leaderboard?tasks=shared")
+    assert (limited["tasks"], limited["rows"]) == (0, [])
 
 
 def test_another_definition_reads_the_episodes() -> None:

@@ -10,6 +10,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from episodes.models import Episode
 from tests.episodes.ended import count_statistics, end_episode
 from tests.stored import make_environment, make_run, make_split, make_task
 
@@ -39,6 +40,18 @@ def test_people_and_other_kinds_of_players_have_their_plural_names(client: Clien
     play()
     assert "</b>people</span></a>" in client.get(BOARD).content.decode()
     assert "</b>agents</span></a>" in client.get(f"{BOARD}?by=player").content.decode()
+
+
+def test_people_and_models_are_compared_at_the_tasks_that_both_attempted(client: Client) -> None:
+    play()
+    end_episode(0.0, task=make_task(), model="other")
+    count_statistics()
+    assert "Shared with people" in client.get(BOARD).content.decode()
+    assert ranked(client, "tasks=shared") == ["large", "human", "small"]
+    page = client.get(f"{BOARD}?tasks=shared").content.decode()
+    assert "1 task that people and models attempted" in page
+    Episode.objects.filter(player="human").delete()
+    assert "Nobody attempted a task that people attempted" in client.get(f"{BOARD}?tasks=shared").content.decode()
 
 
 @pytest.mark.parametrize(("by", "first"), [("run", "of large"), ("player", "agent")])
@@ -87,6 +100,7 @@ def test_a_row_leads_to_its_episodes(client: Client) -> None:
     [
         ("split=hard", "splits of math: train"),
         ("by=colour", "allowed are model, run, player"),
+        ("tasks=some", "allowed are all, shared"),
         ("sort=luck", "allowed are mean, success, n, coverage, key"),
         ("page=2", "no parameter has that name"),
     ],

@@ -1,0 +1,177 @@
+"""The results behind leaderboards, as sums by name: from TaskStatistics over all attempts, or from read episodes."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from math import sqrt
+from typing import Any, Literal, NamedTuple
+
+from django.db.models import Case, Count, F, FloatField, Max, Min, Q, QuerySet, Sum, Value, When
+
+from environments.database.json_rows import among
+from environments.models import Environment, Split, TaskStatistics
+from environments.scoring.convention import CONVENTION_PARTS, Convention, kinds_counted
+from environments.scoring.definition import Definition
+from environments.tasks.split_indexes import served
+from episodes.attempts.endings import bounded, rows_of
+from episodes.attempts.rule import ENDED, KIND
+from episodes.attempts.summary import EndedReturn, returns_counted
+from episodes.models import Episode
+
+By = Literal["model", "run", "player"]
+MAX_SQUARED = 1e100
+"""Greatest total of a task that is squared; squares of larger ones overflow, so there is no standard error then."""
+
+_KEYS = {"model": "model", "run": "run__name", "player": "player"}
+_SMALL = -MAX_SQUARED, MAX_SQUARED
+
+
+class Cell(NamedTuple):
+    """Tasks that have the same number of attempts and of successes."""
+
+    attempts: int
+    """Attempts at each of the tasks."""
+    successes: int
+    """Successes at each of the tasks."""
+    tasks: int
+    """Number of tasks."""
+    scored: int
+    """Attempts at all of the tasks that have a return."""
+    total: float
+    """Sum of the returns at all of the tasks."""
+    total_squared: float
+    """Sum over the tasks of total**2."""
+    total_scored: float
+    """Sum over the tasks of total * scored."""
+    scored_squared: float
+    """Sum over the tasks of scored**2."""
+    largest: float
+    """Greatest total of a task without its sign."""
+
+
+@dataclass(slots=True)
+class LeaderboardResult:
+    """The results of a model, run or kind of player, as sums from which its row is computed."""
+
+    cells: list[Cell] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    """Rollouts by kind of ending; "" for those that finished or were abandoned."""
+
+    def sum(self, name: str) -> float:
+        return float(sum(getattr(cell, name) for cell in self.cells))
+
+    @property
+    def attempts(self) -> int:
+        return sum(cell.attempts * cell.tasks for cell in self.cells)
+
+    @property
+    def successes(self) -> int:
+        return sum(cell.successes * cell.tasks for cell in self.cells)
+
+    @property
+    def tasks(self) -> int:
+        return sum(cell.tasks for cell in self.cells)
+
+    @property
+    def mean(self) -> float | None:
+        scored = self.sum("scored")
+        return self.sum("total") / scored if scored else None
+
+    @property
+    def error(self) -> float | None:
+        """Standard error of the mean, a ratio of sums with each task as one observation; None below two tasks."""
+        mean, scored = self.mean, self.sum("scored")
+        if mean is None or self.tasks < 2 or max(cell.largest for cell in self.cells) > MAX_SQUARED:
+            return None
+        squares = self.sum("total_squared") - 2 * mean * self.sum("total_scored") + mean**2 * self.sum("scored_squared")
+        return sqrt(max(0.0, squares) * self.tasks / (self.tasks - 1)) / scored
+
+
+EndingsByTask = Mapping[tuple[str, int], list[EndedReturn]]
+"""Name of a row and id of a task -> the endings there."""
+
+
+def counted(
+    environment: Environment, split: Split | None, by: Literal["model", "run"], among_people: Collection[int] | None
+) -> tuple[dict[str, LeaderboardResult], frozenset[int] | None]:
+    """Return the results by name over all rollouts, by the environment's own definition, and the tasks they rest on.
+
+    `among_people`: the tasks that people attempted, which then limit the results to those that others attempted, too;
+    None: all tasks. Three queries at most.
+    """
+    of_environment = TaskStatistics.objects.filter(environment=environment, by="all")
+    tasks: QuerySet[Any] = of_environment if split is None else served(split)
+    chosen, shared = TaskStatistics.objects.filter(by=by).order_by(), None
+    if among_people is None:
+        chosen = chosen.filter(task__in=tasks.values("task"))
+    else:
+        both = chosen.filter(among("task", among_people), attempts__gt=0)
+        shared = frozenset(both.values_list("task", flat=True))
+        chosen = chosen.filter(among("task", shared))
+    total = Case(When(return_total__range=_SMALL, then=F("return_total")), default=Value(0.0))
+    scored = F("scored") * Value(1.0, FloatField())
+    rows = (
+        chosen.filter(attempts__gt=0)
+        .values_list("key", "attempts", "successes")
+        .annotate(
+            a=Count("pk"),
+            b=Sum("scored"),
+            c=Sum("return_total"),
+            d=Sum(total * total),
+            e=Sum(total * scored),
+            f=Sum(scored * scored),
+            g=Max("return_total"),
+            h=Min("return_total"),
+        )
+    )
+    found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
+    for row in rows:
+        key, *values, high, low = row
+        found[key].cells.append(Cell._make([*values, max(abs(high), abs(low))]))
+    convention = Convention.from_code(environment.convention)
+    sums = chosen.values_list("key").annotate(*(Sum(name) for name in ("attempts", *CONVENTION_PARTS)))
+    for key, attempts, *counts in sums:
+        kinds = dict(zip(CONVENTION_PARTS, counts, strict=True))
+        found[key].kinds.update(kinds_counted(attempts, kinds, convention))
+    return found, shared
+
+
+def endings_by_task(
+    episodes: QuerySet[Episode], by: By, definition: Definition
+) -> dict[tuple[str, int], list[EndedReturn]]:
+    """Return the endings of each name at each task; episodes without a name are left out. One query."""
+    columns = (_KEYS[by], "task", KIND, definition.column)
+    if by != "player":  # as in TaskStatistics, which leave people out
+        episodes = episodes.filter(~Q(player="human"))
+    tasks: dict[tuple[str, int], list[EndedReturn]] = defaultdict(list)
+    for key, task, kind, value in rows_of(episodes.filter(ENDED).order_by().values_list(*columns)):
+        if key:
+            tasks[key, task].append((kind, None if value is None else bounded(value)))
+    return tasks
+
+
+def tasks_attempted(endings: EndingsByTask, definition: Definition) -> frozenset[int]:
+    """Return the tasks with an attempt that counts."""
+    return frozenset(task for (_, task), found in endings.items() if returns_counted(found, definition.convention))
+
+
+def at_tasks(endings: EndingsByTask, tasks: Collection[int]) -> EndingsByTask:
+    """Return the endings at these tasks alone."""
+    return {place: found for place, found in endings.items() if place[1] in tasks}
+
+
+def results_of(tasks: EndingsByTask, definition: Definition) -> dict[str, LeaderboardResult]:
+    """Return the results by name."""
+    found: dict[str, LeaderboardResult] = defaultdict(LeaderboardResult)
+    for (key, _), endings in tasks.items():
+        found[key].kinds.update(kind for kind, _ in endings)
+        if returns := returns_counted(endings, definition.convention):
+            values = [value for value in returns if value is not None]
+            total, scored = sum(values), len(values)
+            small = total if abs(total) <= MAX_SQUARED else 0.0
+            successes = sum(value > definition.threshold for value in values)
+            squares = (small**2, small * scored, float(scored**2))
+            found[key].cells.append(Cell(len(returns), successes, 1, scored, total, *squares, abs(total)))
+    return found
