@@ -158,7 +158,12 @@ def bulk_view(request: HttpRequest, bulk: Bulk, context: dict[str, Any]) -> Http
     shown = {
         "warnings": warnings_of_plan(plan),
         **{"title": bulk.label, "bulk": bulk, "chosen": chosen.values(), "form": form, "plan": plan},
-        **{"trouble": trouble, "back": _back(values), "back_query": values.get("back", ""), "inputs": _inputs(values)},
+        **{
+            "trouble": trouble,
+            "back": back_to_list(values),
+            "back_query": values.get("back", ""),
+            "inputs": _inputs(values),
+        },
     }
     return TemplateResponse(request, "environments/bulk.html", {**context, **shown}, status=400 if trouble else 200)
 
@@ -246,9 +251,9 @@ def _run(request: HttpRequest, bulk: Bulk, action: Action) -> HttpResponse:
     plan, author = action.plan(), author_of(request)
     if plan.changing > MAX_TASKS_AT_ONCE:
         job = jobs.start(plan.title, lambda progress: action.apply(author, progress), owner=author)
-        return HttpResponseRedirect(job_url(job.id, _back(request.POST)))
+        return HttpResponseRedirect(job_url(job.id, back_to_list(request.POST)))
     messages.success(request, message_of(action.apply(author)))
-    return HttpResponseRedirect(_back(request.POST))
+    return HttpResponseRedirect(back_to_list(request.POST))
 
 
 def message_of(outcome: ActionOutcome) -> str:
@@ -265,7 +270,7 @@ def outcome_url(outcome: ActionOutcome) -> tuple[str, str] | None:
     return reverse("admin:environments_split_change", args=[outcome.split]), "Open the split"
 
 
-def _back(values: Mapping[str, str]) -> str:
+def back_to_list(values: Mapping[str, str]) -> str:
     """Return the address of the list that led here. Its path is fixed: the request gives only its query string."""
     listing = reverse("admin:environments_task_changelist")
     query = values.get("back", "").lstrip("?")

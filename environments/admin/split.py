@@ -18,6 +18,7 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
+from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from, visible
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
@@ -83,6 +84,7 @@ class SplitAdmin(ReadOnlyAdmin):
             "max_review": MAX_READ_ON_REQUEST,
             "is_reviewed": "review" in request.GET,
             "may_change": request.user.has_perm("environments.change_split"),
+            "may_make_studies": request.user.has_perm(MAKE_STUDIES) and row.is_served and bool(row.size),
             "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
         }
 

@@ -12,11 +12,13 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, Ht
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
+from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from, visible
 from environments.admin.bulk import BULKS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
 from environments.admin.jobs import job_view, jobs_shown_to
+from environments.admin.study_form import study_redirect
 from environments.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.admin.task_page import TaskPage
 from environments.curation.filter_parameters import SERVED, InvalidFilter
@@ -62,6 +64,7 @@ class TaskAdmin(TaskPage):
             "is_empty": not page.rows and not self.get_queryset(request).exists(),
             "bulks": offered(request, selection),
             "back": query(selection),
+            "may_make_studies": request.user.has_perm(MAKE_STUDIES),
             "may_import": request.user.has_perm("environments.add_task"),
             "running": [job for job in jobs_shown_to(request) if job.state == "running"],
         }
@@ -83,6 +86,8 @@ class TaskAdmin(TaskPage):
         """Run one bulk action. Redirect to the list if no tasks are named, as after a login."""
         if name == "export" and request.method == "POST":
             return export_redirect(request)
+        if name == "study" and request.method == "POST":
+            return study_redirect(request)
         if name not in BULKS:
             raise Http404(f"There is no action {name!r}. Use one of {', '.join(BULKS)}.")
         if request.method != "POST" and not request.GET:

@@ -22,6 +22,8 @@ from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_
 MAX_TEXT_CHARACTERS = 20_000
 MAX_MEMBERS_OFFERED = 200
 MAX_PAUSE_MINUTES = MAX_LIMIT_MINUTES = 24 * 60
+PRESET = ("tasks", "numbers", "search", "bucket")
+"""Fields that the address can set, such as a link from the list of tasks."""
 _TEXT: Any = {"required": False, "max_length": MAX_TEXT_CHARACTERS, "widget": forms.Textarea}
 
 
@@ -30,7 +32,7 @@ class StudyForm(forms.Form):
 
     name = forms.CharField(max_length=MAX_NAME_CHARACTERS)
     tasks = forms.ChoiceField()
-    numbers = forms.CharField(required=False, max_length=2_000)
+    numbers = forms.CharField(required=False, max_length=10_000)
     search = forms.CharField(required=False, max_length=200)
     bucket = forms.ChoiceField(required=False, choices=[("", "any"), *((name, name) for name in BUCKETS)])
     at_random = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
@@ -105,7 +107,8 @@ def study_new(request: HttpRequest) -> HttpResponse:
     """Return the form of a new study; a POST makes it."""
     hidden, trouble = hidden_from(request.user), ""
     if request.method != "POST":
-        form = StudyForm(hidden, initial={"attempts": 1, "pause_minutes": 60, "tasks": request.GET.get("tasks", "")})
+        asked = {name: request.GET.get(name, "") for name in PRESET}
+        form = StudyForm(hidden, initial={"attempts": 1, "pause_minutes": 60, **asked})
         return render(request, "playtest/study_form.html", {"form": form})
     form = StudyForm(hidden, request.POST)
     if form.is_valid():

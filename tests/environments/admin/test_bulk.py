@@ -176,6 +176,28 @@ def test_tasks_of_several_environments_make_no_split(client: Client) -> None:
     assert "belong to several environments" in page
 
 
+def test_the_form_of_a_study_is_filled_with_what_is_chosen(client: Client) -> None:
+    tasks = [make_task() for _ in range(6)]
+    split = make_split(*tasks, name="train")
+    page = ask(client, "study", task=[tasks[n].pk for n in (5, 0, 1, 2)])
+    assert f'<option value="split/{split.pk}" selected>' in page and 'value="0-2, 5"' in page
+    page = ask(client, "study", scope="all", split=split.pk, search="question")
+    assert f'<option value="split/{split.pk}" selected>' in page and 'value="question"' in page
+    assert (
+        f'href="/play/studies/new/?tasks=split/{split.pk}"'
+        in client.get(f"/admin/environments/split/{split.pk}/change/").content.decode()
+    )
+
+
+def test_a_study_needs_tasks_that_one_split_serves(client: Client) -> None:
+    task, other = make_task(), make_task()
+    make_split(task, name="train")
+    assert "those of one split: choose one above the list" in ask(client, "study", task=[task.pk, other.pk])
+    assert "No task is chosen" in ask(client, "study")
+    do(client, "quarantine", task=task.pk, reason="odd")
+    assert "does not serve all of the chosen tasks" in ask(client, "study", task=task.pk)
+
+
 def test_it_says_when_nothing_is_chosen(client: Client) -> None:
     assert "No task is chosen." in ask(client, "release")
 
