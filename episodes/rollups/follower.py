@@ -2,9 +2,9 @@
 
 The thread is in a process of its own (`follower_process.py`), or in the server's with ORSWEB_FOLLOWER=thread. The
 recorder starts, wakes and stops it. It is woken after the recorder's batches, and also checks once a second. Between
-rounds it waits, however busy the recorder is, so that a few hundred endings share a transaction. In the server's
-process it leaves the agents three times as long as each batch took. A failure in one part delays only that part, which
-tries again.
+rounds it rests, the longer the more there was to follow: an ending costs half as much in a round of hundreds as in one
+of fifty. In the server's process it leaves the agents three times as long as each batch took. A failure in one part
+delays only that part, which tries again.
 
 `catch_up` follows to the end in the calling process: after imports and seeding, in benchmarks and tests. A server may
 run at the same time. `start_over` makes all parts start from the first ending; the next process that follows, which may
@@ -16,7 +16,7 @@ from __future__ import annotations
 import contextlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import structlog
 from django.db import Error, connection, connections, transaction
@@ -78,8 +78,11 @@ def _catch_up(following: Following, progress: Callable[[str, int], None] | None)
 
 CHECK_SECONDS = 1.0
 """Time between two rounds while nothing wakes the thread; also the time that a part has in one round."""
-MIN_ROUND_SECONDS = 0.4
-"""Least time from one round to the next."""
+MIN_REST_SECONDS = 0.4
+"""Least time between two rounds."""
+REST_PER_ENDING_SECONDS = 0.02
+"""How much longer the rest is for each ending of the round before it."""
+MAX_REST_SECONDS = 2.0
 PAUSE_FACTOR = 3.0
 """Pause after a batch, by the time that it took, where agents share the process."""
 FIRST_RETRY_SECONDS = 0.5
@@ -129,21 +132,25 @@ class Follower(threading.Thread):
     def run(self) -> None:
         while not self._stopped.is_set():
             self._woken.clear()
-            for runner in self._runners:
-                self._follow(runner)
+            before = self.places()
+            is_at_end = [self._follow(runner) for runner in self._runners]
             self._after_round(self)
-            if not self._stopped.wait(MIN_ROUND_SECONDS):
+            rest = rest_seconds(before, self.places()) if all(is_at_end) else MIN_REST_SECONDS
+            if not self._stopped.wait(rest):
                 self._woken.wait(CHECK_SECONDS)
         connections.close_all()
 
-    def _follow(self, runner: _PartRunner) -> None:
-        """Follow to the end, or for CHECK_SECONDS, because other parts are waiting."""
+    def _follow(self, runner: _PartRunner) -> bool:
+        """Follow to the end, or for CHECK_SECONDS, because other parts are waiting; return whether it is at the end."""
         until = time.monotonic() + CHECK_SECONDS
-        while time.monotonic() < until and runner.is_ready and not self._stopped.is_set():
+        while runner.is_ready and not self._stopped.is_set():
             began = time.monotonic()
             if not runner.advance():
-                return
+                break
             self._pause(time.monotonic() - began)
+            if time.monotonic() > until:
+                return False
+        return True
 
     def _pause(self, seconds: float) -> None:
         """Let others have their turn after a batch that took `seconds`."""
@@ -152,6 +159,12 @@ class Follower(threading.Thread):
             self._stopped.wait(seconds * PAUSE_FACTOR)
         elif connection.vendor == "sqlite":  # the recorder tries more often, so it need not be as long as `give_way`
             self._stopped.wait(min(seconds, TURN_SECONDS))
+
+
+def rest_seconds(before: Mapping[str, int], after: Mapping[str, int]) -> float:
+    """Return how long to rest after a round between these places of the parts. A place of 0 was not known yet."""
+    followed = max((place - before[name] for name, place in after.items() if before[name]), default=0)
+    return min(MIN_REST_SECONDS + followed * REST_PER_ENDING_SECONDS, MAX_REST_SECONDS)
 
 
 class _PartRunner:

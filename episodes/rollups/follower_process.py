@@ -23,6 +23,8 @@ from typing import IO, TYPE_CHECKING, NamedTuple
 import structlog
 
 if TYPE_CHECKING:
+    from django.db.backends.base.base import BaseDatabaseWrapper
+
     from episodes.rollups.follower import Follower
 
 NICENESS = 5
@@ -132,13 +134,26 @@ def main() -> None:
     import django
 
     django.setup()
+    from django.db.backends.signals import connection_created
+
     from episodes.rollups.follower import Follower
 
+    connection_created.connect(relax_commits)
     gc.freeze()
     follower = Follower(is_alone=True, after_round=_report)
     threading.Thread(target=_listen, args=(follower,), name="server", daemon=True).start()
     with contextlib.suppress(BrokenPipeError):  # the server has ended
         follower.run()
+
+
+def relax_commits(connection: BaseDatabaseWrapper, **_: object) -> None:
+    """Let no commit of a new connection wait for the disk, which would keep the recorder waiting, too.
+
+    What a crash of the machine takes back is followed again, because its Progress is taken back with it.
+    """
+    with connection.cursor() as cursor:
+        is_sqlite = connection.vendor == "sqlite"
+        cursor.execute("PRAGMA synchronous=NORMAL" if is_sqlite else "SET synchronous_commit TO off")
 
 
 def _listen(follower: Follower) -> None:

@@ -11,9 +11,9 @@ only later ones contain.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import Any
 
 from environments.database.json_rows import rows_among
@@ -157,9 +157,15 @@ def documents_of(episodes: Collection[int]) -> list[SearchDocument]:
     documents = {pk: SearchDocument(pk) for pk, _, _ in facts}
     blobs = BlobTexts()
     blobs.fetch(digest for _, _, digest in facts if digest)
+    having = defaultdict[str, list[SearchDocument]](list)
     for pk, _, digest in facts:
         if digest:
-            documents[pk].add_all(texts_in(read_json(blobs.read(documents[pk], digest))))
+            having[digest].append(documents[pk])
+    for digest, some in having.items():
+        prompt = texts_in(read_json(blobs.read(some[0], digest)))
+        for one in some:
+            one.is_cut = some[0].is_cut
+            one.add_all(prompt)
     for part in _parts({pk: calls for pk, calls, _ in facts}):
         _add_steps({pk: documents[pk] for pk in part}, blobs)
     _add_conversations(documents)
@@ -204,7 +210,10 @@ def _add_values(value: Any, found: list[str], depth: int = 0) -> None:
         for name, member in value.items():
             if depth:
                 found.append(name)
-            _add_values(member, found, depth + 1)
+            if isinstance(member, str):  # as most are, which saves a call for each
+                found.append(member)
+            else:
+                _add_values(member, found, depth + 1)
     elif isinstance(value, list):
         for member in value:
             _add_values(member, found, depth + 1)
@@ -242,15 +251,27 @@ def _add_steps(documents: Mapping[int, SearchDocument], blobs: BlobTexts) -> Non
 
 
 def _add_step(document: SearchDocument, step: StepFacts, blobs: BlobTexts) -> None:
-    document.add_all(texts_of_step(step, partial(blobs.read, document)))
+    document.add_all(texts_of_step(step, document, blobs))
 
 
-def texts_of_step(step: StepFacts, read: Callable[[str | None, str], str]) -> list[str]:
-    """Return the name of the tool, the input, the texts of the output and the error. `read`: as BlobTexts.read."""
+def texts_of_step(step: StepFacts, document: SearchDocument, blobs: BlobTexts) -> list[str]:
+    """Return the name of the tool, the input, the texts of the output and the error.
+
+    Those in blobs are read for `document`, as BlobTexts.read says.
+    """
     _, _, tool, given, given_blob, answer, answer_blob, error = step
-    output = read_json(read(answer_blob, answer) or "null")
-    blocks = output.get("blocks") if isinstance(output, dict) else output
-    return [tool, *values_in(read_json(read(given_blob, given) or "null")), *texts_in(blocks), error]
+    if given_blob:
+        given = blobs.read(document, given_blob)
+    if answer_blob:
+        answer = blobs.read(document, answer_blob)
+    texts = [tool]
+    if given:
+        _add_values(read_json(given), texts)
+    if answer:
+        output = read_json(answer)
+        texts += texts_in(output.get("blocks") if isinstance(output, dict) else output)
+    texts.append(error)
+    return texts
 
 
 # --- uploaded messages -----------------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import and_, or_
 
 from django.db import connection
@@ -152,7 +152,7 @@ def _in_steps(steps: QuerySet[Step], terms: Sequence[Term]) -> dict[int, Snippet
         known = found.get(episode)
         if known and known.terms == len(terms):
             continue
-        for text in texts_of_step(step, partial(blobs.read, SearchDocument(episode))):
+        for text in texts_of_step(step, SearchDocument(episode), blobs):
             left -= len(text)
             one = snippet_in(text, terms, index)
             if one and (not (known := found.get(episode)) or one.terms > known.terms):

@@ -12,6 +12,7 @@ from episodes.models import Activity, CurveBlock, Progress
 from episodes.recording.recorder import Recorder
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
+from episodes.rollups.follower import rest_seconds
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_started
 
@@ -20,8 +21,20 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("episodes.rollups.follower.MIN_ROUND_SECONDS", 0.001)
+    monkeypatch.setattr("episodes.rollups.follower.MIN_REST_SECONDS", 0.001)
     monkeypatch.setattr("episodes.rollups.follower.FIRST_RETRY_SECONDS", 0.001)
+
+
+def test_it_rests_longer_the_more_there_was_to_follow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert rest_seconds({"text": 5, "activity": 5}, {"text": 5, "activity": 5}) == pytest.approx(0.4)
+    assert rest_seconds({"text": 5, "activity": 5}, {"text": 5, "activity": 15}) == pytest.approx(0.6)
+    assert rest_seconds({"text": 5, "activity": 5}, {"text": 1000, "activity": 15}) == pytest.approx(2.0)
+
+
+def test_it_does_not_rest_longer_because_it_begins_after_many_endings(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()
+    assert rest_seconds({"text": 0}, {"text": 1000}) == pytest.approx(0.4)
 
 
 async def until_followed(name: str, end_number: int) -> None:

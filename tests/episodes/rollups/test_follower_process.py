@@ -7,7 +7,10 @@ from collections.abc import Iterator
 import httpx
 import psutil
 import pytest
+from django.db import connections
+from django.db.backends.signals import connection_created
 
+from episodes.rollups.follower_process import relax_commits
 from tests.conformance.agent import Agent, eventually
 from tests.server import LiveServer
 
@@ -47,6 +50,18 @@ def test_what_agents_play_is_found_and_nothing_stays_behind(where: str) -> None:
         eventually(lambda: is_found(server, "walrus"))
         eventually(lambda: 'behind_episodes{part="text"} 0.0' in httpx.get(f"{server.url}/metrics").text)
         assert len(followers(server)) == (where == "process")
+
+
+def test_its_commits_do_not_wait_for_the_disk() -> None:
+    connection_created.connect(relax_commits)
+    connection = connections.create_connection("default")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA synchronous" if connection.vendor == "sqlite" else "SHOW synchronous_commit")
+            assert cursor.fetchone()[0] in (1, "off")  # 1: NORMAL
+    finally:
+        connection_created.disconnect(relax_commits)
+        connection.close()
 
 
 def test_it_has_a_lower_priority_than_the_server(server: LiveServer) -> None:
