@@ -72,7 +72,7 @@ def shown(value: float) -> float:
 
 
 def signed(value: float) -> str:
-    """Return `value` with two decimals and a sign, or with two significant digits where two decimals would hide it."""
+    """Return `value` with a sign and two decimals, or two significant digits from 0.0001 to 0.005 and from 1e6 on."""
     return f"+{unsigned(value)}" if value >= MIN_SHOWN else unsigned(value)
 
 
@@ -82,6 +82,8 @@ def unsigned(value: float) -> str:
     if size < MIN_SHOWN:
         return "0.00"
     text = f"{_rounded(size):,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
+    if "e-" in text:  # below 0.0001
+        text = "0.00"
     return f"\N{MINUS SIGN}{text}" if value < 0 else text
 
 

@@ -98,13 +98,13 @@ export class Steps extends EventTarget {
 export function signed(value) {
   const size = Math.abs(value);
   if (size < MIN_SHOWN) return "0.00";
-  const text = size >= 0.005 && size < 1e6 ? NUMBERS.format(size) : scientific(size);
+  const text = size >= 0.005 && size < 1e6 ? NUMBERS.format(size) : shortened(size);
   return (value > 0 ? "+" : "−") + text;
 }
 
-// Two digits: 0.0012, 5e-05, 1.2e+06.
-function scientific(size) {
+// Two digits: 0.0012, 1.2e+06; below 0.0001: 0.00.
+function shortened(size) {
+  if (size < 1) return Number(size.toPrecision(2)) < 1e-4 ? "0.00" : String(Number(size.toPrecision(2)));
   const [digits, exponent] = size.toExponential(1).split("e").map(Number);
-  if (exponent >= -4 && exponent < 2) return String(Number(size.toPrecision(2)));
-  return `${digits}e${exponent < 0 ? "-" : "+"}${String(Math.abs(exponent)).padStart(2, "0")}`;
+  return `${digits}e+${String(exponent).padStart(2, "0")}`;
 }

@@ -129,6 +129,16 @@ def test_another_shape_brings_its_own_fields(page: Page, form: Locator, complain
     expect(form.get_by_text("It has four corners.")).to_be_visible()
 
 
+def test_an_optional_group_is_sent_once_its_select_says_so(page: Page, form: Locator, complaints: list[str]) -> None:
+    page.keyboard.press("Alt+4")
+    found = page.locator("[data-tool-form] > div:visible")
+    found.get_by_label("corner: send or leave out").select_option(label="send")
+    expect(found.get_by_label("x")).to_be_visible()
+    found.get_by_label("x").fill("3")
+    page.keyboard.press("Enter")
+    assert answered(page) == {"corner": {"x": 3}}
+
+
 def test_what_is_missing_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
     field(form, "/pname").press("Enter")
     expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required.")

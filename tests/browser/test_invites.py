@@ -31,6 +31,10 @@ def test_a_guest_comes_in_by_the_link_and_plays(page: Page, live: LiveServer) ->
     page.goto(link)
     expect(page.get_by_label("Your name")).to_be_focused()
     assert is_sound(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    heights = [one.bounding_box() for one in page.locator("main :is(input:not([type=hidden]), button)").all()]
+    assert [box["height"] >= 44 for box in heights if box] == [True] * 2
+    page.set_viewport_size({"width": 1280, "height": 860})
     page.keyboard.type("Zoë")
     page.keyboard.press("Enter")
     page.wait_for_url("**/play/?environment=echo")

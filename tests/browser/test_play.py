@@ -143,6 +143,7 @@ def test_web_is_walked_through(page: Page, complaints: list[str]) -> None:
 def test_maze_is_left(page: Page, complaints: list[str]) -> None:
     episode = sit_down(page, "maze", MAZE)
     expect(page.locator("[data-drawing] img")).to_be_visible()
+    is_chosen_by_keys(page)
     for way in ways_out():
         count = page.locator(".step").count()
         page.keyboard.press(f"Arrow{way.capitalize()}")
@@ -151,6 +152,21 @@ def test_maze_is_left(page: Page, complaints: list[str]) -> None:
     page.keyboard.press("n")
     assert at_the_form(page) > episode
     is_recorded(page, episode)
+
+
+def is_chosen_by_keys(page: Page) -> None:
+    """Check that brackets go from tool to tool, and that arrows choose what they show in a row of choices."""
+    page.locator(".by-form > summary").click()
+    tabs = page.locator(".tool-tab")
+    for key, number in (("Alt+[", -1), ("Alt+]", 0)):
+        page.keyboard.press(key)
+        expect(tabs.nth(number)).to_have_attribute("aria-selected", "true")
+    row = page.locator("[role=radiogroup]:visible").first
+    row.get_by_label("up").focus()
+    for way in ("Right", "Down", "Left", "Up"):
+        page.keyboard.press(f"Arrow{way}")
+        expect(row.get_by_label(way.lower())).to_be_checked()
+    page.evaluate("document.activeElement.blur()")
 
 
 def ways_out() -> list[str]:

@@ -43,6 +43,7 @@ async def test_a_guest_reads_no_words_of_the_trade_and_nothing_of_the_record() -
         step, ended = await tab.receive("step"), await tab.receive("ended")
         assert_plain(step["html"] + ended["html"])
         assert "Not solved" in ended["html"] and 'data-success="no"' in ended["html"]
+        assert 'class="reward"' not in ended["html"]  # no colour of success
         assert_plain((await browser.get(f"/play/{pk}/")).text)
         assert (await browser.get(f"/play/{pk}/steps/0.json")).status_code == 404
 
@@ -69,6 +70,20 @@ def test_optional_fields_are_folded_and_say_nothing_of_how_they_are_sent() -> No
     before, _, folded = html.partition('<details class="more-options">')
     assert 'data-slot="/pway"' in before and 'data-slot="/psteps"' in folded
     assert "leave out" not in folded and "JSON" not in html
+
+
+def test_an_optional_group_is_added_by_its_choice_and_left_out_by_it() -> None:
+    group: JSONObject = {"type": "object", "properties": {"x": {"type": "integer"}}, "required": ["x"]}
+    schema: JSONObject = {"type": "object", "properties": {"at": group}, "required": []}
+
+    def shown(do: str, **state: str) -> str:
+        return str(
+            answer_form({"go": schema}, {"do": do, "tool": "go", "at": "/pat", "state": state}, is_plain=True)["html"]
+        )
+
+    assert 'data-slot="/pat/px"' not in shown("show")
+    added = shown("include")
+    assert 'data-slot="/pat/px"' in added and 'name="s/pat"' in added and 'data-do="presence"' in added
 
 
 async def test_controls_are_shown_for_the_tools_that_a_task_offers() -> None:

@@ -14,10 +14,11 @@ import pytest
 from django.test import override_settings
 from django.utils import timezone
 
+from environments.curation.edit import Edit, last_revision
 from environments.errors import SessionNotFound
 from environments.models import Split, Task
 from environments.service import get_service
-from episodes.models import Episode, Guest, Invite, Play, Study
+from episodes.models import Episode, Guest, Invite, Play, Study, SuiteTask
 from episodes.studies.results import plays_of, results_of
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import hosting, open_tab, send_form
@@ -160,6 +161,22 @@ async def test_a_task_that_is_quarantined_meanwhile_is_not_given_any_longer() ->
         page = (await browser.get("/play/study/")).text
         assert "done. Thank you!" in page and "You finished 1 task" in page
     assert await in_database(_plays) == [(1, 1, True)]
+
+
+async def test_a_task_that_is_edited_meanwhile_is_played_as_it_was() -> None:
+    def edit() -> list[int]:
+        listed = list(SuiteTask.objects.order_by("position").values_list("task", flat=True))
+        for task in Task.objects.filter(pk__in=listed):
+            Edit(task.pk, task.spec.replace("{", '{"is_new": true, ', 1), last_revision(task)).apply("ada")
+        return listed
+
+    async with taking_part() as browser:
+        first = await start(browser, "/play/study/begin/")
+        listed = await in_database(edit)
+        await finish(browser, first)
+        await finish(browser, await start(browser))
+    assert await in_database(lambda: list(Episode.objects.order_by("pk").values_list("task", flat=True))) == listed
+    assert await in_database(_plays) == [(1, 1, True), (2, 1, True)]
 
 
 async def test_a_link_revoked_in_mid_task_ends_it_and_keeps_what_was_played() -> None:
