@@ -27,8 +27,9 @@ ORSWEB = os.environ.get("ORSWEB_PYTHON", str(ROOT / ".venv/bin/python"))
 DATASETS_3 = os.environ.get("DATASETS_3_PYTHON", str(Path(sys.prefix) / "datasets-3/bin/python"))
 EPISODES = 120
 """Enough for each bundled environment to have some, with and without images."""
-MAX_SECONDS = 60
-"""Longest wait for the server to start, and for the figures of episodes that have ended."""
+MAX_SECONDS = 300
+"""Longest wait for the server to start, and for the figures of episodes that have ended: 60 were too few while other
+programs kept both cores busy."""
 OFFLINE = {
     "HF_HUB_OFFLINE": "1",
     "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",

@@ -85,15 +85,34 @@ def task_names(tasks: Sequence[int]) -> dict[int, str]:
 
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
-    names = {task: f"task {task}" for task in tasks}
+    served = served_places(tasks)
+    return {
+        task: f"{place.split.name} #{place.index}" if (place := served.get(task)) else f"task {task}" for task in tasks
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class ServedPlace:
+    """A split, and the index under which clients get a task there."""
+
+    split: Split
+    index: int
+
+
+def served_places(tasks: Sequence[int]) -> dict[int, ServedPlace]:
+    """Return the first place of each task that agents are served; a task without one is left out.
+
+    A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
+    """
+    places: dict[int, ServedPlace] = {}
     at = sorted(places_of_tasks(tasks), key=lambda one: (one.split.position, one.split.name), reverse=True)
     for split, group in groupby(at, key=lambda one: one.split):
         standing = sorted(group, key=lambda one: one.position, reverse=True)
         indexes = served_indexes(split, [one.position for one in standing])
         for one in standing:
             if one.position in indexes:
-                names[one.task] = f"{split.name} #{indexes[one.position]}"
-    return names
+                places[one.task] = ServedPlace(split, indexes[one.position])
+    return places
 
 
 MAX_VERSIONS = 50

@@ -19,7 +19,15 @@ from environments.database.storable import bigint, storable
 from environments.models import Environment
 from environments.wire import value_json
 from episodes.models import Rollout, RolloutMessage, Run
-from episodes.uploads.events import CONTENT, EXTRA, MAX_CLOCK_SECONDS, SUMMARY, RolloutStart, UploadChunk
+from episodes.uploads.events import (
+    CONTENT,
+    EXTRA,
+    MAX_CLOCK_SECONDS,
+    MAX_PROBLEM_CHARACTERS,
+    SUMMARY,
+    RolloutStart,
+    UploadChunk,
+)
 
 MAX_REMEMBERED = 50_000
 MAX_LOOKUP = 500
@@ -198,7 +206,7 @@ class UploadBatch:
             "event": text,
             "event_blob_id": blob,
             "sent_ms": start.sent_ms,
-            "problem": "; ".join(_problems(start, received)),
+            "problem": "; ".join(_problems(start, received))[:MAX_PROBLEM_CHARACTERS],
         }
 
 
@@ -259,10 +267,34 @@ def _run(name: str, model: str, received: float) -> int | None:
     return run.pk
 
 
+_TEXTS = {"runName": 200, "rolloutName": 300, "environment": 300, "variant": 200, "split": 200}
+"""Texts of a rollout, and how many characters of each its columns hold. Its `event` has them whole."""
+_OBJECTS = ("metadata", "task_spec", "run_info", "rollout_info")
+
+
 def _problems(start: RolloutStart, received: float) -> Iterable[str]:
-    if not isinstance(start.fields.get("runName"), str) or not start.fields["runName"]:
+    fields = start.fields
+    if not isinstance(fields.get("runName"), str) or not fields["runName"]:
         yield "no runName"
     if start.sent_ms is None:
         yield "no valid timestamp"
     elif abs(ahead := start.sent_ms / 1000 - received) > MAX_CLOCK_SECONDS:
         yield f"the client's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this server's"
+    for name, limit in _TEXTS.items():
+        yield from _problems_of_text(name, fields.get(name), limit)
+    if fields.get("step") is not None and _number(fields["step"]) is None:
+        yield "step wasn't a whole number"
+    for name in _OBJECTS:
+        if not isinstance(fields.get(name), dict | None):
+            yield f"{name} wasn't an object"
+
+
+def _problems_of_text(name: str, value: Any, limit: int) -> Iterable[str]:
+    if value is None:
+        return
+    if not isinstance(value, str):
+        yield f"{name} wasn't a text"
+    elif len(value) > limit:
+        yield f"{name} had more than {limit} characters"
+    elif storable(value) != value:
+        yield f"{name} had characters that cannot be stored"

@@ -142,6 +142,8 @@ def _add(chunk: UploadChunk, event: Any) -> str:
     elif isinstance(info := event.get("rollout_info"), dict):
         chunk.updates.append(RolloutUpdate(_id(rollout), info, sent))
         chunk.characters += _size(info)
+    else:
+        return IGNORED if info is None else "The rollout_info of a rollout_update must be an object."
     return ""
 
 
@@ -157,7 +159,7 @@ def _message(event: dict[str, Any]) -> Values:
     get = event.get
     index = get("index")
     if type(index) is not int or not 0 <= index <= MAX_BIGINT:
-        index = _whole(index)
+        index = _whole(index) if index == _whole(index) else None
         if index is None or index < 0:
             index = NO_INDEX
             problems.append("no valid index")
@@ -176,6 +178,9 @@ def _message(event: dict[str, Any]) -> Values:
         sent = _whole(sent)
         if sent is None:
             problems.append("no valid timestamp")
+    is_finished = get("isFinished")
+    if type(is_finished) is not bool and is_finished is not None:
+        problems.append("isFinished wasn't true or false")
     is_extra = event.keys() - _COLUMNED
     extra = ""
     if is_extra or get("metadata"):
@@ -193,7 +198,7 @@ def _message(event: dict[str, Any]) -> Values:
         summary,
         extra,
         reward,
-        get("isFinished") is True,
+        is_finished is True,
         len(content) if kind in RESPONSE_KINDS else 0,
         sent,
         "; ".join(problems)[:MAX_PROBLEM_CHARACTERS] if problems else "",

@@ -13,9 +13,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Avg, Count, Exists, F, Max, OuterRef, QuerySet, Subquery, Sum
-from django.db.models.functions import Coalesce, Length
+from django.db.models import Avg, Case, Count, Exists, F, Max, OuterRef, Q, QuerySet, Subquery, Sum, Value, When
+from django.db.models.functions import Coalesce, Length, NullIf
 
+from environments.tasks.task_facts import ServedPlace, served_places
+from environments.tasks.task_places import batched
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.models import Episode, Rollout, RolloutMessage, Run, Step
 from episodes.uploads.matching import match_of
@@ -24,6 +26,8 @@ MAX_ROLLOUTS = 50_000
 """Difficulties are those of the newest rollouts, as many as this."""
 MAX_MEAN_ROLLOUTS = 5_000
 """Means of a run are those of its newest rollouts, as many as this, because a page lists many runs."""
+MAX_TASKS_AT_ONCE = 300
+"""Tasks whose places are looked up together."""
 MAX_UNDER_WAY = 20
 """Rollouts of a run that are still being uploaded, of which the episodes are looked for."""
 PERCENTILES = (1, 10, 25, 50, 75, 90, 99)
@@ -99,50 +103,85 @@ _Groups = dict[RolloutGroup, list[tuple[float, int]]]
 """Reward and number of characters of each rollout."""
 
 
+@dataclass(frozen=True)
+class _CountedRollout:
+    """What one rollout adds to the figures of its task."""
+
+    split: str | None
+    index: int | None
+    task: int | None
+    """Id of the task, which tells its place where the client sent the content of a task and no index."""
+    variant: str | None
+    reward: float | None
+    characters: int
+
+
 def _uploaded(query: DifficultyQuery) -> _Groups:
     conditions = {
         "environment_name": query.environment,
         "variant": query.variant,
-        "split": query.split,
         "model": query.model,
         "model_params__gte": query.min_model_params,
         "model_params__lte": query.max_model_params,
         "training_stage": query.training_stage,
     }
+    is_joined = Q(episode__isnull=False) & ~Q(joined_by="guess")
+    episode_index = Case(When(is_joined, then=F("episode__task_index")))
+    episode_split = Case(When(is_joined, then=F("episode__split__name")))
     rollouts = rollouts_of(query.key_label).filter(
-        task_index__isnull=False, **{name: value for name, value in conditions.items() if value is not None}
+        Q(task_index__isnull=False) | is_joined,
+        Q() if query.split is None else Q(split=query.split) | Q(is_joined, split=""),
+        **{name: value for name, value in conditions.items() if value is not None},
     )
     rows = (
         with_figures(rollouts)
         .order_by("-id")
-        .values_list("split", "variant", "task_index", "last_reward", "characters")
+        .values_list(
+            Coalesce(NullIf("split", Value("")), episode_split),
+            Coalesce("task_index", episode_index),
+            Case(When(is_joined, then=F("episode__task_id"))),
+            "variant",
+            "last_reward",
+            "characters",
+        )
     )
-    groups: _Groups = defaultdict(list)
-    for split, variant, index, reward, characters in rows[:MAX_ROLLOUTS]:
-        if reward is not None:
-            groups[RolloutGroup(split or None, variant or None, index)].append((reward, characters))
-    return groups
+    return _grouped([_CountedRollout(*row) for row in rows[:MAX_ROLLOUTS]], query.split)
 
 
 def _played(query: DifficultyQuery) -> _Groups:
     inputs = Step.objects.filter(episode=OuterRef("pk")).order_by().values("episode")
     length = Coalesce(F("input_blob__size_bytes"), Length("input"))
-    conditions = {"split__name": query.split, "model": query.model}
     rows = (
         episodes_of(query.key_label)
-        .filter(environment__name=query.environment, split__isnull=False, task_index__isnull=False)
-        .filter(**{name: value for name, value in conditions.items() if value is not None})
+        .filter(
+            Q() if query.split is None else Q(split__name=query.split) | Q(split=None),
+            Q() if query.model is None else Q(model=query.model),
+            environment__name=query.environment,
+        )
         .annotate(
             returned=ConventionsInForce.of().return_of(None),
             characters=Coalesce(Subquery(inputs.annotate(n=Sum(length)).values("n")), 0),
         )
         .order_by("-id")
-        .values_list("split__name", "task_index", "returned", "characters")
+        .values_list("split__name", "task_index", "task_id", Value(""), "returned", "characters")
     )
+    return _grouped([_CountedRollout(*row) for row in rows[:MAX_ROLLOUTS]], query.split)
+
+
+def _grouped(rollouts: Sequence[_CountedRollout], split: str | None) -> _Groups:
+    """Return the rollouts with a reward by task, in the split if one is given; without those whose place is unknown."""
+    unplaced = {one.task for one in rollouts if one.index is None and one.task is not None}
+    places: dict[int, ServedPlace] = {}
+    for tasks in batched(sorted(unplaced), MAX_TASKS_AT_ONCE):
+        places.update(served_places(tasks))
     groups: _Groups = defaultdict(list)
-    for split, index, reward, characters in rows[:MAX_ROLLOUTS]:
-        if reward is not None and index is not None:
-            groups[RolloutGroup(split, None, index)].append((reward, characters))
+    for one in rollouts:
+        index, name = one.index, one.split or None
+        if index is None and one.task in places:
+            place = places[one.task]
+            index, name = place.index, place.split.name
+        if one.reward is not None and index is not None and split in (None, name):
+            groups[RolloutGroup(name, one.variant or None, index)].append((one.reward, one.characters))
     return groups
 
 

@@ -121,12 +121,15 @@ def test_it_tells_the_difficulty_of_tasks(platform: LiveServer, monkeypatch: pyt
 def test_it_tells_the_difficulty_of_what_was_only_played(platform: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:
     client = client_of(platform, monkeypatch)
     environment = client.environments.get("acme/echo")
-    with environment.session(split="train", index=1) as session:
-        session.call_tool("echo", {"text": "hello"})
-        session.call_tool("finish", {})
-    [task] = [task for task in environment.get_task_difficulty() if task.task_index == 1 and task.variant is None][:1]
-    assert task.num_rollouts >= 1
-    assert task.response_chars.p50 > 0
+    for task in ({"index": 1, "split": "train"}, {"task": environment.list_tasks("train")[2]}):
+        with environment.session(**task) as session:
+            session.call_tool("echo", {"text": "hello"})
+            session.call_tool("finish", {})
+    told = [task for task in environment.get_task_difficulty(split="train") if task.variant is None]
+    for index in (1, 2):  # the second was opened with the content of its task, as examples of both SDKs do
+        [task] = [task for task in told if task.task_index == index]
+        assert task.num_rollouts >= 1
+        assert task.response_chars.p50 > 0
 
 
 def test_the_command_line_works_without_an_account(platform: LiveServer, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -139,6 +139,8 @@ async def test_it_refuses_what_a_foreign_page_could_send(client: httpx.AsyncClie
         ({"index": -3}, "no valid index"),
         ({"index": "1"}, "no valid index"),
         ({"index": 2**70}, "no valid index"),
+        ({"index": 1.5}, "no valid index"),
+        ({"isFinished": "yes"}, "isFinished wasn't true or false"),
         ({"eventId": None}, "no eventId"),
         ({"timestamp": "now"}, "no valid timestamp"),
         ({"timestamp": float("nan")}, "no valid timestamp"),
@@ -163,18 +165,24 @@ async def test_it_stores_a_wrong_message_and_marks_it(
 
 
 @pytest.mark.parametrize(
-    "fields",
+    ("fields", "problem"),
     [
-        {"metadata": {"a": "\ud800", "b": "\0", "c": float("nan")}},
-        {"task_spec": {"\ud800": "\0"}},
-        {"environment": "a/\ud800\0b", "runName": "r\0\ud800", "split": "\0"},
-        {"run_info": "no object", "rollout_info": 5, "step": "x", "environment": 7},
+        ({"metadata": {"a": "\ud800", "b": "\0", "c": float("nan")}}, ""),
+        ({"task_spec": {"\ud800": "\0"}}, ""),
+        ({"runName": "r\0\ud800"}, "runName had characters that cannot be stored"),
+        ({"environment": "a/\ud800\0b"}, "environment had characters that cannot be stored"),
+        ({"split": "s" * 201}, "split had more than 200 characters"),
+        ({"run_info": "no object", "step": "x"}, "step wasn't a whole number; run_info wasn't an object"),
+        ({"rollout_info": 5, "environment": 7}, "environment wasn't a text; rollout_info wasn't an object"),
     ],
 )
-async def test_it_stores_a_rollout_with_strange_values(client: httpx.AsyncClient, fields: dict[str, Any]) -> None:
+async def test_it_stores_a_rollout_with_strange_values_and_marks_it(
+    client: httpx.AsyncClient, fields: dict[str, Any], problem: str
+) -> None:
     one = new_id()
-    assert (await upload(client, rollout(one, **fields))).status_code == 200
-    assert (await stored(one)).is_announced
+    assert (await upload(client, rollout(one, timestamp=int(time.time() * 1000), **fields))).status_code == 200
+    row = await stored(one)
+    assert row.is_announced and row.problem == problem
 
 
 @pytest.mark.parametrize("one", ["a\0b", "x" * 500, "\ud800", "é"])
