@@ -6,6 +6,7 @@ none of them around a door. The exit is the cell farthest from the start.
 
 from __future__ import annotations
 
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -19,7 +20,18 @@ PATIENCE = {1: 2.0, 2: 4.0, 3: 2.0, 4: 4.0}
 """Level -> how many times the shortest way the steps last."""
 
 
-def task(split: str, index: int) -> dict[str, Any]:
+def tasks(split: str) -> list[dict[str, Any]]:
+    """Return every task of the split, in order: dicts as `Task` of `maze.py` describes them."""
+    return [{**task} for task in _made(split)]
+
+
+@cache
+def _made(split: str) -> list[dict[str, Any]]:
+    """Make the tasks once in a process: a split may be listed often, and its mazes take 2 ms each."""
+    return [_task(split, index) for index in range(COUNTS[split])]
+
+
+def _task(split: str, index: int) -> dict[str, Any]:
     """Return the task at `index`; levels take turns."""
     random = Random(f"maze/{split}/{index}")
     level = index % 4 + 1

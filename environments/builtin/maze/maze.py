@@ -119,7 +119,7 @@ class Maze(Environment):
 
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
-        return [layouts.task(split, index) for index in range(layouts.COUNTS[split])]
+        return layouts.tasks(split)
 
     @classmethod
     def hand_controls(cls) -> JSONObject:

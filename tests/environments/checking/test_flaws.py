@@ -80,6 +80,7 @@ FLAWS = [
 ]
 
 
+SHORTLY = CheckOptions(steps=12, timeout_seconds=30)
 COMPARED = ("OfASet", "Sound", "Procedural")
 """Classes whose lists are compared between processes. The flaws of the others do not depend on the process."""
 
@@ -104,9 +105,7 @@ def report_of() -> Callable[[str], CheckReport]:
     def checked(name: str) -> CheckReport:
         if name not in reports:
             with processes_for(name):
-                reports[name] = check_class(
-                    f"tests.environments.checking.flawed:{name}", CheckOptions(timeout_seconds=30)
-                )
+                reports[name] = check_class(f"tests.environments.checking.flawed:{name}", SHORTLY)
         return reports[name]
 
     return checked
@@ -129,7 +128,7 @@ def test_an_environment_without_a_flaw_has_no_warning(report_of: Callable[[str],
 @pytest.mark.parametrize("name", ["OrsEcho", "OrwEcho"])
 def test_classes_of_the_sdks_declare_oracles_and_exploits_too(name: str) -> None:
     with processes_for(name):
-        report = check_class(f"tests.environments.checking.sdk_classes:{name}", CheckOptions(timeout_seconds=30))
+        report = check_class(f"tests.environments.checking.sdk_classes:{name}", SHORTLY)
     found = {finding.check: finding.sentence for finding in report.findings if finding.subject == "trials"}
     assert found == {
         "oracle": "The oracle returns 1, the top of 0 to 1, with 1 call in train[0], train[1].",
@@ -181,7 +180,7 @@ def test_bundled_environments_pass_without_a_warning(name: str) -> None:
 
 def _problems_of(name: str) -> list[str]:
     """Return what the check of an environment finds, but for a sandbox that may be missing."""
-    report = check_class(name, CheckOptions(episodes=2, timeout_seconds=30))
+    report = check_class(name, CheckOptions(episodes=2, steps=8, timeout_seconds=30))
     problems = [finding for finding in report.findings if finding.result in ("failed", "warning")]
     return [finding.sentence for finding in problems if finding.check != "available"]
 

@@ -43,10 +43,10 @@ def played(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> N
             monkeypatch.setattr(f"{module}.{name}", value)
         else:
             monkeypatch.setattr(module, name, value)
-    play(300)
-    play(60, first=301, ended=NOON + 7777)
+    play(150)
+    play(30, first=151, ended=NOON + 7777)
     catch_up()
-    play(40, first=361)
+    play(20, first=181)
 
 
 def counted(query: str, behind: dict[str, str]) -> tuple[int, int]:

@@ -15,35 +15,27 @@ from tests.episodes.api.asking import get
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-def demo(episodes: int = 40, seed: int = 0) -> str:
+def demo(episodes: int = 6, seed: int = 0) -> str:
     said = io.StringIO()
     call_command("demo", episodes=episodes, seed=seed, stdout=said)
     return said.getvalue()
 
 
-def test_it_records_episodes_of_every_kind_in_order_over_days() -> None:
-    assert "Recorded 40 episodes in" in demo()
+def test_it_records_sound_episodes_of_every_kind_in_order_over_days() -> None:
+    assert "Recorded 100 episodes in" in demo(100)
     causes = set(Episode.objects.values_list("cause", flat=True))
     assert causes == {"finished", "abandoned", "env_error", "setup_failed", "interrupted"}
     assert set(Episode.objects.values_list("player", flat=True)) == {"script"}
     assert Episode.objects.filter(is_probe=True).exists()
     assert set(Step.objects.values_list("status", flat=True)) == {"ok", "refused", "failed"}
     ends = [ended for ended in Episode.objects.order_by("end_number").values_list("ended", flat=True) if ended]
-    assert len(ends) == 40
+    assert len(ends) == 100
     assert ends == sorted(ends)
     assert (ends[-1] - ends[0]).days >= 2
+    the_reward_doctor_finds_no_problem()
 
 
-def test_the_same_seed_records_the_same_once_more() -> None:
-    demo(6)
-    demo(6)
-    found = list(Episode.objects.order_by("id").values_list("task_id", "return_sum", "steps_count", "cause", "model"))
-    assert len(found) == 12
-    assert found[:6] == found[6:]
-
-
-def test_the_reward_doctor_finds_no_problem_in_the_bundled_environments() -> None:
-    demo(100)
+def the_reward_doctor_finds_no_problem() -> None:
     found = [
         (name, one["check"], one["result"], one["sentence"])
         for name in Environment.objects.values_list("name", flat=True)
@@ -51,6 +43,14 @@ def test_the_reward_doctor_finds_no_problem_in_the_bundled_environments() -> Non
     ]
     assert not [one for one in found if one[2] == "problem"]
     assert len([one for one in found if one[2] == "fine"]) >= 20
+
+
+def test_the_same_seed_records_the_same_once_more() -> None:
+    demo()
+    demo()
+    found = list(Episode.objects.order_by("id").values_list("task_id", "return_sum", "steps_count", "cause", "model"))
+    assert len(found) == 12
+    assert found[:6] == found[6:]
 
 
 def test_it_refuses_while_a_server_runs() -> None:

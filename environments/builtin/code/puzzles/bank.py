@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import zlib
 from collections.abc import Sequence
+from functools import cache
 from random import Random
 from typing import Any
 
@@ -26,6 +27,12 @@ _MAX_DRAWS = 400
 
 def tasks(split: str) -> list[dict[str, Any]]:
     """Return every task of the split, in order: dicts as `Task` of `code.py` describes them."""
+    return [{**task} for task in _made(split)]
+
+
+@cache
+def _made(split: str) -> list[dict[str, Any]]:
+    """Make the tasks once in a process: a split may be listed often, and its puzzles take 1 ms each."""
     seen: set[str] = set()
     return [_task(split, index, seen) for index in range(COUNTS[split])]
 
