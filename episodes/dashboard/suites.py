@@ -24,7 +24,7 @@ from episodes.models import Run, SuiteVersion
 from episodes.suites.comparison import compared
 from episodes.suites.results import Players
 from episodes.suites.scores import shares_of
-from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, standings
+from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_named, standings
 from episodes.suites.versions import definition_of_member, version_named, visible_rows
 from episodes.transfer.csv_lines import csv_line
 
@@ -89,6 +89,7 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         "version": version,
         "by": by,
         "found": found,
+        "counted": rows_named(version, by, found.names),
         "rows": [(pair, places[pair.task], line_of(tasks.get(pair.task))) for pair in found.tasks],
     }
     return render(request, "episodes/suite_compare.html", context)

@@ -120,20 +120,32 @@ def standings(version: SuiteVersion, by: Players = "model", hidden: frozenset[in
     `hidden`: ids of environments that do not exist for the reader; runs that played there have no row.
     """
     members, score = members_of(version), cast(Score, version.score)
+    played = _played(members, by, score)
+    if hidden and by == "run":
+        seen = set(Run.objects.filter(visible_runs(hidden), name__in=list(played)).values_list("name", flat=True))
+        played = {key: sums for key, sums in played.items() if key in seen}
+    order = _ranks(played, members, score)
+    rows = [_row(version, members, by, (key, rank), played[key]) for key, rank in order[:MAX_ROWS]]
+    return SuiteStandings(version, members, by, rows, len(order), notes_of(members))
+
+
+def rows_named(version: SuiteVersion, by: Players, keys: Sequence[str]) -> list[SuiteRow]:
+    """Return the rows of these players without their ranks, in this order. As many queries as `standings`."""
+    members = members_of(version)
+    played = _played(members, by, cast(Score, version.score))
+    return [_row(version, members, by, (key, None), played[key]) for key in keys]
+
+
+def _played(members: Sequence[SuiteMember], by: Players, score: Score) -> dict[str, list[TaskSums]]:
+    """Return the sums of each player that has an attempt, in the order of the members."""
     own = [member for member in members if is_in_force(member)]
     sums = counted(own, by, score)
     for member in members:
         if member not in own:
             sums[member.pk] = read(member, by, score)
     keys = sorted({key for found in sums.values() for key in found})
-    if hidden and by == "run":
-        seen = Run.objects.filter(visible_runs(hidden), name__in=keys).values_list("name", flat=True)
-        keys = sorted(seen)
     played = {key: [sums[one.pk].get(key, TaskSums()) for one in members] for key in keys}
-    played = {key: found for key, found in played.items() if any(one.attempts for one in found)}
-    order = _ranks(played, members, score)
-    rows = [_row(version, members, by, (key, rank), played[key]) for key, rank in order[:MAX_ROWS]]
-    return SuiteStandings(version, members, by, rows, len(order), notes_of(members))
+    return {key: found for key, found in played.items() if any(one.attempts for one in found)}
 
 
 def citation_of(found: SuiteStandings, row: SuiteRow, address: str) -> str:

@@ -77,6 +77,8 @@ def test_two_models_are_compared(client: Client) -> None:
     core()
     page = text_of(client, "/suites/core/v1/compare/?first=weak&second=strong")
     assert "Over the suite" in page and "Effect size" in page and "6 tasks that both attempted" in page
+    counted = re.findall(r'(weak|strong):\s*<span class="coverage" title="([^"]*)"', page)
+    assert counted == [("weak", "7 of 7 rollouts"), ("strong", "6 of 6 rollouts")]
 
 
 @pytest.mark.parametrize(
