@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
@@ -87,7 +88,8 @@ def task_names(tasks: Sequence[int]) -> dict[int, str]:
     """
     served = served_places(tasks)
     return {
-        task: f"{place.split.name} #{place.index}" if (place := served.get(task)) else f"task {task}" for task in tasks
+        task: f"{places[0].split.name} #{places[0].index}" if (places := served.get(task)) else f"task {task}"
+        for task in tasks
     }
 
 
@@ -99,20 +101,20 @@ class ServedPlace:
     index: int
 
 
-def served_places(tasks: Sequence[int]) -> dict[int, ServedPlace]:
-    """Return the first place of each task that agents are served; a task without one is left out.
+def served_places(tasks: Sequence[int]) -> dict[int, list[ServedPlace]]:
+    """Return the places of each task that agents are served, in order; a task without one is left out.
 
     A few hundred tasks at most. Two queries, and a few more for each of their splits that has gaps.
     """
-    places: dict[int, ServedPlace] = {}
-    at = sorted(places_of_tasks(tasks), key=lambda one: (one.split.position, one.split.name), reverse=True)
+    places = defaultdict[int, list[ServedPlace]](list)
+    at = sorted(places_of_tasks(tasks), key=lambda one: (one.split.position, one.split.name))
     for split, group in groupby(at, key=lambda one: one.split):
-        standing = sorted(group, key=lambda one: one.position, reverse=True)
+        standing = sorted(group, key=lambda one: one.position)
         indexes = served_indexes(split, [one.position for one in standing])
         for one in standing:
             if one.position in indexes:
-                places[one.task] = ServedPlace(split, indexes[one.position])
-    return places
+                places[one.task].append(ServedPlace(split, indexes[one.position]))
+    return dict(places)
 
 
 MAX_VERSIONS = 50

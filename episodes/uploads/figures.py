@@ -171,14 +171,14 @@ def _played(query: DifficultyQuery) -> _Groups:
 def _grouped(rollouts: Sequence[_CountedRollout], split: str | None) -> _Groups:
     """Return the rollouts with a reward by task, in the split if one is given; without those whose place is unknown."""
     unplaced = {one.task for one in rollouts if one.index is None and one.task is not None}
-    places: dict[int, ServedPlace] = {}
+    places: dict[int, list[ServedPlace]] = {}
     for tasks in batched(sorted(unplaced), MAX_TASKS_AT_ONCE):
         places.update(served_places(tasks))
     groups: _Groups = defaultdict(list)
     for one in rollouts:
         index, name = one.index, one.split or None
-        if index is None and one.task in places:
-            place = places[one.task]
+        found = places.get(one.task, []) if index is None and one.task is not None else []
+        if place := next((place for place in found if name in (None, place.split.name)), None):
             index, name = place.index, place.split.name
         if one.reward is not None and index is not None and split in (None, name):
             groups[RolloutGroup(name, one.variant or None, index)].append((one.reward, one.characters))

@@ -25,7 +25,6 @@ with the loop for the interpreter costs everyone more than that."""
 PAUSE_CHARACTERS = 64 * 1024
 PAUSE_SECONDS = 0.0002
 """Shorter pauses are over before another thread has noticed them."""
-_NOT_JSON = "The body is not JSON: {}"
 _NO_EVENTS = 'The body must be an object {"events": [...]}.'
 _SPACE = re.compile(r"[ \t\n\r]*")
 
@@ -44,7 +43,7 @@ def events_in(content: bytes) -> Iterable[Any]:
         try:  # accepts lone surrogates
             body = parsed_json(content)
         except (ValueError, RecursionError) as error:
-            raise BadUpload(_NOT_JSON.format(error)) from None
+            raise _not_json(error) from None
     events = body.get("events") if isinstance(body, dict) else None
     if not isinstance(events, list):
         raise BadUpload(_NO_EVENTS)
@@ -70,9 +69,15 @@ def _events_one_by_one(content: bytes) -> Iterator[Any]:
                 body.value()
         body.check_end()
     except (ValueError, RecursionError) as error:
-        raise BadUpload(_NOT_JSON.format(error)) from None
+        raise _not_json(error) from None
     if not is_found:
         raise BadUpload(_NO_EVENTS)
+
+
+def _not_json(error: Exception) -> BadUpload:
+    if isinstance(error, RecursionError):
+        return BadUpload("The values in the body are nested too deeply to be read.")
+    return BadUpload(f"The body is not JSON: {error}")
 
 
 class _JsonText:

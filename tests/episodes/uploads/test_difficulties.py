@@ -25,6 +25,7 @@ def episode() -> Episode:
     make_split(first, second, environment=environment)
     episode = played()
     Episode.objects.update(task=second, split=None, task_index=None)
+    episode.refresh_from_db()
     return episode
 
 
@@ -43,6 +44,13 @@ def test_an_upload_is_of_the_place_of_the_task_of_its_episode(episode: Episode) 
     catch_up()
     assert told() == told(split="train") == [("train", 1, 0.25, 4)]
     assert told(split="test") == []
+
+
+def test_a_split_that_the_client_names_decides_between_places(episode: Episode) -> None:
+    make_split(episode.task, name="zoo", environment=episode.environment)
+    reported(messages=ANSWER, split="zoo", event='{"metadata": {"session_id": "s-1"}}')
+    catch_up()
+    assert told() == [("train", 1, 0.5, 13), ("zoo", 0, 0.25, 4)]
 
 
 def test_a_task_without_a_place_has_no_difficulty() -> None:

@@ -38,6 +38,10 @@ def test_a_large_body_is_read_like_a_small_one(body: str) -> None:
     assert repr(large) == repr(small)
 
 
+def test_values_that_are_nested_too_deeply_are_named() -> None:
+    assert read('{"events": ' + "[" * 100_000) == "The values in the body are nested too deeply to be read."[:20]
+
+
 def test_a_large_body_that_has_events_twice_is_refused() -> None:
     assert read('{"events": [], "events": []}' + LARGE) == "The body must be an "
 
