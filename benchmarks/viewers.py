@@ -66,7 +66,7 @@ def _view(port: int, page: str) -> None:
 def _fetch_again(port: int, address: str, pause: float) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=60)
     while True:
-        _fetched(connection, address, {"HX-Request": "true"})
+        _fetched(connection, address, {"HX-Request": "true", "X-Refetch": "1"})
         time.sleep(pause)
 
 

@@ -55,6 +55,13 @@ def blind_to(user: Any) -> QuerySet[Play, int]:
     return (running if pk is not None else Play.objects.none()).values_list("pk", flat=True)
 
 
+def sight_of(user: Any) -> tuple[frozenset[int], tuple[int, ...]]:
+    """Return what lists of episodes show to `user` differently from others: the ids of private environments that they
+    may not see, and of the running episodes that they play blind.
+    """
+    return hidden_from(user), tuple(blind_to(user))
+
+
 def is_blind_to(user: Any, episode: int) -> bool:
     """Return whether `user` plays that episode blind and it still runs. One query."""
     return blind_to(user).filter(pk=episode).exists()

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
+from episodes.dashboard.shared_parts import shared_part
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
 from episodes.filtering.names import models, name_tasks, people, runs
@@ -32,7 +33,7 @@ from episodes.filtering.parameters import BadFilter, words
 from episodes.models import Episode, SavedView
 from episodes.rollups.search_note import search_note
 from episodes.transcript.preview import preview_of
-from episodes.visibility import blind_to
+from episodes.visibility import blind_to, sight_of
 
 COLUMNS = {
     "ending": "Ending", "environment": "Environment", "task": "Task", "player": "Player", "run": "Run",
@@ -62,6 +63,27 @@ class ColumnHead:
 @never_cache
 def episodes(request: HttpRequest) -> HttpResponse:
     """Return the page, or only its table for htmx. Raises: BadRequest with the reason why a filter cannot be used."""
+    if request.headers.get("HX-Request"):
+        sees = sight_of(request.user)
+        return shared_part(request, "episodes/browse_table.html", sees, lambda: _listed(request).table)
+    asked, page, table = _listed(request)
+    return render(
+        request,
+        "episodes/browse.html",
+        table | _form(asked, page, request.GET.get("sort", "")),
+        status=400 if page.unknown else 200,
+    )
+
+
+class Listed(NamedTuple):
+    asked: EpisodeFilter
+    page: EpisodePage
+    table: dict[str, Any]
+    """Variables of the template of the table."""
+
+
+def _listed(request: HttpRequest) -> Listed:
+    """Return what the address of the list asks for. Raises: BadRequest."""
     query = request.GET
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
@@ -74,12 +96,7 @@ def episodes(request: HttpRequest) -> HttpResponse:
         page = with_running(page, blind=blind_to(request.user))
     page = with_snippets(page, asked)
     name_tasks(row.episode for row in page.rows)
-    context = _table(asked, page, Shown(sort, columns), after)
-    if request.headers.get("HX-Request"):
-        return render(request, "episodes/browse_table.html", context)
-    return render(
-        request, "episodes/browse.html", context | _form(asked, page, sort), status=400 if page.unknown else 200
-    )
+    return Listed(asked, page, _table(asked, page, Shown(sort, columns), after))
 
 
 class Shown(NamedTuple):

@@ -28,12 +28,13 @@ from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.overview import environment_figures
 from episodes.attempts.rule import FAILURES
 from episodes.dashboard.client_examples import example_call
+from episodes.dashboard.shared_parts import shared_part
 from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
 from episodes.filtering.names import name_tasks
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
-from episodes.visibility import blind_to
+from episodes.visibility import blind_to, sight_of
 
 SHOWN_RUNNING = 8
 SHOWN_EPISODES = 12
@@ -63,9 +64,14 @@ def overview(request: HttpRequest) -> HttpResponse:
         raise BadRequest(str(error)) from error
     part = request.GET.get("part")
     if part == "now":
-        return render(request, "episodes/overview_activity.html", _now(request.user, span, asked))
+        return shared_part(
+            request,
+            "episodes/overview_activity.html",
+            sight_of(request.user),
+            lambda: _now(request.user, span, asked),
+        )
     if part == "environments":
-        return render(request, "episodes/overview_environments.html", _environments(asked, hidden))
+        return shared_part(request, "episodes/overview_environments.html", hidden, lambda: _environments(asked, hidden))
     context = _now(request.user, span, asked) | _environments(asked, hidden)
     context |= _connecting(request, hidden, context["environments"])
     return render(request, "episodes/overview.html", context)

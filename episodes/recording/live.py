@@ -17,6 +17,7 @@ nothing but a reason to fetch. While no page follows a channel, a batch costs th
 
 from __future__ import annotations
 
+import itertools
 import re
 import threading
 from collections.abc import Iterable, Iterator
@@ -37,7 +38,7 @@ from episodes.uploads.events import UploadChunk
 EPISODES = "episodes"
 WITHOUT = f"{EPISODES}-without-"
 """Start of the channels without some environments, whose ids follow. Pages can't name them: the server does."""
-PAUSE_SECONDS = 0.75
+PAUSE_SECONDS = 1.0
 """Time between two announcements, each of three events at most on a channel."""
 MAX_IDS = 50
 Kind = Literal["started", "noted", "steps", "ended", "messages"]
@@ -45,6 +46,19 @@ _CHANNEL = re.compile(r"episodes|episode-[1-9]\d{0,18}")
 _KINDS: dict[type, Kind] = {EpisodeStarted: "started", EpisodeNoted: "noted", EpisodeEnded: "ended"}
 
 log = structlog.get_logger(__name__)
+
+_numbers = itertools.count(1)
+_announcement = 0
+
+
+def announcement() -> int:
+    """Return a number that differs from an earlier one if something was announced, or happened without a listener."""
+    return _announcement
+
+
+def _count_announcement() -> None:
+    global _announcement
+    _announcement = next(_numbers)
 
 
 def is_channel(name: str) -> bool:
@@ -157,6 +171,7 @@ class Live:
     def tell(self, calls: Iterable[Iterable[Row | UploadChunk]]) -> None:
         """Announce that these rows are durable. Costs next to nothing without listeners."""
         if not self._listeners.listeners_by_channel:
+            _count_announcement()
             return
         with self._lock:
             for rows in calls:
@@ -169,6 +184,7 @@ class Live:
             self._has_news.clear()
             with self._lock:
                 news, self._news = self._news, News()
+            _count_announcement()
             try:
                 self._announce(news)
             except Exception:  # a failed announcement must not stop the next ones; pages fetch again anyway

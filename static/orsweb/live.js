@@ -11,6 +11,7 @@ const PAUSE_SECONDS = 1;
 const FAILURE_PAUSE_MS = 3000;
 const FIRST_RETRY_MS = 500;
 const MAX_RETRY_MS = 30_000;
+const SHARED = { "X-Refetch": "1" }; // what was made for another page since the last event will do
 const WORDS = { live: "live", waiting: "reconnecting", paused: "paused" };
 
 const channel = document.body.dataset.live;
@@ -158,7 +159,7 @@ const scrolling = (element) => [...(element?.querySelectorAll("[data-keeps-scrol
 async function isAnswered(element, address) {
   let status = 0;
   element.addEventListener("htmx:afterRequest", ({ detail }) => (status = detail.xhr.status), { once: true });
-  await htmx.ajax("GET", address, { source: element, target: element, swap: "outerHTML" }).catch(() => {});
+  await htmx.ajax("GET", address, { source: element, target: element, swap: "outerHTML", headers: SHARED }).catch(() => {});
   return status > 0 && status < 500;
 }
 

@@ -1,0 +1,58 @@
+"""Parts of pages that are made once for all who see the same.
+
+An announcement makes every open page fetch its parts, and while agents play there is always another one. What was made
+since the last announcement holds all that it told, so it also answers whoever fetches until the next. Only fetches by
+`static/orsweb/live.js` are answered so; what a person asks for is always made anew.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from django.http import HttpRequest, HttpResponse
+from django.shortcuts import render
+from django.template.loader import render_to_string
+
+from episodes.recording.live import announcement
+
+MAX_AGE_SECONDS = 1.0
+"""Age of a part that is still given. Not all that changes a page is announced."""
+MAX_PARTS = 100
+"""Parts that are remembered; when there are more, all are forgotten."""
+HEADER = "X-Refetch"
+
+
+@dataclass(slots=True)
+class _SharedPart:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    """Held while the part is made, for which others wait."""
+    announcement: int = -1
+    made_at: float = 0.0
+    content: str = ""
+
+
+_parts: dict[Hashable, _SharedPart] = {}
+
+
+def shared_part(
+    request: HttpRequest, template: str, sees: Hashable, context: Callable[[], Mapping[str, Any]]
+) -> HttpResponse:
+    """Return the rendered part of a page, which may have been made for another person.
+
+    `sees`: all that the part depends on besides the address, such as what is hidden from the person.
+    """
+    if HEADER not in request.headers:
+        return render(request, template, context())
+    if len(_parts) > MAX_PARTS:
+        _parts.clear()
+    part = _parts.setdefault((request.get_full_path(), sees), _SharedPart())
+    with part.lock:
+        last, now = announcement(), time.monotonic()
+        if part.announcement != last or now > part.made_at + MAX_AGE_SECONDS:
+            part.content = render_to_string(template, dict(context()), request)
+            part.announcement, part.made_at = last, now
+        return HttpResponse(part.content)
