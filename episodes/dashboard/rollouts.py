@@ -16,7 +16,7 @@ from environments.models import Environment
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import takes, whole_asked
-from episodes.filtering.names import models_of_rollouts, runs
+from episodes.filtering.names import models_of_rollouts, name_tasks_of_rollouts, runs
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page
 from episodes.models import Rollout
@@ -48,6 +48,7 @@ def rollouts(request: HttpRequest) -> HttpResponse:
     blind = list(blind_to(request.user))
     found = asked.rollouts().exclude(episode__in=blind) if blind else asked.rollouts()
     page = rollouts_page(found, after, PAGE_ROLLOUTS)
+    name_tasks_of_rollouts(page.rollouts)
     snippets = snippets_of_rollouts(page.rollouts, asked.text)
     context = {
         "asked": asked,
@@ -114,6 +115,7 @@ def _context(found: Rollout, match: EpisodeMatch | None, first: int) -> dict[str
     count = len(timeline.order)
     first = min(first, max(0, count - 1)) // PAGE_MESSAGES * PAGE_MESSAGES
     with_current_figures([found])
+    name_tasks_of_rollouts([found])
     episode = match.episode if match else None
     definition = episode.environment.default_return if episode else "sum"
     items = items_of_messages(timeline, first, PAGE_MESSAGES)

@@ -71,3 +71,8 @@ def name_tasks(episodes: Iterable[Episode]) -> None:
     names = task_names(sorted({one.task_id for one in unnamed})) if unnamed else {}
     for one in unnamed:
         one.task_place = names[one.task_id]
+
+
+def name_tasks_of_rollouts(rollouts: Iterable[Rollout]) -> None:
+    """Set `task_place` of the episodes of rollouts whose clients named no index, as `name_tasks` does."""
+    name_tasks([one.certain_episode for one in rollouts if one.task_index is None and one.certain_episode])

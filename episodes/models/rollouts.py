@@ -116,32 +116,37 @@ class Rollout(models.Model):
         """Return what a person calls the rollout: its name, or else its run, environment and task."""
         if self.name:
             return self.name
-        index = self.played_task_index
-        task = f"{self.played_split} {'' if index is None else f'#{index}'}".strip()
-        return (
-            " · ".join(filter(None, (self.run.name if self.run else "", self.environment_name, task))) or self.event_id
-        )
+        parts = (self.run.name if self.run else "", self.environment_name, self.played_task)
+        return " · ".join(filter(None, parts)) or self.event_id
 
     @property
-    def _certain_episode(self) -> Episode | None:
+    def certain_episode(self) -> Episode | None:
         return None if self.joined_by == "guess" else self.episode
+
+    @property
+    def played_task(self) -> str:
+        """Return `split #index`, or what `name_tasks` found for the episode, or the split alone; empty if not known."""
+        if (index := self.played_task_index) is not None:
+            return f"{self.played_split} #{index}".strip()
+        episode = self.certain_episode
+        return (episode.task_place if episode else "") or self.played_split
 
     @property
     def played_split(self) -> str:
         """Return the name of the split: as the client names it, or else that of the episode unless it is a guess."""
-        episode = None if self.split else self._certain_episode
+        episode = None if self.split else self.certain_episode
         return episode.split.name if episode and episode.split else self.split
 
     @property
     def played_task_index(self) -> int | None:
         """Return the number of the task: as the client says, or else that of the episode unless it is a guess."""
-        episode = self._certain_episode if self.task_index is None else None
+        episode = self.certain_episode if self.task_index is None else None
         return episode.task_index if episode else self.task_index
 
     @property
     def played_step(self) -> int | None:
         """Return the training step: as the client says, or else that of the episode if it belongs to the same run."""
-        episode = self._certain_episode if self.run_step is None else None
+        episode = self.certain_episode if self.run_step is None else None
         return episode.run_step if episode and episode.run_id == self.run_id else self.run_step
 
     @property

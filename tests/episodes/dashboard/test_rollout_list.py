@@ -14,7 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from episodes.models import Episode, Play
 from episodes.rollups.follower import catch_up
 from tests.episodes.reported import played, reported
-from tests.stored import make_episode, make_run
+from tests.stored import make_episode, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -134,3 +134,13 @@ async def test_conversations_are_exported(async_client: AsyncClient) -> None:
     assert rows[0]["messages"][2]["reasoning_content"] == "It must be four."
     assert (await async_client.get("/rollouts/export?rollout=empty")).status_code == 404
     assert (await async_client.get("/rollouts/export?joined=maybe")).status_code == 400
+
+
+def test_a_rollout_without_an_index_is_called_by_the_place_of_its_task(client: Client) -> None:
+    episode = played()
+    make_split(make_task(environment=episode.environment), episode.task, environment=episode.environment)
+    Episode.objects.update(split=None, task_index=None)
+    reported("own", run=make_run(), event='{"metadata": {"session_id": "s-1"}}')
+    catch_up()
+    for address in ("/rollouts/", "/rollouts/own/"):
+        assert "grpo-3 · echo · train #1" in client.get(address).content.decode(), address
