@@ -87,6 +87,11 @@ def unsigned(value: float) -> str:
     return f"\N{MINUS SIGN}{text}" if value < 0 else text
 
 
+def plain(value: float, digits: int = 6) -> str:
+    """Return `value` with up to so many significant digits, such as an end of a declared range in a sentence."""
+    return f"{shown(value):.{digits}g}".replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)
+
+
 def success(successes: int, attempts: int) -> SafeString:
     """Return the success rate with the ends of its 95 % interval, in percent, and the counts on hover."""
     if not attempts:

@@ -31,6 +31,7 @@ from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.shared_parts import shared_part
 from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
 from episodes.filtering.names import name_tasks
+from episodes.filtering.page import summaries
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
@@ -87,13 +88,14 @@ def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any
     live = running(SHOWN_RUNNING, asked.return_, list(blind_to(user)), hidden)
     playing = live + ended(SHOWN_EPISODES - len(live), asked.return_, hidden)
     name_tasks(line.episode for line in playing)
+    tasks = summaries(line.episode for line in playing)
     chosen = asked.values()
     part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
     return {
         **_strip(lately["24h"]),
         "running_count": running_count(hidden) if len(live) == SHOWN_RUNNING else len(live),
         "running_shown": len(live),
-        "playing": playing,
+        "playing": [(line, tasks[line.episode.pk]) for line in playing],
         **asked_context(asked),
         "span": span,
         "spans": SPANS,

@@ -130,7 +130,7 @@ def rows_of(ids: Sequence[int], definition: Return) -> list[EpisodeRow]:
     """Return rows for `ids` in their order, with one query."""
     found = {episode.pk: episode for episode in shown(Episode.objects.filter(pk__in=ids))} if ids else {}
     episodes = [found[pk] for pk in ids if pk in found]
-    lines = _summaries(episodes)
+    lines = summaries(episodes)
     return [EpisodeRow(episode, lines[episode.pk], episode.returns[definition]) for episode in episodes]
 
 
@@ -144,11 +144,14 @@ def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
 
 def summary_of(episode: Episode) -> str:
     """Return the episode's task in one line. The episode comes from `shown`."""
-    return _summaries([episode])[episode.pk]
+    return summaries([episode])[episode.pk]
 
 
-def _summaries(episodes: Iterable[Episode]) -> dict[int, str]:
-    """Return the lines by episode id; each task's line and each environment's schema are read once."""
+def summaries(episodes: Iterable[Episode]) -> dict[int, str]:
+    """Return the tasks' lines by episode id; each line and each environment's schema are made once.
+
+    The episodes have `head`, as `shown` annotates it.
+    """
     arguments, lines, found = dict[int, tuple[str, Collection[str] | None]](), dict[int, str](), dict[int, str]()
     for episode in episodes:
         environment = episode.environment

@@ -6,9 +6,11 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum
+from django.db.models.functions import Left
 
 from environments.access.privacy import visible
 from environments.database.storable import finite
+from environments.display.task_line import MAX_READ_CHARACTERS
 from episodes.models import Episode, Step
 
 MAX_ADDED = 2_000
@@ -37,6 +39,7 @@ class Playing:
     """A running or ended episode as a line of a list."""
 
     episode: Episode
+    """The episode with what `page.summaries` needs."""
     steps: int
     return_so_far: float | None
     """Return by the definition of the list; None if there is none."""
@@ -91,8 +94,9 @@ def running_count(hidden: frozenset[int] = frozenset()) -> int:
 
 
 def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
-    return episodes.select_related("environment", "split", "task", "run").defer(
-        "task__spec", "labels", "environment__description", "environment__card", "environment__task_schema"
+    related = episodes.select_related("environment", "split", "task", "run")
+    return related.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
+        "task__spec", "labels", "environment__description", "environment__card"
     )
 
 

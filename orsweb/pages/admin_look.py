@@ -42,6 +42,7 @@ UNFOLD = {
         lambda request: static("orsweb/record.css"),
         lambda request: static("orsweb/admin.css"),
     ],
+    "SCRIPTS": [lambda request: static("orsweb/admin_labels.js")],
     "SIDEBAR": {
         "navigation": [
             {

@@ -11,6 +11,7 @@
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 
 const DRAG_PIXELS = 6;
+const POINT_PIXELS = 5;
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 export function drawChart(canvas, data) {
@@ -63,12 +64,14 @@ function configuration(state) {
         x: axis(ink, rule, {
           ...{ type: "linear", bounds: "data" },
           // places and training steps are whole numbers, so a short axis has no tick between two of them
-          ticks: { maxRotation: 0, callback: tick(state.data.x), ...(state.data.x === "time" ? {} : { precision: 0 }) },
+          // and none at the last point, whose number would cover that of the tick before it
+          ticks: { maxRotation: 0, includeBounds: false, callback: tick(state.data.x), ...(state.data.x === "time" ? {} : { precision: 0 }) },
         }),
         y: axis(ink, rule, {
           type: state.data.log ? "logarithmic" : "linear",
           title: { display: true, text: state.data.unit, color: ink },
           ...(state.data.isShare && !state.data.log ? { min: 0, max: 1 } : {}),
+          ticks: { callback: plainTick },
         }),
       },
       plugins: { legend: { display: false }, tooltip: tooltip(state) },
@@ -92,6 +95,7 @@ function datasets(state, series) {
   const middle = {
     ...{ series, data: points("y"), label: series.name, hidden, borderColor: line, backgroundColor: line, borderDash: series.dash },
     ...{ borderWidth: 1.75, pointRadius: series.points.length < 60 ? 2 : 0, pointHoverRadius: 4, tension: 0 },
+    clip: POINT_PIXELS, // a point at the edge, such as one of 100 % success, is drawn whole
   };
   const behind = { ...plain, isBehind: true };
   const low = { ...behind, data: points("low") };
@@ -288,8 +292,13 @@ export function number(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
   if (size < 1e-12) return "0"; // what rounding leaves of 0; formats.py writes it as 0, too
-  if (size < 0.005 || size >= 1e6) return value.toPrecision(2); // as the table below writes it
-  return value.toLocaleString("en", { maximumFractionDigits: size < 10 ? 3 : 1 });
+  if (size < 0.005 || size >= 1e6) return minus(value.toPrecision(2)); // as the table below writes it
+  return minus(value.toLocaleString("en", { maximumFractionDigits: size < 10 ? 3 : 1 }));
+}
+
+// A number's text with the sign that is as wide as a plus.
+function minus(text) {
+  return text.replace(/^-/, "\u2212");
 }
 
 export function moment(seconds) {
@@ -317,6 +326,11 @@ function ordinal(value) {
 
 function tick(kind) {
   return (value) => (kind === "time" ? moment(value).slice(5) : value.toLocaleString("en"));
+}
+
+// A tick of the y axis: Chart.js's own text, whose digits follow from the other ticks. Chart.js passes its axis as `this`.
+function plainTick(value, place, ticks) {
+  return minus(Chart.Ticks.formatters[this.type === "logarithmic" ? "logarithmic" : "numeric"].call(this, value, place, ticks));
 }
 
 function isDark(element) {

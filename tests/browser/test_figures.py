@@ -18,4 +18,4 @@ def test_scripts_write_returns_as_the_server_does_and_a_chart_an_error_of_roundi
     )
     assert written == [signed(value) for value in VALUES]
     drawn = page.evaluate("async () => [-0, -1.4e-17, -0.5].map((await import('/static/orsweb/chart.js')).number)")
-    assert drawn == ["0", "0", "-0.5"]
+    assert drawn == ["0", "0", "\N{MINUS SIGN}0.5"]

@@ -73,6 +73,12 @@ CUT_OFF = """([sentence, name]) => {
 """Writes a sentence about coverage into each cell that has one, and a name over that of each split; returns whether
 there are any such sentences, and the tables that are wider than their cards.
 """
+CURVES = "/runs/curves/?environment=guess&by=run"
+BEHIND_A_SCROLL = """(all) => {
+  const right = (it) => it.getBoundingClientRect().right;
+  return all.filter((it) => right(it) > right(it.closest(".card, .scrolls, .steps-scroll, main")) + 1).length;
+}"""
+"""Counts the figures that are only seen when their table is scrolled."""
 LONG_COVERAGE = (
     "13,407 of 14,119 rollouts; 640 no call = 0, 52 expired = 0, 712 infrastructure failures left out (also 31 probes)"
 )
@@ -194,6 +200,18 @@ def test_rows_of_the_admin_show_all_of_their_words_on_a_phone(page: Page) -> Non
     cells = page.locator("#result_list tbody :is(td, th)")
     assert cells.count() > 4
     assert not cells.evaluate_all("(all) => all.filter((it) => it.scrollHeight > it.clientHeight + 1).length")
+    label = cells.filter(has_text="environments.builtin").first
+    expect(label).to_have_attribute("data-label", "Class path")
+    assert label.evaluate("it => getComputedStyle(it, '::before').textTransform") == "none"
+
+
+@pytest.mark.parametrize("path", ["/", "/runs/", "/runs/{run}/", CURVES, "/environments/guess/leaderboard/"])
+def test_returns_are_seen_on_a_narrow_phone_without_scrolling(page: Page, places: dict[str, int], path: str) -> None:
+    page.set_viewport_size({"width": 320, "height": 860})
+    page.goto(path.format(**places))
+    returns = page.locator("main td .reward")
+    assert returns.count()
+    assert not returns.evaluate_all(BEHIND_A_SCROLL)
 
 
 def test_lists_do_not_tell_what_agents_must_not_see(page: Page, places: dict[str, int]) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from environments.display.formats import plain
 from episodes.doctor.findings import DoctorVerdict, check, fine, problem, too_little
 from episodes.doctor.scope import DoctorScope, SampledAttempt
 
@@ -47,18 +48,18 @@ def outside_range(scope: DoctorScope) -> DoctorVerdict:
         return too_little(f"The range is declared for the return {environment.default_return}; choose that.")
     values = [one.value for one in scope.attempts if one.value is not None]
     below, above = [value for value in values if value < low], [value for value in values if value > high]
-    span = f"{environment.reward_low:g} to {environment.reward_high:g}"
+    span = f"{plain(environment.reward_low)} to {plain(environment.reward_high)}"
     if not below and not above:
         return fine(f"None of {len(values):,} returns is outside of {span}.")
     evidence = []
     if above:
         evidence.append(
-            scope.listed(f"Returns above {environment.reward_high:g}", return_from=math.nextafter(high, math.inf))
+            scope.listed(f"Returns above {plain(environment.reward_high)}", return_from=math.nextafter(high, math.inf))
         )
     if below:
         evidence.append(
-            scope.listed(f"Returns below {environment.reward_low:g}", return_to=math.nextafter(low, -math.inf))
+            scope.listed(f"Returns below {plain(environment.reward_low)}", return_to=math.nextafter(low, -math.inf))
         )
-    seen = f"from {min(values):g} to {max(values):g}"
+    seen = f"from {plain(min(values))} to {plain(max(values))}"
     sentence = f"{len(below) + len(above):,} of {len(values):,} returns are outside of {span}; they reach {seen}."
     return problem(f"{sentence} Correct the rewards or the declared range.", *evidence)

@@ -7,6 +7,7 @@ from operator import or_
 
 from django.db.models import Count, Min, Q, Sum
 
+from environments.display.formats import plain
 from episodes.doctor.checks.rewards import lacking
 from episodes.doctor.findings import (
     MAX_EVIDENCE,
@@ -51,7 +52,7 @@ def repeated_calls(scope: DoctorScope) -> DoctorVerdict:
     if not count or count / read < scope.thresholds.repeated:
         return fine(f"{sentence} is paid {times} times or more.")
     links = [step_link(pk, first, f"{tool}, paid {many} times") for pk, first, tool, many, _ in found[:MAX_EVIDENCE]]
-    most = f"the most is {found[0][3]:,} times, for {found[0][4]:.3g} together"
+    most = f"the most is {found[0][3]:,} times, for {plain(found[0][4], 3)} together"
     return problem(f"{sentence} is paid {times} times or more; {most}. Pay a call once.", *links)
 
 

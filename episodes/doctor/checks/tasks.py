@@ -9,6 +9,7 @@ from typing import NamedTuple
 from django.urls import reverse
 
 from environments import conf
+from environments.display.formats import plain
 from environments.models import TaskStatistics
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import bucket_of
@@ -108,7 +109,7 @@ def differing_scales(scope: DoctorScope) -> DoctorVerdict:
         return verdict
     tenth = len(judged) // 10
     small, large = judged[tenth].scale, judged[-1 - tenth].scale
-    percentiles = f"{small:.3g} at the 10th percentile of {len(judged):,} tasks and {large:.3g} at the 90th"
+    percentiles = f"{plain(small, 3)} at the 10th percentile of {len(judged):,} tasks and {plain(large, 3)} at the 90th"
     sentence = f"The largest return of a task is {percentiles}"
     if large / small < scope.thresholds.scale:
         return fine(f"{sentence}.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from environments.display.formats import plain
 from episodes.analytics.curve import CurvePoint
 from episodes.doctor.findings import DoctorVerdict, check, fine, problem, too_little
 from episodes.doctor.scope import DoctorScope
@@ -36,7 +37,7 @@ def _no_rise(first: CurvePoint, last: CurvePoint) -> str:
 
 
 def _means(first: CurvePoint, last: CurvePoint) -> str:
-    return f"from {first.mean:.3g} in the first third of the episodes to {last.mean:.3g} in the last"
+    return f"from {plain(first.mean, 3)} in the first third of the episodes to {plain(last.mean, 3)} in the last"
 
 
 @check("Rising return without success", "rise", "success_rise", "attempts")

@@ -214,4 +214,4 @@ def test_the_tasks_say_by_which_definition_they_are_counted(client: Client) -> N
     make_statistics(task, attempts=4, successes=1)
     page = client.get("/environments/math/?return=max&threshold=0.5").content.decode()
     assert "by the environment&#x27;s own definition (sum &gt; 0.9)" in page
-    assert "Mean return (sum)" in page and "Success (&gt; 0.9)" in page
+    assert 'Mean return <span class="hint">sum<' in page and 'Success <span class="hint">&gt; 0.9<' in page

@@ -57,8 +57,11 @@ def test_its_snippets_play_the_first_split_of_this_server(client: Client) -> Non
 
 
 def test_it_links_the_latest_episodes(client: Client) -> None:
-    episodes = [make_episode() for _ in range(14)]
+    chess = make_environment("chess", task_schema={"properties": {"opening": {"type": "string"}}})
+    task = make_task({"opening": "Castle on the king's side"}, environment=chess)
+    episodes = [make_episode(task=task) for _ in range(14)]
     page = client.get("/").content.decode()
+    assert f"task {task.pk}</span> Castle on the king&#x27;s side</td>" in page
     assert f'<a href="/episodes/{episodes[-1].pk}/">#{episodes[-1].pk}</a>' in page
     assert f">#{episodes[1].pk}</a>" not in page
 

@@ -215,6 +215,11 @@ def test_a_run_in_several_environments_is_examined_in_one(*, is_followed: bool) 
     assert get("environments/other/doctor?run=grpo-3")["attempts"] == 1
 
 
+def test_negative_numbers_have_a_minus_sign() -> None:
+    outside()
+    assert "outside of 0 to 1; they reach from \N{MINUS SIGN}2 to 1.5." in finding("outside_range")["sentence"]
+
+
 def test_another_definition_of_the_return_is_examined() -> None:
     play(*[0.0] * 40, return_last=1.0)
     assert finding("solved_tasks", "?tasks=1")["result"] == "too_little_data"
