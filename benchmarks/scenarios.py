@@ -10,7 +10,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, fields, replace
 from statistics import median
 from typing import Any
 
@@ -48,11 +48,12 @@ class Scenario:
     load: Load
     subjects: Sequence[Subject]
     targets: Sequence[Target]
-    reference_load: Load | None = None
-    """The load for the reference if it cannot bear that of the scenario; it still shows how fast the machine is."""
+    loads: Mapping[Subject, Load] = field(default_factory=dict)
+    """The loads of subjects that get another one: the reference if it cannot bear that of the scenario, or one that
+    shows what is usual."""
 
     def load_of(self, subject: Subject) -> Load:
-        return self.reference_load if subject == "reference" and self.reference_load else self.load
+        return self.loads.get(subject, self.load)
 
 
 def faster(subject: Subject, times: float) -> Target:
@@ -80,8 +81,17 @@ def steady(subject: Subject, times: float) -> Target:
     )
 
 
-def below(field: str, text: str, bound: float, unit: str = "ms", subject: Subject = "ours") -> Target:
-    return Target(f"{subject}: {text}", lambda samples: float(getattr(samples[subject], field)), bound, unit)
+def slower(subject: Subject, usual: Subject, times: float) -> Target:
+    return Target(
+        f"{subject}: call p50 by that of {usual}",
+        lambda samples: samples[subject].p50_ms / samples[usual].p50_ms,
+        times,
+        "x",
+    )
+
+
+def below(name: str, text: str, bound: float, unit: str = "ms", subject: Subject = "ours") -> Target:
+    return Target(f"{subject}: {text}", lambda samples: float(getattr(samples[subject], name)), bound, unit)
 
 
 def slowness(reference: Sample) -> float:
@@ -92,11 +102,11 @@ def slowness(reference: Sample) -> float:
     return reference.cpu_ms_per_episode["server"] / TARGETS_CPU_MS
 
 
-def quick(field: str, text: str, bound_ms: float) -> Target:
+def quick(name: str, text: str, bound_ms: float) -> Target:
     """Return a target for a latency on a machine where the reference takes TARGETS_CPU_MS per episode."""
 
     def scaled(samples: Samples) -> float:
-        return float(getattr(samples["ours"], field)) / slowness(samples["reference"])
+        return float(getattr(samples["ours"], name)) / slowness(samples["reference"])
 
     return Target(f"ours: {text}, scaled to the targets' machine", scaled, bound_ms, "ms")
 
@@ -148,8 +158,9 @@ SCENARIOS = [
         "compute",
         "32 agents, every tenth calls a synchronous tool that computes for 50 ms; latencies of the others",
         Load(nap_every=10, nap_seconds=0.05, nap_tool="spin"),
-        ["reference", "ours"],
-        [below("p50_ms", "the others' call p50", 100)],
+        ["reference", "ours", "ours, worker", "ours, quiet"],
+        [below("p50_ms", "the others' call p50", 100), slower("ours, worker", "ours, quiet", 3)],
+        loads={"ours, quiet": Load()},
     ),
     Scenario(
         "idle",
@@ -157,7 +168,7 @@ SCENARIOS = [
         Load(idle_sessions=5000),
         ["reference", "ours"],
         [below("idle_session_kb", "memory of an idle session", 5, "KB"), quick("ping_p99_ms", "ping p99", 10)],
-        reference_load=Load(),
+        loads={"reference": Load()},
     ),
     Scenario(
         "idle_plain",
@@ -165,7 +176,7 @@ SCENARIOS = [
         Load(idle_sessions=9900),
         ["reference", "ours, ors built, 4096"],
         [below("idle_session_kb", "memory of an idle session", 30, "KB", "ours, ors built, 4096")],
-        reference_load=Load(),
+        loads={"reference": Load()},
     ),
     Scenario(
         "players",
@@ -173,7 +184,7 @@ SCENARIOS = [
         Load(players=200, warmup_seconds=40),
         ["reference", "ours"],
         [quick("p95_ms", "turn p95 beyond the tool's own time", 100)],
-        reference_load=Load(),
+        loads={"reference": Load()},
     ),
     Scenario(
         "large",
@@ -220,7 +231,7 @@ def middle(samples: Sequence[Sample]) -> Sample:
     """Return a sample with the median of each field; errors are summed."""
     first = samples[0]
     values: dict[str, Any] = {
-        field.name: _middle([getattr(sample, field.name) for sample in samples]) for field in fields(first)
+        each.name: _middle([getattr(sample, each.name) for sample in samples]) for each in fields(first)
     }
     values["errors"] = sum(sample.errors for sample in samples)
     return Sample(**values)

@@ -36,6 +36,8 @@ class Served(NamedTuple):
     on_postgresql: bool = False
     descriptors: int = 0
     """Limit of open files; 0: that of this process."""
+    workers: int = 0
+    """Number of worker processes; 0: sessions are played in the server's process."""
 
 
 Subject = str
@@ -46,6 +48,8 @@ SUBJECTS: dict[Subject, Served] = {
     "openreward, plain": Served("benchmarks.echo_openreward:PlainEcho", "openreward"),
     "ours": Served(),
     "ours, ors class": Served("benchmarks.echo_ors:Echo"),
+    "ours, quiet": Served(),
+    "ours, worker": Served(workers=1),
     "ours, PostgreSQL": Served(on_postgresql=True),
     "ours, plain": Served("benchmarks.echo:PlainEcho"),
     "ours, plain, PG": Served("benchmarks.echo:PlainEcho", on_postgresql=True),
@@ -122,6 +126,8 @@ class Workshop:
         if served.server != "ours":
             return [sys.executable, "-m", "benchmarks.reference", str(port), served.environment], environment
         environment["ORSWEB_DATA_DIR"] = str(self.data_directory())
+        if served.workers:
+            environment["ORSWEB_WORKERS"] = str(served.workers)
         if served.on_postgresql:
             postgres = self.postgres()
             environment["DATABASE_URL"] = postgres.fresh()
