@@ -16,12 +16,13 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 
 from environments.curation.action import Plan
+from environments.curation.quotations import QUOTATIONS
 from environments.curation.revisions import object_of
 from environments.curation.split_counts import tasks as counted
 from environments.curation.splits import content_digest
 from environments.display.prompt_text import normalized, readable_answer, tells_apart
 from environments.display.task_line import MAX_READ_CHARACTERS
-from environments.models import CurationAction, Split, Task, TaskStatistics
+from environments.models import CurationAction, SecurityEvent, Split, Task, TaskStatistics
 from environments.tasks.task_places import places, places_of
 
 MAX_READ = 3000
@@ -70,7 +71,7 @@ def opposite_splits(environment: int, type: str) -> QuerySet[Split]:
 def warnings_of_plan(plan: Plan | None) -> list[str]:
     """Return a sentence for each test split whose content an action will change although it was quoted."""
     shares = {share.split: share for share in plan.splits if share.tasks} if plan else {}
-    rows = Split.objects.filter(pk__in=shares, type="test", frozen=None)
+    rows = Split.objects.filter(pk__in=shares, type="test", frozen=None).select_related("environment")
     return [
         f"{split.name!r} is a test split, and {reason}. Figures from before and after the change can't be compared. "
         "To keep them comparable, change a copy under another name."
@@ -97,9 +98,21 @@ def _quoted(split: Split) -> str:
     """Return where figures of the split may have been quoted; empty if nowhere."""
     if frozen := _last_freezing(split):
         return f"it was frozen on {frozen.created:%Y-%m-%d}, so somebody may have cited it"
+    for quotation in (*QUOTATIONS, _exported):
+        if found := quotation(split):
+            return found
     first = list(places_of(split).order_by("position").values_list("task", flat=True)[:MAX_PLAYED])
     played = TaskStatistics.objects.filter(by="all", attempts__gt=0, task__in=first)
     return "leaderboards and curves have attempts at it" if played.exists() else ""
+
+
+def _exported(split: Split) -> str:
+    """Return when the split was exported last, as far as the security log goes back."""
+    by_page = Q(what__regex=rf"[ &]split={split.pk}(&|$)")
+    by_command = Q(what__endswith=f" environment={split.environment.name} split={split.name}")
+    exports = SecurityEvent.objects.filter(by_page | by_command, kind="exported", what__startswith="tasks as ")
+    last = exports.order_by("-pk").first()
+    return f"it was exported on {last.at:%Y-%m-%d}, so somebody may have cited it" if last else ""
 
 
 def _last_freezing(split: Split) -> CurationAction | None:

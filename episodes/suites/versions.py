@@ -76,6 +76,12 @@ def visible_rows(hidden: frozenset[int]) -> QuerySet[Suite]:
     return Suite.objects.filter(visible_suites(hidden))
 
 
+def quoted_in(split: Split) -> str:
+    """Return that a suite lists tasks of the split; empty if none does."""
+    first = SuiteMember.objects.filter(split=split).select_related("version").order_by("-pk").first()
+    return f"a suite has listed its tasks since {first.version.created:%Y-%m-%d}" if first else ""
+
+
 def version_named(name: str, number: int | None, hidden: frozenset[int]) -> SuiteVersion | str:
     """Return a version with its suite, the latest without a number; or a sentence that there is none."""
     rows = visible_rows(hidden)

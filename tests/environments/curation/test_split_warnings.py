@@ -6,11 +6,14 @@ import pytest
 from django.test import Client
 
 from environments.curation import split_warnings
-from environments.curation.membership import CopyToSplit, MoveToSplit, SaveAsSplit
+from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import FreezeSplit, UnfreezeSplit
-from environments.models import Split, Task
+from environments.models import SecurityEvent, Split, Task
+from environments.scoring.definition import definition_of
+from episodes.models import Suite
+from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.environments.curation.tasks import AUTHOR
 from tests.stored import make_split, make_statistics, make_task
 
@@ -85,3 +88,22 @@ def test_a_change_of_a_test_split_that_was_quoted_is_warned_of(client: Client, *
     change.apply(AUTHOR)
     page = client.get(f"/admin/environments/split/{test.pk}/change/").content.decode()
     assert ("has other tasks or another order now" in page) == is_frozen
+
+
+def test_an_export_and_a_suite_quote_a_test_split(client: Client) -> None:
+    _, test, [task, _] = train_and_test("One?", "Two?")
+    change = RemoveFromSplit(Selection(ids=(task.pk,)), test.pk)
+    CopyToSplit(Selection(ids=(task.pk,)), test.pk).apply(AUTHOR)
+    assert split_warnings.warnings_of_plan(change.plan()) == []
+    client.get(f"/admin/environments/task/export/?split={test.pk}&format=jsonl")
+    [warning] = split_warnings.warnings_of_plan(change.plan())
+    assert "it was exported on" in warning
+    SecurityEvent.objects.update(what=f"tasks as csv: environment={test.environment.name} split=other")
+    assert split_warnings.warnings_of_plan(change.plan()) == []
+    SecurityEvent.objects.update(what=f"tasks as csv: environment={test.environment.name} split=test")
+    assert split_warnings.warnings_of_plan(change.plan()) == [warning]
+    SecurityEvent.objects.all().delete()
+    test.refresh_from_db()
+    publish(Suite(name="core"), SuiteAsked("success", [MemberAsked(test, definition_of(test.environment))]), AUTHOR)
+    [warning] = split_warnings.warnings_of_plan(change.plan())
+    assert "a suite has listed its tasks since" in warning
