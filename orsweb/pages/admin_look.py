@@ -30,7 +30,7 @@ def shades_of(hue: float, chroma: float) -> dict[str, str]:
 UNFOLD = {
     "SITE_TITLE": "orsweb",
     "SITE_HEADER": "orsweb",
-    "SITE_SYMBOL": "labs",
+    "SITE_ICON": lambda request: static("orsweb/icon.svg"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
     "DASHBOARD_CALLBACK": "environments.admin.index.index",
     "SHOW_HISTORY": False,

@@ -106,6 +106,7 @@ def test_the_theme_goes_round_and_the_admin_shares_it(page: Page) -> None:
     expect(page.locator("html")).to_have_class("dark")
     page.goto("/admin/")
     expect(page.locator("html")).to_have_class(re.compile(r"\bdark\b"))
+    expect(page.locator("img[alt=Home]").first).to_have_attribute("src", re.compile(r"orsweb/icon.*\.svg$"))
 
 
 @pytest.mark.usefixtures("complaints")
