@@ -46,7 +46,20 @@ async function replace(textarea) {
   const show = () => editor.updateProps({ validator: () => problems() });
   document.addEventListener("verdict", show);
   show();
-  if (isSmall && problems().length === 0) editor.focus?.();
+  if (isSmall && problems().length === 0) focusFirstLine(editor, place);
+}
+
+// A browser scrolls the middle of a focused element into view, which hides the first lines of a long text.
+function focusFirstLine(editor, place) {
+  const scroller = place.querySelector(".cm-scroller");
+  const [left, top] = [scrollX, scrollY];
+  editor.focus?.();
+  for (const wait of [(then) => then(), requestAnimationFrame]) {
+    wait(() => {
+      if (scroller) scroller.scrollTop = 0;
+      scrollTo(left, top);
+    });
+  }
 }
 
 if (isSupported) document.querySelectorAll("textarea[data-editor]").forEach((one) => replace(one).catch(console.warn));

@@ -115,10 +115,20 @@ def test_the_second_editor_is_warned_and_loses_nothing(page: Page, live: LiveSer
     assert "Which is mine?" in served and "Which is theirs?" not in served
 
 
+def opens_at_the_first_line(page: Page) -> None:
+    """Check that the editor of the task whose page is open shows the first line, and go back to the page."""
+    page.get_by_role("link", name="Edit", exact=True).click()
+    expect(page.locator(".editor .cm-content")).to_be_focused()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.locator(".editor .cm-scroller").evaluate("it => it.scrollTop") == 0
+    page.go_back()
+
+
 def test_a_change_is_taken_back(page: Page, live: LiveServer) -> None:
     open_editor(page, editor_of(live, "quiz", "test", 7))
-    write(page, {"question": "What is test 7?", "answer": -1})
+    write(page, {"question": "What is test 7?", "answer": -1, "lines": list(range(200))})
     press(page, "Save")
+    opens_at_the_first_line(page)
     page.get_by_role("link", name="Restore previous version…").click()
     expect(page.get_by_text("Restore the earlier content")).to_be_visible()
     page.get_by_label("Reason").fill("the answer was right")

@@ -146,6 +146,7 @@ def _page(
         "study": found,
         "results": results,
         "wanted": found.people_per_task,
+        "per_person": _per_person(found, results),
         "limit": None if found.limit_seconds is None else found.limit_seconds / 60,
         "pause": found.pause_seconds / 60,
         "guests": [(line, state_of(line.guest.invite)) for line in results.guests],
@@ -159,6 +160,13 @@ def _page(
         **(more or {}),
     }
     return render(request, "playtest/study.html", context, status=status)
+
+
+def _per_person(found: Study, results: StudyResults) -> int | None:
+    """Return how many tasks a person gets; None where they are dealt out without a limit."""
+    if found.tasks_per_person:
+        return min(found.tasks_per_person, results.tasks)
+    return None if found.people_per_task else results.tasks
 
 
 def _shares(results: StudyResults) -> dict[str, Any]:

@@ -134,7 +134,7 @@ def test_results_are_on_the_page_and_in_lists(curator: Client) -> None:
     played(study, status="running", cause="")
     make_episode(environment=study.environment, player="human")
     page = curator.get("/play/studies/pilot/").content.decode()
-    assert "task 1</a>" in page and "of 1 played" in page and "30" in page
+    assert "task 1</a>" in page and "of 1 played" in page and "30" in page and "</progress> 1 of 2<" in page
     assert curator.get("/episodes/?study=pilot").context["page"].matches == 2
     assert "No study is named" in curator.get("/episodes/?study=pilo").content.decode()
     assert curator.get("/episodes/?study=pilot&player=agent").status_code == 400
