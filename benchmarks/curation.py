@@ -54,12 +54,12 @@ def main(count: int) -> None:
 def _measure(name: str, action: Action) -> int:
     started = time.perf_counter()
     action.plan()
-    planned = time.perf_counter()
+    planned, cpu = time.perf_counter(), time.process_time()
     with _other_writer() as waits, _transactions() as held:
         result = action.apply("benchmark")
-    seconds = time.perf_counter() - planned
+    seconds, cpu = time.perf_counter() - planned, time.process_time() - cpu
     print(
-        f"{name:22} plan {planned - started:5.1f} s  apply {seconds:5.1f} s  "
+        f"{name:22} plan {planned - started:5.1f} s  apply {seconds:5.1f} s ({cpu:4.1f} CPU s with the writer)  "
         f"longest wait {max(waits) * 1000:4.0f} ms  longest transaction {max(held) * 1000:4.0f} CPU ms"
     )
     return result.split or 0
