@@ -37,7 +37,8 @@ def _no_rise(first: CurvePoint, last: CurvePoint) -> str:
 
 
 def _means(first: CurvePoint, last: CurvePoint) -> str:
-    return f"from {plain(first.mean, 3)} in the first third of the episodes to {plain(last.mean, 3)} in the last"
+    before, after = (plain(one.mean or 0.0, 3) for one in (first, last))
+    return f"from {before} in the first third of the episodes to {after} in the last"
 
 
 @check("Rising return without success", "rise", "success_rise", "attempts")
