@@ -100,7 +100,14 @@ def process_directory() -> Path:
     """Return the directory in which the process that serves the database notes what it runs, for its successor."""
     database = settings.DATABASES["default"]
     name = "|".join(str(database.get(part, "")) for part in ("HOST", "PORT", "NAME"))
+    if address := cluster_address():  # other servers on this machine may have the same database
+        name += f"|{address}"
     return Path(settings.DATA_DIR) / f"process-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
+
+
+def cluster_address() -> str:
+    """Return where other servers of the same database reach this one; empty if it has its database alone."""
+    return str(settings.ORSWEB_CLUSTER)
 
 
 def specifications() -> list[str]:

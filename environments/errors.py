@@ -141,6 +141,13 @@ class Unsupported(OrsError):
     """The environment class does not implement the requested feature (score_group)."""
 
 
+class NumbersAway(OrsError):
+    """One of several servers has used up its numbers of episodes and did not get others yet."""
+
+    def __init__(self) -> None:
+        super().__init__("No number for a new episode could be got from the database; try again.")
+
+
 class Draining(OrsError):
     def __init__(self) -> None:
         super().__init__("The server is shutting down.")

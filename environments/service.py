@@ -27,6 +27,9 @@ from django.utils.module_loading import import_string
 from environments import conf, security_log
 from environments.authoring.declarations import HandControls
 from environments.authoring.revision import note_revisions, sources_of
+from environments.cluster.leases import Leases
+from environments.cluster.membership import Membership
+from environments.cluster.ownership import Ownership, starting_alone, take_left
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
 from environments.hosts.worker_host import WorkerLoad
@@ -76,6 +79,7 @@ class _Parts:
     host: EveryHost
     remotes: RemoteSync
     ledger: Ledger
+    ownership: Ownership | None
     loop: asyncio.AbstractEventLoop
 
 
@@ -136,18 +140,23 @@ def ask_service(question: Callable[[SessionService], Coroutine[Any, Any, T]], ti
         raise Draining from None
 
 
-async def open_service(*, recovers: bool = False) -> SessionService:
+def ownership_or_none() -> Ownership | None:
+    """Return who knows which server has a session; None while the service is closed, or has the database alone."""
+    return _parts.ownership if _parts else None
+
+
+async def open_service(*, recovers: bool = False, membership: Membership | None = None) -> SessionService:
     """Return the service, opened by the first call; concurrent calls wait for that one.
 
     `recovers`: this process holds the database's lock, so episodes that a dead server left open are closed as
-    interrupted.
+    interrupted. `membership`: it is one of several servers, each of which holds the lock.
 
     Raises: Unhostable with one sentence that says what to change.
     """
     global _parts, _opening
     if _parts is None:
         if _opening is None or (_opening.done() and _opening.exception()):
-            _opening = asyncio.get_running_loop().create_task(_open(recovers))
+            _opening = asyncio.get_running_loop().create_task(_open(recovers, membership))
         _parts = await asyncio.shield(_opening)
     return _parts.service
 
@@ -163,6 +172,8 @@ async def close_service(timeout_seconds: float) -> None:
     ring.stop()
     await parts.service.drain(timeout_seconds * (1 - FLUSH_SHARE))
     await parts.ledger.stop()
+    if parts.ownership is not None:
+        await asyncio.to_thread(parts.ownership.close)
     security_log.stop()
     lost = await parts.record.stop(max(0.5, until - time.monotonic()))
     if lost:
@@ -172,14 +183,15 @@ async def close_service(timeout_seconds: float) -> None:
     parts.pool.close()
 
 
-async def _open(recovers: bool) -> _Parts:
+async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     registry = load(conf.specifications(), conf.remote_keys())
     pool = ThreadPool()
     limits = conf.limits()
     host = EveryHost(registry, pool, limits, conf.workers())
     await host.open()
     revising = asyncio.create_task(asyncio.to_thread(note_revisions, registry, conf.version()))
-    report = await sync(registry, host)
+    async with starting_alone(membership):
+        report = await sync(registry, host)
     log.debug("environments synced", seconds=round(report.seconds, 2))
     for split in report.splits:
         if split.is_taken:
@@ -188,11 +200,18 @@ async def _open(recovers: bool) -> _Parts:
             log.info("the tasks of the class have changed", split=str(split))
     await revising
     record = import_string(settings.ORSWEB_RECORD)()
-    await record.start()
+    if membership is None:
+        await record.start()
+    else:
+        await record.start(membership.id, lambda: membership.is_leader)
     directory = conf.process_directory() if recovers else None
     going_on: Sequence[OpenEpisode] = ()
-    if directory is not None:
-        left = read_left_behind(directory)
+    left = read_left_behind(directory) if directory is not None else LeftBehind()
+    leases, taken = Leases(membership.id) if membership else None, list[str]()
+    if leases is not None:
+        leases.start()
+        taken = await take_left(leases, record)  # before RunningCalls replaces the notes, which others may read
+    elif directory is not None:
         closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.replayable])
         if closed or going_on:
             death = left.death or None
@@ -207,9 +226,13 @@ async def _open(recovers: bool) -> _Parts:
     ledger = Ledger()
     await ledger.start()
     opened.take_over(going_on, _usage_of)
+    ownership = None
+    if membership is not None and leases is not None:
+        ownership = Ownership(membership, leases, opened, record, _usage_of)
+        await ownership.open(taken, left)
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
-    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, asyncio.get_running_loop())
+    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, ownership, asyncio.get_running_loop())
 
 
 def _usage_of(label: str) -> KeyUsage:

@@ -30,6 +30,7 @@ from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 from django.utils.module_loading import import_string  # noqa: E402
 
+from environments.agent_http.forwarding import Forwarding  # noqa: E402
 from environments.agent_http.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.agent_http.request import HttpRequest  # noqa: E402
 from environments.service import open_service, service_or_none  # noqa: E402
@@ -58,7 +59,7 @@ IMPORT_PATH = "/admin/environments/task/import/"
 
 # By its path: the packages that send traces are optional.
 watch_requests = import_string("orsweb.operations.tracing.watch_requests") if settings.ORSWEB_TRACES else None
-protocol = ProtocolHandler("orsweb.agent_urls", watch_requests)
+protocol = ProtocolHandler("orsweb.agent_urls", watch_requests, Forwarding if settings.ORSWEB_CLUSTER else None)
 
 
 def has_key(scope: Any) -> bool:

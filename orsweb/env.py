@@ -183,3 +183,13 @@ def env_session_hosts(name: str) -> str | None:
     if find_spec("ray") is None:
         raise ImproperlyConfigured(f"{name}={text!r} needs Ray, which is not installed: run pip install 'orsweb[ray]'.")
     return address
+
+
+def env_cluster_address(name: str) -> str:
+    """Return where other servers of the same database reach this one: host:port, or the path of a Unix socket."""
+    text = env_str(name)
+    host, _, port = text.rpartition(":")
+    is_path = text.startswith("/")
+    if text and not is_path and not (host and port.isdecimal() and 0 < int(port) < 65_536):
+        raise ImproperlyConfigured(f"{name}={text!r} is neither HOST:PORT nor the absolute path of a Unix socket.")
+    return text

@@ -16,6 +16,7 @@ from orsweb.env import (
     env_addresses,
     env_bool,
     env_choice,
+    env_cluster_address,
     env_int,
     env_keys,
     env_list,
@@ -67,6 +68,7 @@ ALLOWED_HOSTS = LOCAL_HOSTS + ORSWEB_ALLOWED_HOSTS
 DEBUG = env_bool("ORSWEB_DEBUG")
 ORSWEB_HOST = env_str("ORSWEB_HOST", "127.0.0.1")
 ORSWEB_PORT = env_int("ORSWEB_PORT", 8080, maximum=65_535)
+ORSWEB_CLUSTER = env_cluster_address("ORSWEB_CLUSTER")  # where other servers of the same database reach this one
 FORWARDED_ALLOW_IPS = env_addresses("FORWARDED_ALLOW_IPS", "127.0.0.1")
 
 ORSWEB_CLIENT_TIMEOUT = env_seconds("ORSWEB_CLIENT_TIMEOUT", 30.0)

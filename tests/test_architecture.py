@@ -37,7 +37,7 @@ ROOMS = {
         {"sandbox"},
         {"runtime", "builtin", "starter"},
         {"conf", "hosts"},
-        {"checking", "tasks", "keys"},
+        {"checking", "tasks", "keys", "cluster"},
         {"service", "curation"},
         {"transfer", "agent_http"},
         {"templatetags", "protocol", "mcp_protocol", "admin", "management"},

@@ -36,6 +36,7 @@ STATUS: Mapping[type[errors.OrsError], int] = {
     errors.OtherEnvironment: 409,
     errors.Unsupported: 404,
     errors.Forbidden: 403,
+    errors.NumbersAway: 503,
     errors.Draining: 503,
     errors.EnvironmentFault: 500,
 }
@@ -45,6 +46,7 @@ RETRY_HEADERS = {"X-Backend-State": "starting", "Retry-After": "2"}
 
 HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
     errors.SessionStarting: RETRY_HEADERS,
+    errors.NumbersAway: RETRY_HEADERS,
     errors.Draining: RETRY_HEADERS,
     errors.TooManySessions: {"Retry-After": "2"},
 }

@@ -43,16 +43,17 @@ MAX_CACHED_HOSTS = 100
 class ProtocolHandler:
     """ASGI application for HTTP scopes. `urls` is the dotted path of the module with its `urlpatterns`.
 
-    `watch`: returns what is called to answer a request instead of the function that it is given; None: nothing is.
+    `around`: functions that return what is called to answer a request instead of the function that they are given.
     """
 
-    def __init__(self, urls: str, watch: Callable[[Answer], Answer] | None = None) -> None:
+    def __init__(self, urls: str, *around: Callable[[Answer], Answer] | None) -> None:
         self._resolver = URLResolver(RegexPattern(r"^/"), urls)
         self._routes: dict[str, tuple[type[ProtocolView], dict[str, str]]] = {}
         self._allowed_hosts: set[str] = set()
         self._max_body_bytes = conf.max_body_bytes()
-        if watch is not None:
-            self._answer = watch(self._answer)  # type: ignore[method-assign, assignment]
+        for one in around:
+            if one is not None:
+                self._answer = one(self._answer)  # type: ignore[method-assign, assignment]
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)

@@ -53,6 +53,12 @@ class HttpRequest(http.HttpRequest):
         return host, self.META.get("HTTP_X_FORWARDED_FOR", "")
 
     @property
+    def raw_headers(self) -> list[tuple[bytes, bytes]]:
+        """The headers as they were sent, with their names in lower case."""
+        headers: list[tuple[bytes, bytes]] = self._scope["headers"]
+        return headers
+
+    @property
     def query_string(self) -> str:
         """The part of the URL after the question mark, as it was sent, decoded as ISO-8859-1."""
         query: bytes = self._scope["query_string"]

@@ -27,8 +27,9 @@ END_SECONDS = 1.0
 class ConnectionPool:
     """Connections to one server. Use it on one event loop only."""
 
-    def __init__(self, host: str, port: int, *, is_secure: bool) -> None:
-        self._host, self._port, self._is_secure = host, port, is_secure
+    def __init__(self, host: str, port: int, *, is_secure: bool, path: str = "") -> None:
+        """`path`: the Unix socket of a server on this machine, instead of its host and port."""
+        self._host, self._port, self._is_secure, self._path = host, port, is_secure, path
         self._idle: list[OutboundConnection] = []
         self._context: ssl.SSLContext | None = None
 
@@ -56,9 +57,12 @@ class ConnectionPool:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
-                _, connection = await loop.create_connection(
-                    OutboundConnection, self._host, self._port, ssl=self._context
-                )
+                if self._path:
+                    _, connection = await loop.create_unix_connection(OutboundConnection, self._path)
+                else:
+                    _, connection = await loop.create_connection(
+                        OutboundConnection, self._host, self._port, ssl=self._context
+                    )
         except TimeoutError:
             raise NotConnected(f"can't be reached: no connection within {CONNECT_SECONDS:g} s") from None
         except OSError as error:

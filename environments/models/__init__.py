@@ -1,6 +1,6 @@
 """The tables of what can be played, and of who may."""
 
-from environments.models.access import ApiKey, RecordedBytes, SecurityEvent
+from environments.models.access import ApiKey, ClusterServer, RecordedBytes, SecurityEvent, SessionLease
 from environments.models.history import CurationAction, TaskRevision
 from environments.models.tasks import (
     DEFAULT_CONVENTION,
@@ -19,10 +19,12 @@ from environments.models.tasks import (
 __all__ = [
     "DEFAULT_CONVENTION",
     "ApiKey",
+    "ClusterServer",
     "CurationAction",
     "Environment",
     "RecordedBytes",
     "SecurityEvent",
+    "SessionLease",
     "Split",
     "SplitEntry",
     "SplitRemoval",

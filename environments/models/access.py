@@ -1,4 +1,7 @@
-"""The rows of who may use this server: API keys with what they record in a day, and the security log."""
+"""The rows of who may use this server: API keys with what they record in a day, and the security log.
+
+And of the servers themselves, where several share a database: who they are, and which sessions each of them has.
+"""
 
 from __future__ import annotations
 
@@ -82,3 +85,34 @@ class SecurityEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} {self.what}".strip()
+
+
+class ClusterServer(models.Model):
+    """One start of a server that shares its database. Its id is the epoch of its leases: later starts have higher ones.
+
+    A server is alive while a connection of it holds the advisory lock of its id (`environments/cluster/membership.py`).
+    """
+
+    address = models.TextField(help_text="Where other servers reach it: host:port, or the path of a Unix socket")
+    token = models.TextField(help_text="What a request says that another server passes on to it")
+    machine = models.TextField(help_text="Name of its machine")
+    pid = models.PositiveIntegerField()
+    directory = models.TextField(help_text="Where it notes what it runs, on its machine")
+    started = models.DateTimeField(auto_now_add=True)
+    ended = models.DateTimeField(
+        null=True, help_text="When it stopped, or was found dead; from then on it records nothing more"
+    )
+    last_episode = models.PositiveBigIntegerField(default=0, help_text="Highest number of an episode that it may use")
+
+    def __str__(self) -> str:
+        return f"pid {self.pid} on {self.machine}"
+
+
+class SessionLease(models.Model):
+    """Which server has a session. Written before the session is opened, deleted after its end is recorded."""
+
+    session = models.CharField(max_length=32, primary_key=True, help_text="Digest of the session's id")
+    server = models.ForeignKey(ClusterServer, on_delete=models.CASCADE)
+
+    def __str__(self) -> str:
+        return self.session

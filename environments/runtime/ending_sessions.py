@@ -22,7 +22,7 @@ from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.fault_log import log_fault
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
-from environments.runtime.records import Cause, Record, RecordedPast, Row
+from environments.runtime.records import Cause, Record, RecordedPast, Row, SessionPlaces
 
 log = structlog.get_logger(__name__)
 
@@ -47,6 +47,7 @@ class EndingSessions:
         self._record, self._limits, self._running = record, limits, running
         self.live: dict[str, LiveEpisode] = {}
         self.is_draining = False
+        self.places: SessionPlaces | None = None  # where several servers share the database
         self._background: set[asyncio.Task[Any]] = set()
 
     def run_in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
@@ -72,6 +73,8 @@ class EndingSessions:
     def _forget(self, episode: LiveEpisode) -> None:
         """Free the session's id and its place."""
         del self.live[episode.sid]
+        if self.places is not None and not episode.is_suspended:
+            self.places.release(episode.sid)
         episode.usage.sessions.leave()
         if episode.timer is not None:
             episode.timer.cancel()

@@ -217,6 +217,16 @@ class Record(Protocol):
         """Return why a server interrupted the latest episode of the owner's session; empty if none did."""
 
 
+class SessionPlaces(Protocol):
+    """Says which of the servers that share a database has a session, so that no other opens it too."""
+
+    async def claim(self, sid: str) -> None:
+        """Take the session for this server. Raises: errors.SessionExists if another server has it."""
+
+    def release(self, sid: str) -> None:
+        """Give up a session that has ended, or was not opened."""
+
+
 class TaskSource(Protocol):
     """The tasks of hosted environments by environment, split and index. Raises exceptions of `environments.errors`."""
 

@@ -40,7 +40,7 @@ from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.new_session import NewSession
 from environments.runtime.play_load import PlayLoad, load_of
 from environments.runtime.quotas import KeyUsage
-from environments.runtime.records import GOES_ON, Hidden, OpenEpisode, Record, Row, StepTaken, TaskSource
+from environments.runtime.records import GOES_ON, Hidden, OpenEpisode, Record, Row, SessionPlaces, StepTaken, TaskSource
 from environments.runtime.returning_sessions import ReturningSessions
 from environments.runtime.secrets_mask import RecentSecrets
 from environments.runtime.session_checks import check_alive, check_path, is_closing
@@ -89,6 +89,14 @@ class SessionService(SessionReading):
         self._sessions.take_over(left, usage_of)
         self.has_survivors = bool(self._sessions.live)
 
+    def share_sessions(self, places: SessionPlaces) -> None:
+        """Tell `places` about every session from now on, because other servers open sessions too."""
+        self._sessions.places = places
+
+    def is_live(self, sid: str) -> bool:
+        """Return whether this server has the session, whoever opened it."""
+        return sid in self._sessions.live
+
     async def until_survivors(self, seconds: float) -> None:
         """Wait until the next server could go on with every session whose episode has not ended, at most `seconds`."""
         until, live = time.monotonic() + seconds, self._sessions.live
@@ -129,7 +137,15 @@ class SessionService(SessionReading):
         """
         request.check_secrets()
         self.recent_secrets.add(request.owner, request.masked)
-        await self._sessions.create(request)
+        if (places := self._sessions.places) is None:
+            await self._sessions.create(request)
+            return
+        await places.claim(request.sid)
+        try:
+            await self._sessions.create(request)
+        finally:
+            if not self.is_live(request.sid):
+                places.release(request.sid)
 
     def environment_of(self, sid: str, owner: str) -> str:
         """Return the name of the environment that the session plays; empty until it is bound to one."""

@@ -106,7 +106,7 @@ class RecordBatch:
         """Write all rows, first those that others refer to. Raises: django.db.Error."""
         writer = self._writer
         with writer.together():
-            writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
+            writer.insert(Blob, BLOB_COLUMNS, sorted(self._blobs.values()))  # in one order, or servers would deadlock
             writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)

@@ -17,6 +17,7 @@ from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max
 from django.db.models.functions import Coalesce, Concat
 from django.db.models.sql.compiler import SQLCompiler
 
+from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite, storable
 from environments.runtime.ending_sessions import STAYS
@@ -77,13 +78,20 @@ class Finite(Func):
 
 
 def close_interrupted(
-    now: float, details: Mapping[int, str] = EMPTY, detail: str = INTERRUPTED, but: Collection[int] = ()
+    now: float,
+    details: Mapping[int, str] = EMPTY,
+    detail: str = INTERRUPTED,
+    but: Collection[int] = (),
+    sessions: Collection[str] | None = None,
 ) -> int:
     """End the running episodes with what their steps say, and return their number. `now`: seconds since the epoch.
 
-    `details`: why they ended, by episode; `detail`: why the others did; `but`: those that go on.
+    `details`: why they ended, by episode; `detail`: why the others did; `but`: those that go on; `sessions`: ids of the
+    sessions to which they belong, None: all.
     """
-    running, ending = Episode.objects.filter(status="running"), _ending(now)
+    running = Episode.objects.filter(status="running")
+    if sessions is not None:
+        running = running.filter(session_id__in=sessions)
     if but:
         running = running.exclude(pk__in=but)
     running.update(detail=detail)
@@ -96,17 +104,27 @@ def close_interrupted(
         return 0
     try:
         with transaction.atomic():
+            _lock_endings()
             ended = running.update(
-                **ending,
+                **_ending(now),
                 return_sum=Coalesce(_over_steps(Finite(Sum("reward"))), 0.0),
                 return_mean=_over_steps(Finite(Avg("reward"))),
             )
             _count(numbers)
     except DataError:  # because of one episode, but the error does not say which
         with transaction.atomic():
+            _lock_endings()
+            ending = _ending(now)
             ended = sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
             _count(numbers)
     return ended
+
+
+def _lock_endings() -> None:
+    """Let no other server number an ending before the transaction has ended."""
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT pg_advisory_xact_lock(%s, %s)", [LOCKS, ENDINGS])
 
 
 def _count(numbers: list[int]) -> None:

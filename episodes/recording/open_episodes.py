@@ -16,14 +16,24 @@ _OPEN_FIELDS = (
 )
 
 
-def open_episodes(left: LeftBehind, replayable: Collection[str]) -> list[OpenEpisode]:
+def running_sessions() -> list[str]:
+    """Return the ids of the sessions whose episodes have not ended."""
+    return list(Episode.objects.filter(status="running").values_list("session_id", flat=True))
+
+
+def open_episodes(
+    left: LeftBehind, replayable: Collection[str], sessions: Collection[str] | None = None
+) -> list[OpenEpisode]:
     """Return the running episodes of the environments named in `replayable` whose sessions can go on.
 
-    The calls that ended the server are left out: they would end it again.
+    The calls that ended the server are left out: they would end it again. `sessions`: ids of the sessions to look at;
+    None: all.
     """
     died = [report for report in left.reports if report.kind == "died" and report.is_certain]
     blamed = {call.episode for report in died for call in report.suspects}
     running = Episode.objects.filter(status="running", survival__in=GOES_ON, environment__name__in=replayable)
+    if sessions is not None:
+        running = running.filter(session_id__in=sessions)
     found = [row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in blamed]
     by_session = {row[2]: _open_episode(left.unsent.get(row[0], frozenset()), *row) for row in found}
     return list(by_session.values())

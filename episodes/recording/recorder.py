@@ -10,15 +10,16 @@ import itertools
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import suppress
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
 import structlog
-from django.conf import settings
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Max, QuerySet
 
 from environments.access.privacy import visible
+from environments.cluster.membership import stop_at_once
 from environments.database.storable import storable, storable_id
 from environments.database.worker_threads import Workers
 from environments.runtime.incident_reports import LeftBehind
@@ -27,14 +28,13 @@ from episodes.models import Episode, Step
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.recording.incidents import explanations, store_reports
 from episodes.recording.interrupted_episodes import INTERRUPTED, close_interrupted
+from episodes.recording.leader_duties import LeaderDuties
 from episodes.recording.live import Live
-from episodes.recording.open_episodes import open_episodes, recorded_past
+from episodes.recording.number_blocks import NumberBlocks, next_block
+from episodes.recording.open_episodes import open_episodes, recorded_past, running_sessions
 from episodes.recording.recorder_load import RecorderLoad
-from episodes.recording.upkeep import Upkeep
-from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, RecordWriter, is_away
+from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, Fence, RecordWriter, is_away
 from episodes.removal.batch import last_removed
-from episodes.rollups.follower import Follower
-from episodes.rollups.follower_process import FollowerProcess
 from episodes.uploads.events import UploadChunk
 
 T = TypeVar("T")
@@ -42,8 +42,6 @@ T = TypeVar("T")
 READERS = 2
 MAX_LOOKUP_SECONDS = 2.0
 """How long a request for a session that is not live waits to learn why."""
-MAX_FOLLOWER_SECONDS = 1.0
-"""A stop waits this long for the follower, which continues from where it was at the next start."""
 
 log = structlog.get_logger(__name__)
 
@@ -55,30 +53,49 @@ class Recorder:
         self._queue: SimpleQueue[Call | None] = SimpleQueue()
         self._writer = RecordWriter(self._queue, self._settle)
         self._live = Live()
-        self._follower = FollowerProcess() if settings.ORSWEB_FOLLOWER == "process" else Follower()
+        self._duties = LeaderDuties()
 
-    async def start(self) -> None:
-        """Start all threads. Raises: django.db.Error if the database is away or not migrated."""
+    async def start(self, server: int | None = None, leads: Callable[[], bool] | None = None) -> None:
+        """Start all threads. Raises: django.db.Error if the database is away or not migrated.
+
+        `server`: the id of this server if it shares the database with others; `leads`: whether it leads them now.
+        """
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
         self._report_reader = Workers(1, "reports")
-        self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
+        if server is None:
+            self._numbers: Iterator[int] = itertools.count(await self._readers.run(_last_episode) + 1)
+        else:
+            take_block = partial(self._readers.run, next_block, server)
+            self._numbers = NumberBlocks(await take_block(), take_block)
+            self._writer.fence = Fence(server, stop_at_once)
         self._live.start()
         self._writer.start()
-        self._upkeep = Upkeep(self._readers, self._writer.forgetting)
-        self._follower.start()
+        self._duties.start(self._readers, self._writer.forgetting, leads)
 
-    async def recover(self, left: LeftBehind, replayable: Collection[str]) -> tuple[int, list[OpenEpisode]]:
+    async def recover(
+        self,
+        left: LeftBehind,
+        replayable: Collection[str],
+        sessions: Collection[str] | None = None,
+        *,
+        stores_reports: bool = True,
+    ) -> tuple[int, list[OpenEpisode]]:
         """End the episodes that an earlier server left open; return their number, and those that go on instead.
 
-        Only the holder of the lock may. `left`: what that server left for its successor; `replayable`: names of the
-        environments whose sessions can go on.
+        `left`: what that server left for its successor; `replayable`: names of the environments whose sessions can go
+        on; `sessions`: ids of the sessions that belong to this server now, None: all, for the holder of the lock.
         """
-        going_on = await self._readers.run(open_episodes, left, replayable)
+        going_on = await self._readers.run(open_episodes, left, replayable, sessions)
         numbers = [one.number for one in going_on]
-        closed = await self._readers.run(close_interrupted, time.time(), *explanations(left), numbers)
-        await self._readers.run(store_reports, left)
+        closed = await self._readers.run(close_interrupted, time.time(), *explanations(left), numbers, sessions)
+        if stores_reports:
+            await self._readers.run(store_reports, left)
         return closed, going_on
+
+    async def running_sessions(self) -> list[str]:
+        """Return the ids of the sessions whose episodes have not ended, on any server."""
+        return await self._readers.run(running_sessions)
 
     async def note_incidents(self, left: LeftBehind) -> None:
         """Store reports about this server itself."""
@@ -86,12 +103,12 @@ class Recorder:
 
     async def stop(self, timeout_seconds: float) -> int:
         """Write what is queued, for at most `timeout_seconds`, and return the number of rows that were not written."""
-        self._upkeep.stop()
+        self._duties.cease_upkeep()
         self._queue.put(None)
         await asyncio.to_thread(self._writer.join, timeout_seconds)
         self._writer.given_up.set()
         self._live.stop()
-        await asyncio.to_thread(self._follower.stop, MAX_FOLLOWER_SECONDS)
+        await self._duties.stop()
         self._readers.close()
         self._report_reader.close()
         return self._not_written()
@@ -103,7 +120,7 @@ class Recorder:
 
     def load(self) -> RecorderLoad:
         """Return how much is waiting and what was committed. For any thread."""
-        parts = self._follower.places()
+        parts = self._duties.places()
         newest = max([self._writer.last_end, *parts.values()])
         return RecorderLoad(
             queued=self._queue.qsize() + len(self._writer.in_hand) + len(self._writer.postponed),
@@ -111,13 +128,16 @@ class Recorder:
             rejected=self._writer.rejected,
             commits=self._writer.commits.snapshot(),
             behind={name: newest - place for name, place in parts.items()},
-            follower_seconds=self._follower.idle_seconds(),
+            follower_seconds=self._duties.idle_seconds(),
         )
 
     # --- Record -------------------------------------------------------------------------------------------------------
 
     def next_episode(self) -> int:
-        """Return the next episode number, counted in memory because there is one server per database."""
+        """Return the next episode number, counted in memory: of all, or of the blocks that this server gets.
+
+        Raises: NumbersAway.
+        """
         return next(self._numbers)
 
     def record(self, *rows: Row, committed: Callable[[], None] | None = None) -> None:
@@ -172,7 +192,7 @@ class Recorder:
 
     def _settle(self, calls: Sequence[Call]) -> None:
         """Wake the follower from the writer's thread, wake the loop once for the batch, and notify open pages."""
-        self._follower.wake()
+        self._duties.wake()
         if callbacks := [call[1] for call in calls if call[1]]:
             with suppress(RuntimeError):  # the loop has closed, so no call is waiting
                 self._loop.call_soon_threadsafe(_call_all, callbacks)

@@ -98,6 +98,7 @@ class KnownRows:
         self._runs_generation = 0
         self._splits_state: tuple[object, ...] = ()
         self._splits_checked = -CHECK_SECONDS
+        self._runs_checked = 0.0
         self._last_end: int | None = None
 
     def next_end(self) -> int:
@@ -106,6 +107,16 @@ class KnownRows:
             self._last_end = last_end()
         self._last_end += 1
         return self._last_end
+
+    def share(self, last_end: int | None) -> None:
+        """Begin a transaction beside other servers: the last number of an ending is now `last_end`.
+
+        What is remembered of runs is forgotten now and then, because trainers may describe them to other servers.
+        """
+        self._last_end = last_end
+        if time.monotonic() >= self._runs_checked + CHECK_SECONDS:
+            self._runs_checked = time.monotonic()
+            self._runs.clear()
 
     @property
     def last_end(self) -> int:

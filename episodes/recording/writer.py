@@ -13,8 +13,9 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Any
+from typing import Any, NoReturn
 
+import psycopg
 import structlog
 from django.db import (
     DatabaseError,
@@ -26,11 +27,13 @@ from django.db import (
     transaction,
 )
 
+from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.bulk_writer import BulkWriter, tune
-from environments.runtime.records import Row, StepTaken
+from environments.runtime.records import EpisodeEnded, Row, StepTaken
 from episodes.recording.batch import RecordBatch
 from episodes.recording.recorder_load import CommitCounts
 from episodes.recording.referenced_rows import KnownRows
+from episodes.rollups.progress import LAST_END
 from episodes.uploads.batch import KnownRollouts
 from episodes.uploads.events import MAX_CHUNK_CHARACTERS, UploadChunk
 
@@ -60,6 +63,35 @@ def is_away(error: Exception) -> bool:
     return not isinstance(error, ProgrammingError)  # a type that the driver cannot bind
 
 
+def _has_endings(calls: Sequence[Call]) -> bool:
+    return any(isinstance(row, EpisodeEnded) for call in calls for row in call[0])
+
+
+class Fence:
+    """What the writer of one of several servers does at the beginning of each transaction, in one round trip."""
+
+    _IS_ALIVE = "SELECT ended IS NULL FROM environments_clusterserver WHERE id = %s FOR SHARE"
+    """Whoever declares the server dead waits for its transaction, and the next transaction sees it."""
+    _LOCK = "SELECT pg_advisory_xact_lock(%s, %s)"
+    """Endings get their numbers in the order of their commits, which those who follow them rely on."""
+
+    def __init__(self, server: int, stop: Callable[[], NoReturn]) -> None:
+        """`stop`: called when the server was declared dead, so that it does nothing more."""
+        self._server, self._stop = server, stop
+
+    def enter(self, *, has_endings: bool) -> int | None:
+        """Go on only if this server may record. Returns the last number of an ending if there are endings to record."""
+        raw, last = connection.connection, None
+        with connection.wrap_database_errors, raw.pipeline():
+            alive = psycopg.Cursor(raw).execute(self._IS_ALIVE, [self._server], prepare=True)
+            if has_endings:
+                psycopg.Cursor(raw).execute(self._LOCK, [LOCKS, ENDINGS], prepare=True)
+                last = psycopg.Cursor(raw).execute(LAST_END, prepare=True)
+            if (row := alive.fetchone()) is None or not row[0]:
+                self._stop()
+            return None if last is None else last.fetchall()[0][0]
+
+
 def _characters(call: Call | None) -> int:
     rows = call[0] if call else ()
     return sum(len(row.input_json) + len(row.output_json or "") for row in rows if isinstance(row, StepTaken))
@@ -77,6 +109,8 @@ class RecordWriter(threading.Thread):
     def __init__(self, queue: SimpleQueue[Call | None], settle: Callable[[Sequence[Call]], None]) -> None:
         """Prepare a writer that calls `settle` after each batch with its calls, in order."""
         super().__init__(name="recorder", daemon=True)
+        self.fence: Fence | None = None
+        """What guards each transaction of one of several servers."""
         self.given_up = threading.Event()
         self.in_hand: Sequence[Call] = ()
         """The calls that are being written."""
@@ -170,6 +204,8 @@ class RecordWriter(threading.Thread):
             with self._writing:
                 # a connection that died meanwhile needs no check before: it fails here and is replaced
                 with transaction.atomic():
+                    if self.fence is not None:
+                        self._known.share(self.fence.enter(has_endings=_has_endings(calls)))
                     batch = RecordBatch(self._known, self._known_rollouts, BulkWriter(connection))
                     batch.add(row for call in calls for row in call[0])
                     batch.write()

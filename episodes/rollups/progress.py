@@ -11,6 +11,13 @@ _NEWEST_END = "SELECT MAX(end_number) FROM episodes_episode WHERE status = 'ende
 """SQL text, because the follower runs this query for each part in each round, and Django takes 1 ms to compile it."""
 
 
+LAST_END = (
+    "SELECT GREATEST((SELECT MAX(end_number) FROM episodes_episode WHERE status = 'ended'), "
+    "(SELECT MAX(end_number) FROM episodes_progress), 0)"
+)
+"""`last_end` as one query of PostgreSQL, for the recorder of one of several servers."""
+
+
 def newest_end() -> int:
     """Return the highest `end_number` of the episodes that there are; 0 before the first. One query along an index."""
     with connection.cursor() as cursor:

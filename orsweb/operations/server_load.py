@@ -20,7 +20,7 @@ from episodes.recording.recorder_load import RecorderLoad
 THREADS = frozenset(
     (
         "MainThread", "environment", "session", "recorder", "recall", "catalogue", "follower", "keys", "live", "sync",
-        "page", "pages", "play", "episode-events", "export", "reports", "job",
+        "leases", "page", "pages", "play", "episode-events", "export", "reports", "job",
     )
 )  # fmt: skip
 """Names of the server's threads, as docs/architecture.md lists them. Hosted code names its own as it likes."""

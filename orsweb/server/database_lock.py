@@ -2,7 +2,7 @@
 
 SQLite: flock on a file next to the database file, named after it (`orsweb.sqlite3.lock`). PostgreSQL: an advisory lock
 in a connection of its own, whose application_name says who holds it. Both are released when the process ends, so a
-killed server leaves nothing to clean up.
+killed server leaves nothing to clean up. Servers with ORSWEB_CLUSTER share the advisory lock with each other.
 """
 
 from __future__ import annotations
@@ -18,11 +18,17 @@ from typing import IO, Self
 
 from django.conf import settings
 from django.db import connections
-from django.db.backends.base.base import BaseDatabaseWrapper
 
-ADVISORY_KEY = int.from_bytes(b"orsweb")
-"""Key of the advisory lock. It has six bytes, so both halves fit the columns classid and objid of pg_locks."""
-
+from environments import conf
+from environments.cluster.membership import (
+    DATABASE_KEY,
+    DatabaseTaken,
+    DeclaredDead,
+    Membership,
+    fresh_connection,
+    holder_in,
+    stop_at_once,
+)
 
 _DESCRIBE_SESSION = (
     "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', false), "
@@ -31,12 +37,21 @@ _DESCRIBE_SESSION = (
 """Names the holder, and sets keepalives with which PostgreSQL notices within 30 s that the holder's machine is gone."""
 
 
+_NEEDS_POSTGRESQL = "several servers can share a database only on PostgreSQL"
+_SHARING = " With ORSWEB_CLUSTER, servers share it."
+
+
 class DatabaseInUse(Exception):
     """Another server records into this database; the message is one sentence that identifies it."""
 
 
 class Lock:
     """A lock that is held until `release()`, the end of the `with` block, or the end of the process."""
+
+    check_seconds = 5.0
+    """How often to renew the lock."""
+    membership: Membership | None = None
+    """This server among several, if it shares the lock."""
 
     def __enter__(self) -> Self:
         return self
@@ -64,7 +79,8 @@ class FileLock(Lock):
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
             with self._file:
-                raise DatabaseInUse(_refusal(_read_holder(self._file))) from error
+                refusal = _refusal(_read_holder(self._file))
+                raise DatabaseInUse(f"{refusal[:-1]}: {_NEEDS_POSTGRESQL}.") from error
         self._write(json.dumps(_holder()))
 
     def release(self) -> None:
@@ -82,7 +98,7 @@ class FileLock(Lock):
 class AdvisoryLock(Lock):
     def __init__(self, alias: str = "default") -> None:
         """Raises: DatabaseInUse; django.db.Error when the database cannot be reached."""
-        self._connection = _fresh_connection(alias)
+        self._connection = fresh_connection(alias)
         try:
             self._take()
         except BaseException:
@@ -103,17 +119,44 @@ class AdvisoryLock(Lock):
         name = f"orsweb pid {holder['pid']} {holder['host']}:{holder['port']} on {holder['machine']}"[:63]
         with self._connection.cursor() as cursor:
             cursor.execute(_DESCRIBE_SESSION, [name])
-            cursor.execute("SELECT pg_try_advisory_lock(%s)", [ADVISORY_KEY])
+            cursor.execute("SELECT pg_try_advisory_lock(%s)", [DATABASE_KEY])
             if cursor.fetchone() == (True,):
                 return
-            cursor.execute(
-                "SELECT application_name, client_addr FROM pg_locks JOIN pg_stat_activity USING (pid) "
-                "WHERE locktype = 'advisory' AND granted AND classid = %s AND objid = %s AND objsubid = 1 "
-                "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())",
-                [ADVISORY_KEY >> 32, ADVISORY_KEY & 0xFFFFFFFF],
-            )
-            row = cursor.fetchone()
-        raise DatabaseInUse(_refusal(row[0] if row else "one that has just ended"))
+            raise DatabaseInUse(_refusal(holder_in(cursor)) + _SHARING)
+
+
+class SharedLock(Lock):
+    """The lock of one of several servers on a PostgreSQL database, and its place among them."""
+
+    check_seconds = 1.0
+
+    def __init__(self) -> None:
+        """Raises: DatabaseInUse; django.db.Error when the database cannot be reached."""
+        self.membership = self._membership = Membership(conf.cluster_address(), conf.process_directory())
+        try:
+            self._membership.join()
+        except DatabaseTaken as error:
+            raise DatabaseInUse(_refusal(str(error)) + _SHARING) from None
+
+    def renew(self) -> None:
+        try:
+            self._membership.renew()
+        except DatabaseTaken as error:
+            raise DatabaseInUse(_refusal(str(error))) from None
+        except DeclaredDead:
+            stop_at_once()
+
+    def release(self) -> None:
+        self._membership.leave()
+
+
+def acquire_to_serve() -> Lock:
+    """Acquire the lock for a server, which shares it with others if it is told to. Raises: as `acquire`."""
+    if not conf.cluster_address():
+        return acquire()
+    if connections["default"].vendor != "postgresql":
+        raise DatabaseInUse(f"ORSWEB_CLUSTER is set, but {_NEEDS_POSTGRESQL}; set DATABASE_URL to one.")
+    return SharedLock()
 
 
 def acquire() -> Lock:
@@ -126,13 +169,6 @@ def acquire() -> Lock:
         return Lock()
     file = Path(name).resolve()  # several links may lead to one database
     return FileLock(file.with_name(f"{file.name}.lock"))
-
-
-def _fresh_connection(alias: str) -> BaseDatabaseWrapper:
-    """Return a connection that any thread may use and that, unlike Django's per-thread ones, is never closed."""
-    connection = connections.create_connection(alias)
-    connection.inc_thread_sharing()
-    return connection
 
 
 def _holder() -> dict[str, str | int]:

@@ -26,9 +26,8 @@ from environments.curation.work import finish_interrupted
 from environments.service import close_service, open_service
 from episodes.playtest import seen_tasks
 from orsweb.server import culprits
-from orsweb.server.database_lock import DatabaseInUse, Lock, acquire
+from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
 
-LOCK_CHECK_SECONDS = 5.0
 FINISH_SECONDS = 20.0
 """Time between looks at actions that were not finished when the server started."""
 DRAIN_SHARE = 1 / 6
@@ -47,7 +46,9 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
         scope["state"]["failure"] = error
         await send({"type": "lifespan.startup.failed", "message": str(error)})
         return
-    tasks = [asyncio.create_task(_keep(lock)), asyncio.create_task(_finish_late(timezone.now()))]
+    tasks = [asyncio.create_task(_keep(lock))]
+    if lock.membership is None:
+        tasks.append(asyncio.create_task(_finish_late(timezone.now())))
     await send({"type": "lifespan.startup.complete"})
     await receive()
     for task in tasks:
@@ -58,11 +59,12 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 async def _open() -> Lock:
-    lock = await asyncio.to_thread(acquire)
+    lock = await asyncio.to_thread(acquire_to_serve)
     try:
         culprits.write_stacks_into(conf.process_directory())
-        await asyncio.to_thread(_finish_actions, timezone.now())
-        await open_service(recovers=True)
+        if lock.membership is None or not lock.membership.peers:
+            await asyncio.to_thread(_finish_actions, timezone.now())
+        await open_service(recovers=True, membership=lock.membership)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
         seen_tasks.start()
@@ -108,7 +110,7 @@ async def _close(lock: Lock) -> None:
 async def _keep(lock: Lock) -> None:
     """Acquire the lock again when its connection was lost; stop this server when another one has it."""
     while True:
-        await asyncio.sleep(LOCK_CHECK_SECONDS)
+        await asyncio.sleep(lock.check_seconds)
         try:
             with contextlib.suppress(Error):  # the database cannot be reached; rows wait for it too
                 await asyncio.to_thread(lock.renew)

@@ -11,8 +11,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
@@ -174,6 +176,19 @@ def listen(host: str, port: int) -> list[socket.socket]:
         listener.listen(BACKLOG)
         listener.setblocking(False)  # for the server and its supervisor
     return listeners
+
+
+@contextmanager
+def listen_at(path: Path) -> Iterator[socket.socket]:
+    """Listen on a Unix socket that only this user reaches, in place of one that is there. Raises: OSError."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(str(path))
+        path.chmod(0o600)
+        listener.listen(BACKLOG)
+        listener.setblocking(False)
+        yield listener
 
 
 def _exit_quietly(sig: int, frame: FrameType | None) -> None:

@@ -6,6 +6,7 @@ theirs, or need other settings, start their own.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
@@ -14,6 +15,9 @@ from pytest_django import DjangoDbBlocker
 from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
+
+collect_ignore = [] if os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql" else ["test_cluster.py"]
+"""Files of tests that need PostgreSQL."""
 
 NATIVE = [
     *("Echo", "Conversation", "Counter", "FailingConstructor", "FailingPrompt", "FailingSetup", "Procedural", "Raises"),

@@ -5,10 +5,12 @@ If it cannot start, it prints one sentence to stderr and exits with status 1. Af
 
 from __future__ import annotations
 
+import contextlib
 import errno
 import os
 import socket
 import threading
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -109,7 +111,8 @@ class Command(BaseCommand):
             threading.Thread(target=asgi.load_pages, name="pages", daemon=True).start()
 
         connection.close()
-        uvicorn_server.run(asgi.application, asgi.agents, listeners, on_ready, pulse)
+        with _peer_listeners() as peers:
+            uvicorn_server.run(asgi.application, asgi.agents, [*listeners, *peers], on_ready, pulse)
 
     def _print_banner(self) -> None:
         registry = get_service().registry
@@ -162,6 +165,23 @@ def listen(host: str, port: int) -> list[socket.socket]:
         if error.errno == errno.EADDRINUSE:
             _fail(f"Port {port} of {host} is in use; stop what uses it, or choose another port with --port.")
         _fail(f"Cannot listen on {host}, port {port}: {os.strerror(error.errno or 0)}.")
+
+
+@contextlib.contextmanager
+def _peer_listeners() -> Iterator[list[socket.socket]]:
+    """Listen where other servers of the database reach this one. They find it dead when this process does not listen.
+
+    Raises: SystemExit.
+    """
+    address = conf.cluster_address()
+    if address.startswith("/"):
+        with uvicorn_server.listen_at(Path(address)) as listener:
+            yield [listener]
+    elif address:
+        host, _, port = address.rpartition(":")
+        yield listen(host.strip("[]"), int(port))
+    else:
+        yield []
 
 
 def _database_name() -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from django.conf import settings
 from django.db import connection
+from pytest_django import Settings
 
 from orsweb.server import database_lock
 from orsweb.server.database_lock import AdvisoryLock, DatabaseInUse, FileLock, Lock
@@ -84,6 +85,15 @@ if connection.vendor == "sqlite":
         with database_lock.acquire():
             yield tmp_path
 
+    def test_it_says_what_several_servers_need(beside: Path) -> None:
+        with pytest.raises(DatabaseInUse, match="several servers can share a database only on PostgreSQL"):
+            database_lock.acquire()
+
+    def test_several_servers_are_refused(settings: Settings) -> None:
+        settings.ORSWEB_CLUSTER = "127.0.0.1:9000"
+        with pytest.raises(DatabaseInUse, match="only on PostgreSQL; set DATABASE_URL"):
+            database_lock.acquire_to_serve()
+
     def test_another_file_in_the_same_directory_has_its_own(beside: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(connection.settings_dict, "NAME", beside / "two.sqlite3")
         with database_lock.acquire(), pytest.raises(DatabaseInUse):
@@ -104,6 +114,28 @@ if connection.vendor == "postgresql":
                 "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity "
                 "WHERE application_name LIKE 'orsweb pid %%' AND datname = current_database()"
             )
+
+    @pytest.fixture
+    def shared(settings: Settings) -> Iterator[Lock]:
+        settings.ORSWEB_CLUSTER = "127.0.0.1:9000"
+        with database_lock.acquire_to_serve() as taken:
+            yield taken
+
+    def test_several_servers_share_it(shared: Lock) -> None:
+        with database_lock.acquire_to_serve() as other:
+            shared.renew()
+            assert shared.membership and other.membership
+            assert list(shared.membership.peers) == [other.membership.id]
+            assert (shared.membership.is_leader, other.membership.is_leader) == (True, False)
+
+    def test_a_server_that_wants_it_alone_is_refused(shared: Lock) -> None:
+        with pytest.raises(DatabaseInUse, match="With ORSWEB_CLUSTER, servers share it"):
+            database_lock.acquire()
+
+    def test_several_servers_are_refused_while_one_has_it_alone(held: Lock, settings: Settings) -> None:
+        settings.ORSWEB_CLUSTER = "127.0.0.1:9000"
+        with pytest.raises(DatabaseInUse, match=f"pid {os.getpid()}"):
+            database_lock.acquire_to_serve()
 
     def test_it_is_taken_again_after_its_session_was_lost(held: Lock) -> None:
         end_session_of_the_lock()

@@ -1,0 +1,151 @@
+"""Which server has which session, as rows of SessionLease. One thread asks the database for all that wait, together.
+
+A lease is made before its session is opened and deleted after the end of its episode is recorded, so a session that
+plays always has one. It is named by a digest, because an id that a client chose may contain a secret.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+from collections.abc import Callable, Collection, Iterable, Mapping
+from queue import SimpleQueue
+from typing import Any, NamedTuple
+
+import psycopg
+from django.db import DatabaseError, InterfaceError, connection
+
+from environments.database.storable import digest_of, storable
+
+MAX_BATCH = 500
+RETRY_SECONDS = 0.2
+MAX_CLOSE_SECONDS = 2.0
+
+Owners = Mapping[str, int]
+"""Ids of servers by the digests of sessions."""
+
+_RELEASE = "DELETE FROM environments_sessionlease WHERE server_id = %s AND session = ANY(%s::text[])"
+_CLAIM = (
+    "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, unnest(%s::text[]) "
+    "ON CONFLICT (session) DO UPDATE SET server_id = l.server_id RETURNING session, server_id"
+)
+_FIND = "SELECT session, server_id FROM environments_sessionlease WHERE session = ANY(%s::text[])"
+_ENDED = "SELECT id FROM environments_clusterserver WHERE ended IS NOT NULL"
+_TAKE = (
+    "UPDATE environments_sessionlease SET server_id = %s WHERE session = ANY(%s::text[]) "
+    f"AND server_id IN ({_ENDED}) RETURNING session, server_id"  # nosec B608 # only our own words
+)
+_TAKE_OR_MAKE = (
+    "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, unnest(%s::text[]) "
+    f"ON CONFLICT (session) DO UPDATE SET server_id = excluded.server_id WHERE l.server_id IN ({_ENDED}) "  # nosec B608 # only our own words
+    "RETURNING session, server_id"
+)
+
+
+class _Question(NamedTuple):
+    kind: str
+    digests: Collection[str]
+    answer: asyncio.Future[Owners] | None
+
+
+class Leases(threading.Thread):
+    """The thread and its questions, which are asked on the event loop. Start it, and `close` it at the end."""
+
+    def __init__(self, server: int) -> None:
+        super().__init__(name="leases", daemon=True)
+        self._server = server
+        self._queue: SimpleQueue[_Question | None] = SimpleQueue()
+        self._given_up = threading.Event()
+
+    async def claim(self, digest: str) -> int:
+        """Return which server has the session: the one that had it before, or else this one from now on."""
+        return (await self._ask("claim", [digest])).get(digest, self._server)  # none: this server ends
+
+    async def find(self, digest: str) -> int | None:
+        """Return which server has the session; None if none has."""
+        return (await self._ask("find", [digest])).get(digest)
+
+    async def take(self, digest: str) -> bool:
+        """Take the session from a server that has ended; return whether it was this server that took it."""
+        return digest in await self._ask("take", [digest])
+
+    async def take_left(self, digests: Collection[str]) -> Collection[str]:
+        """Take those sessions that a server that has ended had, or that no server has. Returns which they are."""
+        return (await self._ask("take or make", digests)).keys()
+
+    def release(self, digest: str) -> None:
+        """Give the session up, soon. It may be claimed again at once."""
+        self._queue.put(_Question("release", [digest], None))
+
+    def close(self) -> None:
+        """Release what has to be released, and end. Blocks."""
+        self._queue.put(None)
+        self.join(MAX_CLOSE_SECONDS)
+        self._given_up.set()
+
+    async def _ask(self, kind: str, digests: Collection[str]) -> Owners:
+        answer: asyncio.Future[Owners] = asyncio.get_running_loop().create_future()
+        self._queue.put(_Question(kind, digests, answer))
+        return await answer
+
+    # --- the thread ---------------------------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        is_open = True
+        while is_open:
+            questions = [self._queue.get()]
+            while len(questions) < MAX_BATCH and not self._queue.empty():
+                questions.append(self._queue.get())
+            is_open = None not in questions
+            # first those that give sessions up, which the same client may have opened again already
+            for kind in ("release", "find", "claim", "take", "take or make"):
+                if asked := [one for one in questions if one is not None and one.kind == kind]:
+                    self._answer(kind, asked)
+        connection.close()
+
+    def _answer(self, kind: str, asked: list[_Question]) -> None:
+        digests = sorted({digest for one in asked for digest in one.digests})
+        owners = self._until_there(kind, digests)
+        waiting = [one.answer for one in asked if one.answer is not None]
+        if waiting:
+            with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
+                waiting[0].get_loop().call_soon_threadsafe(_settle, waiting, owners)
+
+    def _until_there(self, kind: str, digests: list[str]) -> Owners:
+        """Ask the database as soon as it is there. Asking twice changes nothing."""
+        while True:
+            try:
+                return self._execute(kind, digests)
+            except (DatabaseError, InterfaceError):
+                with contextlib.suppress(DatabaseError, InterfaceError):
+                    connection.close()
+            if self._given_up.wait(RETRY_SECONDS):
+                return {}
+
+    def _execute(self, kind: str, digests: list[str]) -> Owners:
+        sql, *values = _STATEMENTS[kind](self._server, digests)
+        connection.ensure_connection()
+        with connection.wrap_database_errors:
+            cursor = psycopg.Cursor(connection.connection).execute(sql, values, prepare=True)
+            return dict(cursor.fetchall()) if cursor.description else {}
+
+
+_STATEMENTS: Mapping[str, Callable[[int, list[str]], tuple[Any, ...]]] = {
+    "release": lambda server, digests: (_RELEASE, server, digests),
+    "find": lambda server, digests: (_FIND, digests),
+    "claim": lambda server, digests: (_CLAIM, server, digests),
+    "take": lambda server, digests: (_TAKE, server, digests),
+    "take or make": lambda server, digests: (_TAKE_OR_MAKE, server, digests),
+}
+
+
+def _settle(waiting: Iterable[asyncio.Future[Owners]], owners: Owners) -> None:
+    for answer in waiting:
+        if not answer.done():
+            answer.set_result(owners)
+
+
+def lease_of(sid: str) -> str:
+    """Return the digest under which a session's lease is stored."""
+    return digest_of(storable(sid).encode())

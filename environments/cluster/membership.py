@@ -1,0 +1,187 @@
+"""This process as one of several servers on a PostgreSQL database: which others live, which one leads, who is dead.
+
+A server holds an advisory lock under its id in a connection of its own. PostgreSQL releases it when the process ends,
+and within 4 s when its machine is gone. A server whose lock is free may be declared dead by any other; from then on it
+records nothing (`episodes/recording/writer.py` asks in each transaction), and its sessions may be taken over.
+
+Everything here blocks.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import signal
+import socket
+import threading
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
+
+import structlog
+from django.db import Error, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.utils import CursorWrapper
+
+DATABASE_KEY = int.from_bytes(b"orsweb")
+"""Key of the advisory lock on the database: exclusive for a server that has it alone, shared by those of a cluster. It
+has six bytes, so both halves fit the columns classid and objid of pg_locks."""
+LOCKS = int.from_bytes(b"orsw")
+"""First key of the other advisory locks; the second is the id of a server, or one of these."""
+LEADING, ENDINGS, STARTING, NUMBERING = 0, -1, -2, -3
+
+_DESCRIBE_SESSION = (
+    "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '2', false), "
+    "set_config('tcp_keepalives_interval', '1', false), set_config('tcp_keepalives_count', '2', false), "
+    "set_config('lock_timeout', '3s', false)"
+)
+"""Names the holder, and sets keepalives with which PostgreSQL notices within 4 s that the holder's machine is gone."""
+_HOLDER = (
+    "SELECT application_name FROM pg_locks JOIN pg_stat_activity USING (pid) "
+    "WHERE locktype = 'advisory' AND granted AND classid = %s AND objid = %s AND objsubid = 1 "
+    "AND database = (SELECT oid FROM pg_database WHERE datname = current_database())"
+)
+_JOIN = (
+    "INSERT INTO environments_clusterserver (id, address, token, machine, pid, directory, started, last_episode) "
+    "VALUES (%s, %s, %s, %s, %s, %s, now(), 0)"
+)
+_DECLARE_DEAD = (
+    "UPDATE environments_clusterserver SET ended = now() "
+    "WHERE ended IS NULL AND id <> %s AND pg_try_advisory_xact_lock(%s, id::int) RETURNING id, pid, machine"
+)
+"""The lock is held to the end of the statement, so that a server that reconnects meanwhile finds itself dead."""
+_LIVING = "SELECT id, address, token, machine, directory FROM environments_clusterserver WHERE ended IS NULL"
+
+log = structlog.get_logger(__name__)
+
+
+class DatabaseTaken(Exception):
+    """A server has the database alone; the message says which."""
+
+
+class DeclaredDead(Exception):
+    """Others have found this server dead, so their sessions are theirs now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Another server, as its row describes it."""
+
+    id: int
+    address: str
+    token: str
+    directory: Path | None
+    """Where it notes what it runs; None on another machine."""
+
+
+class Membership:
+    """This server's row and locks, from `join` to `leave`."""
+
+    def __init__(self, address: str, directory: Path) -> None:
+        self.id = 0
+        self.token = secrets.token_urlsafe(24)
+        self.peers: Mapping[int, Peer] = {}
+        """The other servers that lived when `renew` was last called."""
+        self.is_leader = False
+        self._address, self._directory = address, directory
+        self._machine = socket.gethostname()
+        self._known: dict[int, Peer] = {}
+        self._turn = threading.Lock()
+        self._connection = fresh_connection("default")
+
+    def join(self) -> None:
+        """Become one of the servers. Raises: DatabaseTaken; django.db.Error when the database cannot be reached."""
+        try:
+            with self._connection.cursor() as cursor:
+                self._share(cursor)
+                cursor.execute("SELECT nextval(pg_get_serial_sequence('environments_clusterserver', 'id'))")
+                self.id = cursor.fetchone()[0]
+                cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCKS, self.id])
+                row = (self.id, self._address, self.token, self._machine, os.getpid(), str(self._directory))
+                cursor.execute(_JOIN, row)
+            self.renew()
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def renew(self) -> None:
+        """Connect again if necessary, declare servers dead whose lock is free, and see which live and which one leads.
+
+        Raises: DeclaredDead, DatabaseTaken; django.db.Error when the database cannot be reached.
+        """
+        with self._turn:
+            if self._connection.connection is None or not self._connection.is_usable():
+                self._reconnect()
+            with self._connection.cursor() as cursor:
+                cursor.execute(_DECLARE_DEAD, [self.id, LOCKS])
+                for number, pid, machine in cursor.fetchall():
+                    log.warning("a server is dead", server=number, pid=pid, machine=machine)
+                cursor.execute(_LIVING)
+                living = {row[0]: self._peer(*row) for row in cursor.fetchall()}
+                if living.pop(self.id, None) is None:
+                    raise DeclaredDead
+                if not self.is_leader:
+                    cursor.execute("SELECT pg_try_advisory_lock(%s, %s)", [LOCKS, LEADING])
+                    self.is_leader = cursor.fetchone()[0]
+            self.peers = living
+            self._known |= living
+
+    def directory_of(self, server: int) -> Path | None:
+        """Return where a server that lives, or has died, notes what it runs; None if that is not on this machine."""
+        known = self._known.get(server)
+        return known.directory if known else None
+
+    def leave(self) -> None:
+        """Say that this server has ended, and release its locks. A second call does nothing."""
+        with self._turn:
+            if self._connection.connection is not None:
+                with suppress(Error), self._connection.cursor() as cursor:
+                    cursor.execute("UPDATE environments_clusterserver SET ended = now() WHERE id = %s", [self.id])
+            self._connection.close()
+
+    def _reconnect(self) -> None:
+        self.is_leader = False
+        self._connection.close()
+        try:
+            with self._connection.cursor() as cursor:
+                self._share(cursor)
+                cursor.execute("SELECT pg_advisory_lock(%s, %s)", [LOCKS, self.id])
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def _share(self, cursor: CursorWrapper) -> None:
+        """Raises: DatabaseTaken."""
+        cursor.execute(_DESCRIBE_SESSION, [f"orsweb pid {os.getpid()} at {self._address} on {self._machine}"[:63]])
+        cursor.execute("SELECT pg_try_advisory_lock_shared(%s)", [DATABASE_KEY])
+        if not cursor.fetchone()[0]:
+            raise DatabaseTaken(holder_in(cursor))
+
+    def _peer(self, number: int, address: str, token: str, machine: str, directory: str) -> Peer:
+        return Peer(number, address, token, Path(directory) if machine == self._machine else None)
+
+
+def stop_at_once() -> NoReturn:
+    """End this process, which others have declared dead, before it does anything else; its supervisor starts another.
+
+    What it was doing is not answered, so its clients repeat that, and reach the servers that have its sessions now.
+    """
+    log.critical("stopping at once", reason="other servers found this one dead and may have taken over its sessions")
+    os.kill(os.getpid(), signal.SIGKILL)
+    raise AssertionError("SIGKILL ends the process")
+
+
+def fresh_connection(alias: str) -> BaseDatabaseWrapper:
+    """Return a connection that any thread may use and that, unlike Django's per-thread ones, is never closed."""
+    connection = connections.create_connection(alias)
+    connection.inc_thread_sharing()
+    return connection
+
+
+def holder_in(cursor: CursorWrapper) -> str:
+    """Return the name of a server that holds the lock on the database."""
+    cursor.execute(_HOLDER, [DATABASE_KEY >> 32, DATABASE_KEY & 0xFFFFFFFF])
+    row = cursor.fetchone()
+    return str(row[0]) if row else "one that has just ended"

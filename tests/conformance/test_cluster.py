@@ -1,0 +1,209 @@
+"""Several servers on one PostgreSQL database: each answers for the sessions of all, and takes over those of a dead one.
+
+Two servers are started for the whole file. One client of each SDK plays over a balancer that sends its requests to both
+in turn; the server that has the sessions is killed between calls and while calls run, and is started again.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from django.db import connections
+from pytest_django import DjangoDbBlocker
+
+from tests.conformance.agent import Agent, eventually, lines
+from tests.conformance.balancer import Balancer
+from tests.conformance.clients import Client, OpenRewardClient, OrsClient
+from tests.conformance.record import ALIAS, Recorded, recorded
+from tests.server import LiveServer
+
+KEYS = "alice:secret-of-alice,bob:secret-of-bob"
+ALICE = {"X-API-Key": "secret-of-alice"}
+CLASSES = [f"tests.envs_returning:{name}" for name in ("Adding", "Forgetting")]
+SDKS = {"ors": OrsClient, "openreward": OpenRewardClient}
+
+
+@dataclass
+class Played:
+    """What became of sessions whose server was killed."""
+
+    servers: list[LiveServer]
+    record: Recorded
+    log: Path
+    sums: dict[str, list[str]] = field(default_factory=dict)
+    sids: dict[str, str] = field(default_factory=dict)
+    said: dict[str, str] = field(default_factory=dict)
+
+    def begun(self, number: int) -> int:
+        """Return how often a call with this number has begun."""
+        return lines(self.log).count(f"add {number} starts")
+
+    def rewards(self, name: str) -> list[tuple[int, float | None]]:
+        return [(step.index, step.reward) for step in self.record.steps(self.sids[name])]
+
+
+def started(address: str, log: Path, beside: LiveServer | None = None) -> LiveServer:
+    """Return a server that others reach at `address`, a file in its data directory or host:port; not started yet."""
+    settings = {"ORSWEB_API_KEYS": KEYS, "ORSWEB_KEEPALIVE": "0.2", "ADDING_LOG": str(log)}
+    server = LiveServer(*CLASSES, env=settings, beside=beside)
+    server.env["ORSWEB_CLUSTER"] = address if ":" in address else str(server.data_dir / address)
+    return server
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory: pytest.TempPathFactory, django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
+    log = tmp_path_factory.mktemp("cluster") / "log"
+    first = started("one.sock", log)
+    second = started("two.sock", log, beside=first)
+    with first, second, recorded(first, django_db_blocker) as record, Balancer(first, second) as balancer:
+        one = Played([first, second], record, log)
+        clients = {name: client(first, "secret-of-alice", url=balancer.url) for name, client in SDKS.items()}
+        with clients["ors"], clients["openreward"]:
+            _play(one, balancer, clients)
+        yield one
+
+
+def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
+    first, second = one.servers
+    sessions = {name: client.environment("adding").session(split="train", index=1) for name, client in clients.items()}
+    threads = ThreadPoolExecutor(len(sessions))
+
+    def call(name: str, number: int, seconds: float) -> None:
+        output = sessions[name].call_tool("add", {"number": number, "seconds": seconds})
+        one.sums.setdefault(name, []).append(output.blocks[0].text)
+
+    def begin(number: int, seconds: float = 0.0) -> list[Future[None]]:
+        return [threads.submit(call, name, number, seconds) for name in sessions]
+
+    balancer.use(first)
+    for name, session in sessions.items():
+        session.__enter__()
+        one.sids[name] = session.sid
+    forgetting = Agent(first, **ALICE).open({"id": "forgetting"}, "forgetting")
+    one.sids["forgetting"] = forgetting.sid
+    balancer.use(first, second)
+    for number in (1, 10):
+        _wait(begin(number))
+    beside = Agent(second, **ALICE)
+    beside.sid = forgetting.sid
+    one.said["before"] = beside.call("add", {"number": 7}).text
+
+    running = begin(100, 1.0)
+    eventually(lambda: one.begun(100) == 2)
+    first.kill()
+    balancer.use(second)
+    _wait(running)
+    one.said["after"] = beside.post("/ping").text
+
+    first.start()
+    balancer.use(first, second)
+    _wait(begin(1000))
+    for session in sessions.values():
+        session.__exit__(None, None, None)
+    threads.shutdown()
+    _ask_both(one)
+    _cut_off(one)
+
+
+def _ask_both(one: Played) -> None:
+    """Note what the server answers that a session is not at."""
+    first, second = one.servers
+    agent, other = Agent(first, **ALICE).open({"id": "shared"}, "adding"), Agent(second, **ALICE)
+    other.sid = agent.sid
+    one.said["again"] = other.create({"id": "shared"}, "adding").text
+    one.said["stream"] = other.call("add", {"number": 5, "seconds": 0.7}).raw.decode()
+    one.said["refused"] = other.post("/forgetting/call", {"name": "add", "input": {"number": 1}}).text
+    one.said["token"] = other.post("/ping", **{"X-Orsweb-Peer": "guessed", "X-Session-ID": "no-such"}).text
+    foreign = Agent(second, **{"X-API-Key": "secret-of-bob"})
+    foreign.sid = agent.sid
+    one.said["foreign"] = foreign.post("/ping").text
+    one.said["deleted"] = other.post("/delete").text
+    one.said["gone"] = agent.post("/ping").text
+
+
+def _cut_off(one: Played) -> None:
+    """Let the second server lose the database while it is stopped, as if its network was away, and wake it up."""
+    first, second = one.servers
+    agent, other = Agent(second, **ALICE).open({"id": "cut"}, "adding"), Agent(first, **ALICE)
+    one.sids["cut"] = other.sid = agent.sid
+    agent.call("add", {"number": 2})
+    agent.begin("add", {"number": 30, "seconds": 0.5})
+    eventually(lambda: one.begun(30) == 1)
+    server = second.pid
+    os.kill(server, signal.SIGSTOP)
+    with connections[ALIAS].cursor() as cursor:
+        cursor.execute(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name LIKE '%two.sock%'"
+        )
+    one.said["cut"] = other.call("add", {"number": 4}).text
+    os.kill(server, signal.SIGCONT)
+    eventually(lambda: second.pid != server and second.is_healthy())
+    agent = Agent(second, **ALICE)
+    agent.sid = other.sid
+    one.said["rejoined"] = agent.call("add", {"number": 600}).text
+
+
+def _wait(calls: list[Future[None]]) -> None:
+    for call in calls:
+        call.result(60)
+
+
+@pytest.mark.parametrize("sdk", SDKS)
+def test_unmodified_clients_go_on_at_whichever_server(played: Played, sdk: str) -> None:
+    assert played.sums[sdk] == ["1", "11", "111", "1111"]
+    assert played.rewards(sdk) == [(0, 1.0), (1, 10.0), (2, 100.0), (3, 1000.0)]
+    episode = played.record.episode(played.sids[sdk])
+    assert (episode.cause, episode.steps_count, episode.return_sum) == ("abandoned", 4, 1111.0)
+
+
+def test_a_call_that_ran_is_made_again_by_the_server_that_goes_on(played: Played) -> None:
+    assert {number: played.begun(number) for number in (10, 100, 1000)} == {10: 4, 100: 4, 1000: 2}
+
+
+def test_a_session_that_cannot_go_on_ends_with_the_reason(played: Played) -> None:
+    assert played.said["before"] == "7"
+    assert "the episode was interrupted. The server's process was ended" in played.said["after"]
+    assert played.record.episode(played.sids["forgetting"]).cause == "interrupted"
+
+
+def test_a_session_is_opened_once(played: Played) -> None:
+    assert played.said["again"] == '{"detail":"Session already exists"}'
+
+
+def test_a_stream_passes_as_it_is(played: Played) -> None:
+    assert played.said["stream"].startswith("event: task_id\n")
+    assert ": ping - " in played.said["stream"]
+    assert "event: end\n" in played.said["stream"]
+
+
+def test_refusals_are_those_of_the_server_that_has_the_session(played: Played) -> None:
+    assert "This session plays 'adding', but the path names 'forgetting'" in played.said["refused"]
+    assert played.said["foreign"] == '{"detail":"Active environment not found"}'
+    assert "Only servers of this cluster" in played.said["token"]
+
+
+def test_a_session_ends_at_whichever_server(played: Played) -> None:
+    assert '"sid"' in played.said["deleted"]
+    assert played.said["gone"] == '{"detail":"Active environment not found"}'
+
+
+def test_a_server_that_was_found_dead_records_nothing_more_and_says_so(played: Played) -> None:
+    assert (played.said["cut"], played.said["rejoined"]) == ("6", "606")
+    assert played.rewards("cut") == [(0, 2.0), (1, 4.0), (2, 600.0)]
+    assert "other servers found this one dead" in played.servers[1].log
+
+
+def test_another_server_leads_when_the_leader_dies(played: Played) -> None:
+    first, second = (server.log for server in played.servers)
+    assert (first.count("this server leads"), "this server leads" in second) == (2, True)
+
+
+def test_numbers_of_episodes_and_endings_are_used_once(played: Played) -> None:
+    ends = [episode.end_number for episode in played.record.episodes.exclude(end_number=None)]
+    assert len(set(ends)) == len(ends) >= 3

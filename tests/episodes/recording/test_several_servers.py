@@ -1,0 +1,71 @@
+"""What the recorder does beside those of other servers, on PostgreSQL: its fence, and numbers of episodes in blocks."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import NoReturn
+
+import pytest
+from django.db import connection, transaction
+from django.utils import timezone
+
+from environments.errors import NumbersAway
+from environments.models import ClusterServer
+from episodes.models import Progress
+from episodes.recording.number_blocks import AHEAD, BLOCK, NumberBlocks, next_block
+from episodes.recording.writer import Fence
+
+
+def test_numbers_go_on_in_the_next_block() -> None:
+    async def numbers() -> list[int]:
+        async def take() -> range:
+            return range(9001, 9001 + BLOCK)
+
+        blocks = NumberBlocks(range(1, BLOCK + 1), take)
+        first = [next(blocks) for _ in range(BLOCK - AHEAD + 1)]
+        await asyncio.sleep(0)
+        return [*first, *(next(blocks) for _ in range(AHEAD))]
+
+    assert asyncio.run(numbers()) == [*range(1, BLOCK + 1), 9001]
+
+
+def test_without_numbers_no_episode_begins() -> None:
+    async def exhaust() -> None:
+        async def take() -> range:
+            return range(0)
+
+        blocks = NumberBlocks(range(1, 3), take)
+        for _ in range(3):
+            next(blocks)
+
+    with pytest.raises(NumbersAway):
+        asyncio.run(exhaust())
+
+
+if connection.vendor == "postgresql":
+
+    class Stopped(Exception):
+        pass
+
+    def stop() -> NoReturn:
+        raise Stopped
+
+    @pytest.fixture
+    def server(db: None) -> ClusterServer:
+        return ClusterServer.objects.create(pid=1)
+
+    def test_blocks_of_numbers_belong_to_one_server(server: ClusterServer) -> None:
+        other = ClusterServer.objects.create(pid=2, last_episode=7)
+        assert next_block(server.pk) == range(8, 8 + BLOCK)
+        assert next_block(other.pk) == range(8 + BLOCK, 8 + 2 * BLOCK)
+
+    def test_the_fence_returns_the_last_ending(server: ClusterServer) -> None:
+        Progress.objects.create(name="activity", end_number=41)
+        with transaction.atomic():
+            assert Fence(server.pk, stop).enter(has_endings=True) == 41
+            assert Fence(server.pk, stop).enter(has_endings=False) is None
+
+    def test_the_fence_stops_a_server_that_was_found_dead(server: ClusterServer) -> None:
+        ClusterServer.objects.filter(pk=server.pk).update(ended=timezone.now())
+        with pytest.raises(Stopped):
+            Fence(server.pk, stop).enter(has_endings=False)
