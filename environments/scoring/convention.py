@@ -7,7 +7,6 @@ a return of 0, `out` not at all. A class declares its convention, and an address
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cache
@@ -189,15 +188,17 @@ def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
     return Coverage(
         sum(one.rollouts for one in coverages),
         sum(one.own for one in coverages),
-        *(_added(getattr(one, name) for one in coverages) for name in ("zero", "out", "others")),
+        *(counts_added(getattr(one, name) for one in coverages) for name in ("zero", "out", "others")),
     )
 
 
-def _added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    found: Counter[str] = Counter()
+def counts_added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
+    """Return the sums of numbers by kind of ending."""
+    found: dict[str, int] = {}
     for part in parts:
-        found.update(part)
-    return dict(found)
+        for kind, count in part.items():
+            found[kind] = found.get(kind, 0) + count
+    return found
 
 
 def kinds_counted(attempts: int, kinds: Mapping[str, int], convention: Convention) -> dict[str, int]:

@@ -8,18 +8,17 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, fields
 from itertools import zip_longest
 from typing import NamedTuple
 
+from environments.scoring.convention import counts_added
 from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.block_queries import Axis, StoredBlock, groups_by_step
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import (
     EndingRow,
-    JudgedSummary,
     ScopeFigures,
     by_definition_together,
     excluded_of,
@@ -30,6 +29,7 @@ from episodes.analytics.scopes import MAX_ENDINGS, Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.group_states import GroupCount, GroupCounter, GroupTally, counts_together
+from episodes.attempts.summary import JudgedSummary
 from episodes.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 
 MAX_POINTS = 500
@@ -161,7 +161,7 @@ def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, foun
         [_group(part, axis, definitions, ranges) for part in _parts(units, axis, view.points)],
         key=lambda group: group.low,
     )
-    total = by_definition_together([one for group in groups for one in group.summaries])
+    total = by_definition_together(one for group in groups for one in group.summaries)
     counts = _groups_of(scope, definitions, groups) if axis == "step" and scope.has_groups else []
     points = [_point(group, count) for group, count in zip_longest(groups, counts)]
     return Curve(
@@ -303,7 +303,7 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
     low = min([block.low for block in blocks] + [place for place, _ in rows])
     high = max([block.high for block in blocks] + [place + width for place, _ in rows])
     summaries = judged_part(part, definitions)
-    first, last = min([one.first_end for one, _ in summaries]), max([one.last_end for one, _ in summaries])
+    first, last = min([one.first_end for one in summaries]), max([one.last_end for one in summaries])
     # by step those between belong to other training steps
     ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(first, last)])
     return _Group(low, high, summaries, ends)
@@ -311,10 +311,7 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
 
 def _point(group: _Group, count: GroupCount | None) -> CurvePoint:
     """Return the point of these endings. `count`: their groups; None where groups are not counted."""
-    figures, summaries = figures_together(group.summaries), [summary for summary, _ in group.summaries]
-    causes = Counter[str]()
-    for summary in summaries:
-        causes.update(summary.causes)
+    figures, summaries = figures_together(group.summaries), group.summaries
     return CurvePoint(
         **{name: getattr(figures, name) for name in _FIGURES},
         x=group.low,
@@ -322,7 +319,7 @@ def _point(group: _Group, count: GroupCount | None) -> CurvePoint:
         first_end=min([summary.first_end for summary in summaries]),
         last_end=max([summary.last_end for summary in summaries]),
         ends=group.ends,
-        causes=dict(causes),
+        causes=counts_added(summary.causes for summary in summaries),
         groups=count.groups if count else None,
         flat_groups=count.flat if count else None,
         group_deviation=count.deviation if count else None,
@@ -332,13 +329,13 @@ def _point(group: _Group, count: GroupCount | None) -> CurvePoint:
 def _groups_of(scope: Scope, definitions: Definitions, groups: Sequence[_Group]) -> list[GroupCount]:
     """Return the groups of each point, which spans have counted; those of single endings are counted here."""
     counters = _Counters()
-    counts = [counters.count((definition, one.groups) for one, definition in group.summaries) for group in groups]
-    if groups and not any(one.groups.signatures for group in groups for one, _ in group.summaries):
+    counts = [counters.count((one.definition, one.groups) for one in group.summaries) for group in groups]
+    if groups and not any(one.groups for group in groups for one in group.summaries):
         low, high = int(groups[0].low), int(max(group.high for group in groups))
         found = groups_by_step(scope, definitions, low, high)
         for place, group in enumerate(groups):
             within = [pair for step, pairs in found.items() if group.low <= step <= group.high for pair in pairs]
-            counts[place] = counters.count(within)
+            counts[place] = counters.count((definition, [tally]) for definition, tally in within)
     return counts
 
 
@@ -348,11 +345,13 @@ class _Counters:
     def __init__(self) -> None:
         self._by_definition: dict[Definition, GroupCounter] = {}
 
-    def count(self, parts: Iterable[tuple[Definition, GroupTally]]) -> GroupCount:
-        return counts_together(
-            self._by_definition.setdefault(definition, GroupCounter(definition)).count(tally)
-            for definition, tally in parts
-        )
+    def count(self, parts: Iterable[tuple[Definition, Sequence[GroupTally]]]) -> GroupCount:
+        return counts_together(self._of(definition).count(*tallies) for definition, tallies in parts)
+
+    def _of(self, definition: Definition) -> GroupCounter:
+        if definition not in self._by_definition:
+            self._by_definition[definition] = GroupCounter(definition)
+        return self._by_definition[definition]
 
 
 def _note(scope: Scope, found: SummaryCover, axis: Axis, bound: str) -> str:

@@ -57,7 +57,9 @@ def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolF
 
 def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, DurationSketch]]) -> ToolFigures:
     ok, refused, failed, rewarded, duration_ms, sketches = zip(*rows, strict=True)
-    durations = sum(sketches, DurationSketch())
+    durations = DurationSketch()
+    for sketch in sketches:
+        durations.update(sketch)
     ran = durations.total()
     return ToolFigures(
         tool=tool,

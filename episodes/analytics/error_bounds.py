@@ -29,6 +29,9 @@ MIN_SHOWN = 0.0005
 
 def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
     """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the rate is exact."""
+    environments = {pk for block in found.blocks for pk in block.parts}
+    if all(definitions.of(pk).is_edge for pk in environments):
+        return 0.0
     below = above = attempts = 0
     for sketch, definition in _sketches(found, definitions):
         count = count_of(sketch)

@@ -15,12 +15,22 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from environments.scoring.attempt_figures import Figures
-from environments.scoring.convention import coverages_together
+from environments.scoring.convention import Coverage, coverages_together
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import Return
 from episodes.attempts.rule import OWN_KINDS
-from episodes.attempts.sketches import Sketch, above, count_of, error_of, mean_of, merged, quantiles, sketch_of
-from episodes.attempts.summary import CallCounts, Distributions, Summary, calls_together, returns_sketch, together
+from episodes.attempts.sketches import above, count_of, error_of, mean_of, quantiles, sketch_of
+from episodes.attempts.summary import (
+    CallCounts,
+    Distributions,
+    JudgedSummary,
+    Summary,
+    calls_together,
+    judged_by,
+    judged_together,
+    merged_if_several,
+    returns_sketch,
+)
 
 
 def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
@@ -79,8 +89,6 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
 EndingRow = tuple[int, str, int, float | None, float | None, int, int, int]
 """A single ending: `end_number`, kind, number of steps that ran, return, place on the axis (seconds since the epoch by
 time, the training step by step, the episode's id by episode), failed calls, refused calls, and environment."""
-JudgedSummary = tuple[Summary, Definition]
-"""A summary of episodes that all follow the definition, of whose return it is."""
 
 
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:
@@ -132,49 +140,50 @@ def judged(
 
     `blocks`: environments and summaries of their episodes.
     """
-    by_definition = defaultdict[Definition, list[EndingRow]](list)
-    for row in rows:
-        by_definition[definitions.of(row[-1])].append(row)
-    found = [(summary, definitions.of(environment)) for environment, summary in blocks]
-    found += [(summary_of(some, definition.return_), definition) for definition, some in by_definition.items()]
-    return by_definition_together(found)
-
-
-def by_definition_together(parts: Sequence[JudgedSummary]) -> list[JudgedSummary]:
-    """Merge the summaries of each definition."""
-    if len(parts) < 2:
-        return list(parts)
     found = defaultdict[Definition, list[Summary]](list)
-    for summary, definition in parts:
-        found[definition].append(summary)
-    return [(together(summaries), definition) for definition, summaries in found.items()]
+    if isinstance(definitions, Definition):
+        found[definitions] = [summary for _, summary in blocks]
+        found[definitions] += [summary_of(rows, definitions.return_)] if rows else []
+    else:
+        by_environment = defaultdict[int, list[EndingRow]](list)
+        for row in rows:
+            by_environment[row[-1]].append(row)
+        for environment, summary in blocks:
+            found[definitions.of(environment)].append(summary)
+        for environment, some in by_environment.items():
+            definition = definitions.of(environment)
+            found[definition].append(summary_of(some, definition.return_))
+    return [judged_by(definition, summaries) for definition, summaries in found.items() if summaries]
 
 
-def figures_of(summary: Summary, definition: Definition) -> ScopeFigures:
-    """Return the figures of a summary that has the definition's return."""
-    return figures_together([(summary, definition)])
+def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary]:
+    """Merge the summaries of each definition."""
+    found = defaultdict[Definition, list[JudgedSummary]](list)
+    for one in parts:
+        found[one.definition].append(one)
+    return [judged_together(some) for some in found.values()]
 
 
 def figures_together(parts: Sequence[JudgedSummary]) -> ScopeFigures:
     """Return the figures of one summary or more, of other episodes each, of which each follows its own definition."""
-    counted = [summary.returns(definition) for summary, definition in parts]
-    returns = _merged(counted)
-    lengths = _merged([summary.lengths(definition.convention) for summary, definition in parts])
-    calls = calls_together([summary.calls(definition.convention) for summary, definition in parts])
-    rollouts = count_of(lengths)
-    coverage = coverages_together([summary.coverage(definition.convention) for summary, definition in parts])
+    returns, lengths = (
+        merged_if_several([one.returns for one in parts]),
+        merged_if_several([one.lengths for one in parts]),
+    )
+    calls = calls_together([one.calls for one in parts])
+    rollouts, coverage = count_of(lengths), _coverage(parts)
     p10, p90 = quantiles(returns, 0.1, 0.9)
     length_p10, length_p90 = quantiles(lengths, 0.1, 0.9)
     return ScopeFigures(
-        episodes=sum(summary.episodes for summary, _ in parts),
+        episodes=sum([one.episodes for one in parts]),
         coverage=coverage,
         n=coverage.counted,
         scored=count_of(returns),
         mean=mean_of(returns),
-        error=error_of(returns, math.hypot(*(summary.scatter(definition) for summary, definition in parts))),
+        error=error_of(returns, math.hypot(*[one.scatter for one in parts])),
         p10=p10,
         p90=p90,
-        successes=sum(above(sketch, one.threshold) for sketch, (_, one) in zip(counted, parts, strict=True)),
+        successes=sum([above(one.returns, one.definition.threshold) for one in parts]),
         length_mean=mean_of(lengths),
         length_p10=length_p10,
         length_p90=length_p90,
@@ -183,11 +192,11 @@ def figures_together(parts: Sequence[JudgedSummary]) -> ScopeFigures:
     )
 
 
-def _merged(sketches: Sequence[Sketch]) -> Sketch:
-    return merged(sketches) if len(sketches) > 1 else sketches[0]
+def _coverage(parts: Sequence[JudgedSummary]) -> Coverage:
+    return parts[0].coverage if len(parts) == 1 else coverages_together([one.coverage for one in parts])
 
 
 def excluded_of(parts: Sequence[JudgedSummary]) -> dict[str, int]:
     """Return the endings by kind that no figure of the definitions counts, most first."""
-    coverage = coverages_together([summary.coverage(definition.convention) for summary, definition in parts])
+    coverage = coverages_together([one.coverage for one in parts])
     return dict(Counter({**coverage.out, **coverage.others}).most_common())

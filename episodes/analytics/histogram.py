@@ -12,12 +12,12 @@ from typing import Literal
 from environments.display.formats import shown
 from environments.scoring.definition import Definition
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
-from episodes.analytics.figures import ScopeFigures, figures_of, judged
+from episodes.analytics.figures import ScopeFigures, figures_together, judged
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.attempts.endings import MAX_RETURN
 from episodes.attempts.sketches import Sketch, count_of, quantile
-from episodes.attempts.summary import Summary
+from episodes.attempts.summary import JudgedSummary
 
 MAX_BINS = 40
 OUTLIERS = 0.005
@@ -72,7 +72,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     summary = _whole(found, definition)
     sketch: Sketch = []
     if summary is not None:
-        sketch = summary.returns(definition) if measure == "return" else summary.lengths(definition.convention)
+        sketch = summary.returns if measure == "return" else summary.lengths
     is_exact = len(sketch) <= MAX_BINS
     bins = _exact_bins(sketch) if is_exact else _bins(sketch)
     return Histogram(
@@ -82,7 +82,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         bins=bins,
         is_exact=is_exact,
         most=max((one.n for one in bins), default=0),
-        total=figures_of(summary, definition) if summary else None,
+        total=figures_together([summary]) if summary else None,
         causes=dict(summary.causes) if summary else {},
         is_bounded=found.is_bounded,
         note=sentence_of(error_bound_of(found, definition), definition),
@@ -90,10 +90,10 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
     )
 
 
-def _whole(found: SummaryCover, definition: Definition) -> Summary | None:
+def _whole(found: SummaryCover, definition: Definition) -> JudgedSummary | None:
     """Return the summary of everything that `found` covers; None without an ending."""
     summaries = judged([pair for block in found.blocks for pair in block.parts.items()], found.rows, definition)
-    return summaries[0][0] if summaries else None
+    return summaries[0] if summaries else None
 
 
 def _exact_bins(sketch: Sketch) -> list[Bin]:

@@ -25,7 +25,6 @@ from environments.scoring.definition import (
 from episodes.analytics.activity import ActivityPoint, Span, activity
 from episodes.analytics.curve import judged_part, parts_of
 from episodes.analytics.figures import (
-    JudgedSummary,
     ScopeFigures,
     by_definition_together,
     excluded_of,
@@ -33,6 +32,7 @@ from episodes.analytics.figures import (
 )
 from episodes.analytics.scopes import Scope, filtered, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
+from episodes.attempts.summary import JudgedSummary
 from episodes.models import Episode
 
 MAX_POINTS = 40
@@ -59,7 +59,7 @@ def covers_of(scopes: Sequence[Scope], definitions: Definitions, least_blocks: i
 def outline_of(found: SummaryCover, definitions: Definitions) -> ScopeOutline:
     """Return the outline of what was read for the definitions."""
     points = [judged_part(part, definitions) for part in parts_of(found, MAX_POINTS)]
-    total = by_definition_together(list(chain.from_iterable(points)))
+    total = by_definition_together(chain.from_iterable(points))
     return ScopeOutline(
         total=figures_together(total) if total else None,
         excluded=excluded_of(total),
@@ -70,7 +70,7 @@ def outline_of(found: SummaryCover, definitions: Definitions) -> ScopeOutline:
 
 def _mean(summaries: Sequence[JudgedSummary]) -> float | None:
     """Return the mean of their returns, without merging the sketches of one with another."""
-    returns = [pair for summary, definition in summaries for pair in summary.returns(definition)]
+    returns = [pair for summary in summaries for pair in summary.returns]
     count = sum([many for _, many in returns])
     return math.fsum([value * many for value, many in returns]) / count if count else None
 

@@ -72,8 +72,10 @@ def changes_in(scope: Scope, most: int = MAX_REVISIONS) -> list[UsedRevision]:
 def pooled_in(scopes: Collection[Scope]) -> list[EnvironmentRevision]:
     """Return one revision for each code, latest first, if the scopes together hold several of one environment.
 
-    Empty if the figures of the scopes pool nothing.
+    Empty if the figures of the scopes pool nothing, which takes one query to find out while no code has changed.
     """
+    if not (scopes and _changed()):
+        return []
     rows = {use.revision.code: use.revision for scope in scopes for use in used_in(scope)}
     environments = [row.environment_id for row in rows.values()]
     found = [row for row in rows.values() if environments.count(row.environment_id) > 1]
@@ -87,16 +89,25 @@ def several_codes(environments: Collection[int]) -> list[str]:
     return [name for name, codes in counted if codes > 1]
 
 
-def marks_of(curve: Curve, curves: int = 1) -> list[RevisionMark]:
-    """Return where the curve passes to another revision, in order of x; none for scopes that any filter may give.
-
-    `curves`: number of curves in the same chart.
+def marks_of(*curves: Curve) -> list[RevisionMark]:
+    """Return where the curves of a chart pass to another revision, in order of x; none for scopes that any filter may
+    give. One query for the curves in whose environments no code has changed.
     """
-    most = min(MAX_REVISIONS, MAX_LOOKED_AT // curves)
-    if not curve.scope.has_blocks and curve.scope.kind != "task":
-        return []
-    places = ((use.revision, _x_of(use, curve)) for use in changes_in(curve.scope, most))
-    return sorted((RevisionMark(row, x) for row, x in places if x is not None), key=lambda mark: mark.x)
+    marked = [one for one in curves if one.scope.has_blocks or one.scope.kind == "task"]
+    changed = _changed() if marked else set()
+    most = min(MAX_REVISIONS, MAX_LOOKED_AT // max(1, len(curves)))
+    found = list[RevisionMark]()
+    for curve in marked:
+        uses = changes_in(curve.scope, most) if curve.environments & changed else []
+        places = ((use.revision, _x_of(use, curve)) for use in uses)
+        found += [RevisionMark(row, x) for row, x in places if x is not None]
+    return sorted(found, key=lambda mark: mark.x)
+
+
+def _changed() -> set[int]:
+    """Return the ids of the environments whose code has changed since it was first recorded. One query."""
+    rows = EnvironmentRevision.objects.order_by().values_list("environment")
+    return {pk for pk, _ in rows.annotate(codes=Count("code", distinct=True)).filter(codes__gt=1)}
 
 
 def _environments(scope: Scope) -> QuerySet[Any, Any]:

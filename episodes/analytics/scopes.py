@@ -176,11 +176,14 @@ def without_people(asked: EpisodeFilter) -> EpisodeFilter:
     return asked if asked.player or asked.is_of_people else replace(asked, player="others")
 
 
-def people_left_out(asked: EpisodeFilter) -> str:
-    """Return a sentence about the episodes of people that `without_people` leaves out; empty if there are none."""
+def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str:
+    """Return a sentence about the episodes of people that `without_people` leaves out; empty if there are none.
+
+    `named`: the rows that the filter names; None: they are read.
+    """
     if asked.player or asked.is_of_people:
         return ""
-    found = episodes_of(replace(asked, player="human")).ended().order_by()[: MAX_COUNTED + 1].count()
+    found = episodes_of(replace(asked, player="human"), named).ended().order_by()[: MAX_COUNTED + 1].count()
     if not found:
         return ""
     count = f"over {MAX_COUNTED:,}" if found > MAX_COUNTED else f"{found:,}"

@@ -91,6 +91,7 @@ def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -
             value for value in returns_counted(members, definitions.of(environment).convention) if value is not None
         )
         for (environment, _), members in groups.items()
+        if len(members) > 1
     ]
     summaries = judged([], endings, definitions)
     return TrainingStep(

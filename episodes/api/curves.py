@@ -74,7 +74,7 @@ class CurvesView(ApiView):
         found = curve(scope, definitions, axis, points=points, shown=shown)
         components = self._components(found, request.GET.getlist("component"))
         tokens = token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
-        people = people_left_out(asked)
+        people = people_left_out(asked, named)
         return Response(CurveSerializer(_content(found, components, tokens, people)).data)
 
     def _components(self, found: Curve, names: list[str]) -> ComponentCurves:

@@ -14,6 +14,7 @@ from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
 from environments.scoring.returns import RETURNS
+from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.exact_json import Exact
 from episodes.models import Episode
 from episodes.runs.description import (
@@ -120,7 +121,7 @@ class EnvironmentSerializer(s.Serializer[Any]):
 # --- tasks -----------------------------------------------------------------------------------------------------------
 
 
-class CoverageSerializer(s.Serializer[Any]):
+class CoverageSerializer(AttributesSerializer):
     """How many rollouts the figures next to it count."""
 
     rollouts = s.IntegerField(help_text="Number of ended episodes without probes and continuations")

@@ -11,6 +11,7 @@ from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import RETURNS
 from episodes.analytics.figures import ScopeFigures
+from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.serializers import (
     CoverageSerializer,
     EnvironmentSerializer,
@@ -74,7 +75,7 @@ def definitions_content(definitions: Definitions) -> dict[str, Any]:
     return {**definition_content(definitions), "environments": each}
 
 
-class FiguresSerializer(s.Serializer[Any]):
+class FiguresSerializer(AttributesSerializer):
     episodes = s.IntegerField(help_text="Number of ended episodes, of every kind")
     n = s.IntegerField(help_text="Number of attempts: rollouts that count, those that count as 0 included")
     rollouts = CoverageSerializer(source="coverage")

@@ -43,10 +43,14 @@ def from_text(text: str) -> DurationSketch:
     """Return a stored sketch."""
     found = DurationSketch()
     for place, counts in enumerate(json.loads(text)):
+        if not counts:
+            continue
         by_bin = counts if isinstance(counts, dict) else {BINS // 2 if place else 0: counts}
+        first = _first_bin(place)
         for number, count in by_bin.items():
-            found[_first_bin(place) + int(number)] += count
-    return +found
+            if count > 0:
+                found[first + int(number)] = count
+    return found
 
 
 def quantile_ms(sketch: DurationSketch, share: float) -> float | None:

@@ -216,33 +216,36 @@ def _letters(found: _Returns, own: _Returns = _NO_RETURNS) -> str:
 
 
 class GroupCounter:
-    """Counts groups by one definition. Remembers what each signature means, because points share nearly all of them."""
+    """Counts groups by one definition. Remembers what each signature and each code of a convention means, because
+    points share nearly all of them.
+    """
 
     def __init__(self, definition: Definition) -> None:
         self._definition = definition
+        self._code, self._place = definition.convention.code, RETURNS.index(definition.return_)
         self._judged: dict[str, tuple[bool, bool]] = {}
+        self._fits: dict[str, bool] = {}
 
-    def count(self, tally: GroupTally) -> GroupCount:
+    def count(self, *tallies: GroupTally) -> GroupCount:
         """Return the number of groups, of flat ones among them, and the sum of their deviations."""
         groups = flat = 0
-        for signature, many in tally.signatures.items():
-            if signature not in self._judged:
-                returns, is_flat = _judged(signature, self._definition)
-                self._judged[signature] = returns > 1, returns > 1 and is_flat
-            is_group, is_flat = self._judged[signature]
-            groups += many * is_group
-            flat += many * is_flat
-        return GroupCount(groups, flat, max(0.0, self._sum(tally)))
+        deviations = list[float]()
+        for tally in tallies:
+            for signature, many in tally.signatures.items():
+                if signature not in self._judged:
+                    returns, is_flat = _judged(signature, self._definition)
+                    self._judged[signature] = returns > 1, returns > 1 and is_flat
+                is_group, is_flat = self._judged[signature]
+                groups += many * is_group
+                flat += many * is_flat
+            deviations += [values[self._place] for code, values in tally.deviations.items() if self._is_fitting(code)]
+        return GroupCount(groups, flat, max(0.0, math.fsum(deviations)))
 
-    def _sum(self, tally: GroupTally) -> float:
-        """Return the sum of the deviations of groups to which the convention applies in the way of each code."""
-        code, place = self._definition.convention.code, RETURNS.index(self._definition.return_)
-        fitting = (
-            values[place]
-            for key, values in tally.deviations.items()
-            if all(letter in ("-", own) for letter, own in zip(key, code, strict=True))
-        )
-        return math.fsum(fitting)
+    def _is_fitting(self, code: str) -> bool:
+        """Return whether the convention applies to a group in the way of this code (see `GroupState.deviations`)."""
+        if code not in self._fits:
+            self._fits[code] = all(letter in ("-", own) for letter, own in zip(code, self._code, strict=True))
+        return self._fits[code]
 
 
 def _judged(signature: str, definition: Definition) -> tuple[int, bool]:

@@ -33,10 +33,12 @@ def merged(sketches: Iterable[Sketch]) -> Sketch:
     """Merge sketches into one, without compressing it."""
     remaining = iter(sketches)
     counts: dict[float, int] = dict(next(remaining, ()))  # has each value once, so no count is lost
-    of = counts.get
     for sketch in remaining:
         for value, count in sketch:
-            counts[value] = of(value, 0) + count
+            if value in counts:
+                counts[value] += count
+            else:
+                counts[value] = count
     return [(value, counts[value]) for value in sorted(counts)]  # three times as fast as sorting the pairs
 
 

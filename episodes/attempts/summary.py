@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from environments.scoring.convention import Convention, Coverage, coverage_of
+from environments.scoring.convention import Convention, Coverage, counts_added, coverage_of
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from episodes.attempts.endings import bounded
@@ -110,41 +110,6 @@ class Summary:
             expired=expired,
         )
 
-    def returns(self, definition: Definition) -> Sketch:
-        """Return the returns that count by the definition, those that count as 0 included."""
-        parts = [self.own.returns[definition.return_]]
-        if self.expired and definition.convention.expired == "keep":
-            parts.append(self.expired.returns[definition.return_])
-        treatments = definition.convention.treatments
-        if zeros := sum([count for kind, count in self.causes.items() if treatments.get(kind) == "zero"]):
-            parts.append([(0.0, zeros)])
-        return merged(parts) if len(parts) > 1 else parts[0]
-
-    def scatter(self, definition: Definition) -> float:
-        """Return the scatter of `returns`; 0.0 if they are exact."""
-        scatter = self.own.scatters.get(definition.return_, 0.0)
-        if self.expired and definition.convention.expired == "keep":
-            return math.hypot(scatter, self.expired.scatters.get(definition.return_, 0.0))
-        return scatter
-
-    def calls(self, convention: Convention) -> CallCounts:
-        """Return the calls of the rollouts whose lengths count."""
-        if self.expired and convention.expired != "out":
-            return calls_together([self.own.calls, self.expired.calls])
-        return self.own.calls
-
-    def lengths(self, convention: Convention) -> Sketch:
-        """Return the lengths of the rollouts that count, without infrastructure failures."""
-        parts = [self.own.lengths]
-        if self.expired and convention.expired != "out":
-            parts.append(self.expired.lengths)
-        if convention.no_call != "out" and (without := self.causes.get(NO_CALL, 0)):
-            parts.append([(0.0, without)])
-        return merged(parts) if len(parts) > 1 else parts[0]
-
-    def coverage(self, convention: Convention) -> Coverage:
-        return coverage_of(self.causes, convention)
-
 
 def _values(sketch: Sketch) -> list[float]:
     return [value for value, count in sketch for _ in range(count)]
@@ -154,19 +119,95 @@ def together(summaries: Sequence[Summary]) -> Summary:
     """Merge one summary or more, which all have the same definitions of return."""
     if len(summaries) == 1:
         return summaries[0]
-    causes: Counter[str] = Counter()
-    for one in summaries:
-        causes.update(one.causes)
     expired = [one.expired for one in summaries if one.expired]
     return Summary(
         first_end=min(one.first_end for one in summaries),
         last_end=max(one.last_end for one in summaries),
         episodes=sum(one.episodes for one in summaries),
-        causes=dict(causes),
+        causes=counts_added(one.causes for one in summaries),
         own=_merged([one.own for one in summaries]),
         expired=_merged(expired) if expired else None,
         groups=_groups(summaries),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedSummary:
+    """Summary of endings that all follow one definition, of which it has what figures by this definition need."""
+
+    definition: Definition
+    first_end: int
+    """Lowest `end_number` of the episodes."""
+    last_end: int
+    """Highest `end_number` of the episodes."""
+    episodes: int
+    """Number of ended episodes, of every kind."""
+    causes: Mapping[str, int]
+    """Endings by kind (see `episodes.attempts.rule.KIND`)."""
+    returns: Sketch
+    """Returns that count, those that count as 0 included."""
+    scatter: float
+    """Scatter of `returns` (see `sketches.py`); 0.0 if they are exact."""
+    lengths: Sketch
+    """Lengths of the rollouts that count, without infrastructure failures."""
+    calls: CallCounts
+    """Calls of the rollouts whose lengths count."""
+    groups: Sequence[GroupTally]
+    """Groups, for the spans of a run, in parts."""
+
+    @property
+    def coverage(self) -> Coverage:
+        return coverage_of(self.causes, self.definition.convention)
+
+
+def judged_by(definition: Definition, summaries: Sequence[Summary]) -> JudgedSummary:
+    """Merge one summary or more, whose episodes all follow the definition."""
+    convention, causes = definition.convention, counts_added(one.causes for one in summaries)
+    counted = [one.own for one in summaries]
+    if convention.expired != "out":
+        counted += [one.expired for one in summaries if one.expired]
+    returned = counted if convention.expired == "keep" else counted[: len(summaries)]
+    returns, lengths = [one.returns[definition.return_] for one in returned], [one.lengths for one in counted]
+    treatments = convention.treatments
+    if zeros := sum([count for kind, count in causes.items() if treatments.get(kind) == "zero"]):
+        returns.append([(0.0, zeros)])
+    if convention.no_call != "out" and (without := causes.get(NO_CALL, 0)):
+        lengths.append([(0.0, without)])
+    return JudgedSummary(
+        definition=definition,
+        first_end=min([one.first_end for one in summaries]),
+        last_end=max([one.last_end for one in summaries]),
+        episodes=sum([one.episodes for one in summaries]),
+        causes=causes,
+        returns=merged_if_several(returns),
+        scatter=math.hypot(*[one.scatters.get(definition.return_, 0.0) for one in returned]),
+        lengths=merged_if_several(lengths),
+        calls=calls_together([one.calls for one in counted]),
+        groups=[one.groups for one in summaries if one.groups.signatures],
+    )
+
+
+def judged_together(parts: Sequence[JudgedSummary]) -> JudgedSummary:
+    """Merge one summary or more that follow the same definition."""
+    if len(parts) == 1:
+        return parts[0]
+    return JudgedSummary(
+        definition=parts[0].definition,
+        first_end=min([one.first_end for one in parts]),
+        last_end=max([one.last_end for one in parts]),
+        episodes=sum([one.episodes for one in parts]),
+        causes=counts_added(one.causes for one in parts),
+        returns=merged([one.returns for one in parts]),
+        scatter=math.hypot(*[one.scatter for one in parts]),
+        lengths=merged([one.lengths for one in parts]),
+        calls=calls_together([one.calls for one in parts]),
+        groups=[tally for one in parts for tally in one.groups],
+    )
+
+
+def merged_if_several(sketches: Sequence[Sketch]) -> Sketch:
+    """Merge one sketch or more; a single one stays as it is."""
+    return merged(sketches) if len(sketches) > 1 else sketches[0]
 
 
 def _groups(summaries: Sequence[Summary]) -> GroupTally:

@@ -170,7 +170,7 @@ class Drawn:
     @cached_property
     def marks(self) -> list[RevisionMark]:
         """Return where another revision begins, for all curves together."""
-        marks = (mark for one in self.series for mark in marks_of(one.curve, len(self.series)))
+        marks = marks_of(*(one.curve for one in self.series))
         return sorted({(mark.revision.pk, mark.x): mark for mark in marks}.values(), key=lambda mark: mark.x)
 
     @property
@@ -236,7 +236,7 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
             zip(overlay.parts, hues, found, environments, strict=True)
         )
     ]
-    people = "" if asked.by == "player" else people_left_out(asked.filter)
+    people = "" if asked.by == "player" else people_left_out(asked.filter, named)
     return Drawn(asked, named, overlay, series, people)
 
 
@@ -270,13 +270,19 @@ def _curves(
         definitions: Definitions = definition_of(named.environment, asked.definition)
     else:
         definitions = definitions_in_force(asked.definition)
-    scopes = [
-        scope_of_filter(part.filter, named if part.filter == asked.filter else NamedRows.of(part.filter), part.label)
-        for part in parts
-    ]
+    scopes = [scope_of_filter(part.filter, _named(part, asked, named), part.label) for part in parts]
     if asked.shown != Range():
         return [curve(scope, definitions, asked.x, shown=asked.shown) for scope in scopes]
     return curves(scopes, definitions, asked.x, least_blocks=least_blocks)
+
+
+def _named(part: OverlaidPart, asked: CurveAsked, named: NamedRows) -> NamedRows:
+    """Return the rows that the filter of a part names. `named`: those of the filter of the whole chart."""
+    if part.filter == asked.filter:
+        return named
+    if part.run is not None and not named.unknown:
+        return replace(named, run=part.run)
+    return NamedRows.of(part.filter)
 
 
 def _left_out(found: Drawn) -> list[str]:

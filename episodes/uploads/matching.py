@@ -286,18 +286,22 @@ def rollout_of(episode: Episode) -> tuple[Rollout, EpisodeMatch] | None:
     Of several, the first that is no guess is returned. For most rollouts the episode is stored; those that are still
     being uploaded are compared with it.
     """
-    stored = list(episode.rollouts.filter(is_summarised=True).select_related("run").order_by("id")[:MAX_CANDIDATES])
+    ids = episode.rollouts.filter(is_summarised=True).order_by("id").values_list("pk", flat=True)[:MAX_CANDIDATES]
+    stored = _rollouts(list(ids), "run")
     matches = [(one, EpisodeMatch(episode, cast(Certainty, one.joined_by))) for one in stored]
     certain = next((one for one in matches if not one[1].is_guess), None)
     return certain or _uploading(episode, next(iter(matches), None))
 
 
+def _rollouts(ids: Sequence[int], *related: str) -> list[Rollout]:
+    """Return the rollouts by id. No query for most episodes, which have none; Django would compile all columns."""
+    return list(Rollout.objects.filter(pk__in=ids).select_related(*related).order_by("id")) if ids else []
+
+
 def _uploading(episode: Episode, guess: tuple[Rollout, EpisodeMatch] | None) -> tuple[Rollout, EpisodeMatch] | None:
     """Return the rollout of the episode among those that are still being uploaded; `guess` if there is no better."""
-    near: list[Any] = sorted(
-        rollouts_near(episode).select_related("run", "event_blob")[:MAX_NEAR],
-        key=lambda one: abs(one.received - episode.created),
-    )
+    ids = list(rollouts_near(episode).values_list("pk", flat=True)[:MAX_NEAR])
+    near: list[Any] = sorted(_rollouts(ids, "run", "event_blob"), key=lambda one: abs(one.received - episode.created))
     sessions = {rollout.pk: session_of(rollout) for rollout in near}
     for rollout in near:
         if sessions[rollout.pk] == episode.session_id:

@@ -63,7 +63,7 @@ def test_the_mean_and_its_standard_error_are_exact(scope: Scope) -> None:
 def assert_exact(scope: Scope, axis: Axis, expired: Treatment) -> None:
     definition = Definition("max", 0.3, Convention(expired=expired))
     found = cover([scope], definition, axis, least_blocks=1, most_rows=0)[0]
-    assert any(one.scatter(definition) for block in found.blocks for one in block.parts.values())
+    assert any(one.own.scatters for block in found.blocks for one in block.parts.values())
     small, whole = drawn(scope, found, definition, axis).total, curve(scope, definition, axis).total
     assert small and whole
     assert (small.mean, small.error) == (pytest.approx(whole.mean), pytest.approx(whole.error))
