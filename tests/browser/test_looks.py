@@ -203,6 +203,10 @@ def test_rows_of_the_admin_show_all_of_their_words_on_a_phone(page: Page) -> Non
     label = cells.filter(has_text="environments.builtin").first
     expect(label).to_have_attribute("data-label", "Class path")
     assert label.evaluate("it => getComputedStyle(it, '::before').textTransform") == "none"
+    load_axe(page)
+    assert serious(page) == []
+    page.emulate_media(color_scheme="dark")  # while the page is open
+    assert serious(page, "colours") == []
 
 
 @pytest.mark.parametrize("path", ["/", "/runs/", "/runs/{run}/", CURVES, "/environments/guess/leaderboard/"])
@@ -242,5 +246,6 @@ def test_the_admin_keeps_to_its_policy(page: Page) -> None:
     ):
         response = page.goto(f"/admin/{path}")
         assert response is not None and "script-src 'self' 'unsafe-eval'" in response.headers["content-security-policy"]
+        assert page.title().strip()
     page.goto("/admin/auth/user/add/")
     expect(page.locator("[name=username]")).to_be_visible()
