@@ -64,8 +64,8 @@ function configuration(state) {
         x: axis(ink, rule, {
           ...{ type: "linear", bounds: "data" },
           // places and training steps are whole numbers, so a short axis has no tick between two of them
-          // and none at the last point, whose number would cover that of the tick before it
-          ticks: { maxRotation: 0, includeBounds: false, callback: tick(state.data.x), ...(state.data.x === "time" ? {} : { precision: 0 }) },
+          ticks: { maxRotation: 0, callback: tick(state.data.x), ...(state.data.x === "time" ? {} : { precision: 0 }) },
+          afterBuildTicks: ({ ticks }) => dropCovered(ticks),
         }),
         y: axis(ink, rule, {
           type: state.data.log ? "logarithmic" : "linear",
@@ -82,6 +82,15 @@ function configuration(state) {
 
 function axis(ink, rule, more) {
   return { grid: { color: rule }, border: { color: rule }, ...more, ticks: { color: ink, ...(more.ticks ?? {}) } };
+}
+
+// The axis ends at the first and the last point, each with a tick: none whose number covers that of its neighbour.
+export function dropCovered(ticks) {
+  const gap = (at) => ticks[at + 1].value - ticks[at].value;
+  if (ticks.length < 4) return;
+  const step = gap(1);
+  if (gap(ticks.length - 2) < step / 2) ticks.pop();
+  if (gap(0) < step / 2) ticks.shift();
 }
 
 function datasets(state, series) {

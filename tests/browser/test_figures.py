@@ -19,3 +19,14 @@ def test_scripts_write_returns_as_the_server_does_and_a_chart_an_error_of_roundi
     assert written == [signed(value) for value in VALUES]
     drawn = page.evaluate("async () => [-0, -1.4e-17, -0.5].map((await import('/static/orsweb/chart.js')).number)")
     assert drawn == ["0", "0", "\N{MINUS SIGN}0.5"]
+
+
+def test_no_number_of_an_axis_covers_its_neighbour(page: Page) -> None:
+    page.goto("/")
+    left = """async (values) => {
+      const ticks = values.map((value) => ({ value }));
+      (await import('/static/orsweb/chart.js')).dropCovered(ticks);
+      return ticks.map(({ value }) => value);
+    }"""
+    assert page.evaluate(left, [19, 20, 40, 60, 61]) == [20, 40, 60]
+    assert page.evaluate(left, [0, 20, 40, 60, 75]) == [0, 20, 40, 60, 75]
