@@ -1,5 +1,5 @@
 // Elements with more content than room scroll, and get focus so that the arrow keys can scroll them.
-const SCROLLABLE = ".card.flush, .scrolls, .prose table, .code, .diff";
+const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff";
 
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => updateTabStop(target)));
 const additions = new MutationObserver((changes) => {

@@ -184,6 +184,10 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(page: Page, place
     expect(card).not_to_have_js_property("scrollLeft", 0)
     page.set_viewport_size({"width": 1280, "height": 860})
     expect(card).not_to_have_attribute("tabindex", "0")
+    page.locator(".prose").first.evaluate("it => { it.append(document.createElement('pre')); }")
+    code = page.locator(".prose pre").last
+    code.evaluate("it => { it.textContent = 'a long line of a description '.repeat(99); }")
+    expect(code).to_have_attribute("tabindex", "0")
 
 
 def test_a_text_of_a_task_that_is_longer_than_its_box_is_scrolled_by_keys(page: Page, places: dict[str, int]) -> None:
