@@ -62,7 +62,8 @@ COVERED = """() => {
   return found;
 }"""
 """Links and controls that something else covers once they are scrolled to, each with what covers it."""
-ADMIN = tuple(f"/admin/{path}" for path in ("", "environments/task/", "episodes/episode/", "auth/user/"))
+_ADMIN = ("", "environments/task/", "episodes/episode/", "episodes/run/{run}/change/", "auth/user/")
+ADMIN = tuple(f"/admin/{path}" for path in _ADMIN)
 CUT_OFF = """([sentence, name]) => {
   const found = [...document.querySelectorAll("td .coverage")];
   found.forEach((it) => { it.textContent = sentence; });
