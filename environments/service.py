@@ -35,7 +35,7 @@ from environments.hosts.loading import EveryHost, load
 from environments.hosts.worker_host import WorkerLoad
 from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
-from environments.keys.ledger import Ledger
+from environments.keys.quota_ledger import QuotaLedger
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
 from environments.runtime.quotas import KeyUsage
@@ -78,7 +78,7 @@ class _Parts:
     pool: ThreadPool
     host: EveryHost
     remotes: RemoteSync
-    ledger: Ledger
+    ledger: QuotaLedger
     ownership: Ownership | None
     loop: asyncio.AbstractEventLoop
 
@@ -223,7 +223,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     if conf.has_keys():
         await _follow_keys(opened)
     security_log.start(opened.recent_secrets.log_line)
-    ledger = Ledger()
+    ledger = QuotaLedger()
     await ledger.start()
     opened.take_over(going_on, _usage_of)
     ownership = None

@@ -18,7 +18,7 @@ from environments.admin.bulk import BULKS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
 from environments.admin.jobs import job_view, jobs_shown_to
-from environments.admin.study_form import study_redirect
+from environments.admin.study_from_tasks import study_redirect
 from environments.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.admin.task_page import TaskPage
 from environments.curation.filter_parameters import SERVED, InvalidFilter

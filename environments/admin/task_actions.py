@@ -11,7 +11,7 @@ from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 
 from environments.admin.base import author_of
-from environments.admin.review import review_of, task_url
+from environments.admin.review_walk import review_of, task_url
 from environments.curation.action import Action, ActionOutcome
 from environments.curation.flags import settle
 from environments.curation.quarantine import Quarantine, Release

@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 
 from environments.admin.base import author_of
-from environments.admin.review import review_of, task_url
+from environments.admin.review_walk import review_of, task_url
 from environments.curation.action import ActionProblem, InvalidSpec, Plan, Replaced
 from environments.curation.edit import Edit, last_revision
 from environments.curation.edited_spec import checked_spec

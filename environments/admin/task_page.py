@@ -15,7 +15,7 @@ from django.urls import URLPattern, path
 
 from environments.admin import task_actions, task_edit
 from environments.admin.base import ReadOnlyAdmin
-from environments.admin.review import review_of
+from environments.admin.review_walk import review_of
 from environments.admin.task_edit import tried
 from environments.curation.flags import flags_of
 from environments.database.storable import id_in

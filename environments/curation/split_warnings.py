@@ -20,8 +20,8 @@ from environments.curation.quotations import QUOTATIONS
 from environments.curation.revisions import object_of
 from environments.curation.split_counts import tasks as counted
 from environments.curation.splits import content_digest
-from environments.display.prompt_text import normalized, readable_answer, tells_apart
 from environments.display.task_line import MAX_READ_CHARACTERS
+from environments.display.text_comparison import normalized, readable_answer, tells_apart
 from environments.models import CurationAction, SecurityEvent, Split, Task, TaskStatistics
 from environments.tasks.task_places import places, places_of
 

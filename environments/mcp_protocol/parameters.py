@@ -15,8 +15,8 @@ from environments.agent_http.secrets_and_run import run_info, secrets_in, take_r
 from environments.agent_http.view import utf8
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
 from environments.keys.agent_key import CURATE, AgentKey, sent_key
-from environments.runtime.new_session import NewSession
 from environments.runtime.records import TaskSource
+from environments.runtime.session_request import SessionRequest
 
 NAMES = ("split", "index", "run", "step", "model", "rewards", "toolset")
 """The parameters of the address. Each is also a header: X-Split, X-Index, …"""
@@ -97,7 +97,7 @@ async def choose_index(parameters: Parameters, environment: str, split: str, tas
 
 async def new_session(
     parameters: Parameters, environment: str, meta: Mapping[str, str], tasks: TaskSource, *, sid: str, key: AgentKey
-) -> NewSession:
+) -> SessionRequest:
     """Return the request to open the session that `parameters` and headers describe.
 
     Raises: InvalidRequest, InvalidSplit, InvalidIndex, Forbidden.
@@ -107,7 +107,7 @@ async def new_session(
     fields = take_run_fields(secrets) | {name: values[name] for name in ("run", "step", "model") if name in values}
     split = await choose_split(parameters, environment, tasks, key)
     key.check_split(split)
-    return NewSession(
+    return SessionRequest(
         sid=sid,
         owner=key.label,
         usage=key.usage,

@@ -19,7 +19,7 @@ from environments.keys.agent_key import CURATE, sent_key
 from environments.protocol import sse
 from environments.protocol.tasks_for_key import resolved
 from environments.runtime.ids import new_session_id
-from environments.runtime.new_session import NewSession
+from environments.runtime.session_request import SessionRequest
 from environments.wire import value_json
 
 
@@ -50,11 +50,11 @@ class Create(ProtocolView):
         await self.service.create(request)
         return json_response({"sid": sid})
 
-    def _request(self, sid: str, message: wire.CreateSession) -> NewSession:
+    def _request(self, sid: str, message: wire.CreateSession) -> SessionRequest:
         meta = self.http_request.META
         secrets = {**secrets_in(meta.get("HTTP_X_SECRETS", "")), **(message.secrets or {})}
         run_fields = take_run_fields(secrets)
-        return NewSession(
+        return SessionRequest(
             sid=sid,
             owner=self.owner,
             environment=self._environment(message),
@@ -73,7 +73,7 @@ class Create(ProtocolView):
             can_return=True,
         )
 
-    def _check_task(self, request: NewSession) -> None:
+    def _check_task(self, request: SessionRequest) -> None:
         """Raises: Forbidden unless the key may play the task."""
         if request.split is not None:
             self.key.check_split(request.split)

@@ -13,8 +13,8 @@ from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.keys.agent_key import CURATE, AgentKey
 from environments.keys.task_view import TaskReference, public_hash, visible_spec
-from environments.runtime.new_session import NewSession
 from environments.runtime.records import TaskSource
+from environments.runtime.session_request import SessionRequest
 from environments.tasks.sync import content_hash
 
 Chunks = AsyncIterator[Sequence[str]]
@@ -86,7 +86,7 @@ async def may_read_all(key: AgentKey, hosted: HostedEnvironment, source: TaskSou
     return key.may(CURATE) or (hosted.hidden_fields == frozenset() and not await source.has_sealed_split(hosted.name))
 
 
-async def resolved(request: NewSession, source: TaskSource, key: AgentKey, registry: Registry) -> NewSession:
+async def resolved(request: SessionRequest, source: TaskSource, key: AgentKey, registry: Registry) -> SessionRequest:
     """Return the request to open a session, with the split and index that a reference in its task names.
 
     A task without a reference is marked as sent if the key may not read all tasks of the environment.

@@ -22,7 +22,6 @@ from environments.runtime.call_outcome import (
 )
 from environments.runtime.calls import Call, Calls
 from environments.runtime.host import PlayedInstance
-from environments.runtime.new_session import NewSession
 from environments.runtime.play_counts import EnvironmentCounts
 from environments.runtime.records import (
     GOES_ON,
@@ -37,6 +36,7 @@ from environments.runtime.records import (
     Survival,
 )
 from environments.runtime.secrets_mask import mask_of
+from environments.runtime.session_request import SessionRequest
 
 State = Literal["dormant", "unbound", "constructing", "setting_up", "ready", "failed", "closing"]
 """A session is dormant from a restart of the server until its client's next request."""
@@ -105,9 +105,9 @@ class LiveEpisode:
         "work",
     )
 
-    def __init__(self, request: NewSession, now: float) -> None:
+    def __init__(self, request: SessionRequest, now: float) -> None:
         self.sid, self.owner, self.player = request.sid, request.owner, request.player
-        self.request: NewSession | None = request  # None once bound, because it holds the secrets
+        self.request: SessionRequest | None = request  # None once bound, because it holds the secrets
         self.environment = ""
         self.counts: EnvironmentCounts | None = None  # of the environment, once it is known
         self.instance: PlayedInstance | None = None  # from the start of construction until it is closed
@@ -207,7 +207,9 @@ class LiveEpisode:
 
     # --- rows ---------------------------------------------------------------------------------------------------------
 
-    def started_row(self, request: NewSession, hosted: HostedEnvironment, spec_json: str, now: float) -> EpisodeStarted:
+    def started_row(
+        self, request: SessionRequest, hosted: HostedEnvironment, spec_json: str, now: float
+    ) -> EpisodeStarted:
         mask = self._mask
         self._noted_tools = hosted.tools_json
         run, session_id = request.run, mask.text(self.sid)

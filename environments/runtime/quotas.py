@@ -1,7 +1,7 @@
 """What an API key may use, and what it uses now. Live play and the faces for agents count here and ask before they act.
 
 Everything is an integer in memory: a request that is within its quotas costs a few additions and comparisons, and waits
-for nothing. Only `environments/keys/ledger.py` knows the database.
+for nothing. Only `environments/keys/quota_ledger.py` knows the database.
 """
 
 from __future__ import annotations

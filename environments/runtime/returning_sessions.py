@@ -20,9 +20,9 @@ from environments.runtime.call_outcome import QUOTA, recorded_outcome, result_of
 from environments.runtime.calls import Call, Calls
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
-from environments.runtime.new_session import NewSession
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, OpenEpisode, RecordedPast, RunInfo, StepTaken
+from environments.runtime.session_request import SessionRequest
 from environments.runtime.sessions import Sessions
 from environments.sandbox.fair_turns import KEY
 
@@ -52,14 +52,14 @@ class ReturningSessions(Sessions):
         """
         for one in left:
             usage = usage_of(one.key_label)
-            request = NewSession(one.session_id, one.key_label, one.environment, run=RunInfo(one.run), usage=usage)
+            request = SessionRequest(one.session_id, one.key_label, one.environment, run=RunInfo(one.run), usage=usage)
             episode = self.live[one.session_id] = LiveEpisode(request, time.monotonic())
             episode.continue_from(one)
             episode.counts = self.counts[one.environment]
             usage.sessions.taken += 1  # even over its quota: it had its place before
             self._limit_time(episode, one.created - time.time())
 
-    async def create(self, request: NewSession) -> None:
+    async def create(self, request: SessionRequest) -> None:
         """Open a session as `Sessions.create` does.
 
         A dormant one with the same id is replaced if nothing was called in it: its client did not get the answer to
@@ -117,7 +117,7 @@ class ReturningSessions(Sessions):
         instance = episode.instance = self._host.instance(hosted.name)
         # without an API key, the openreward client sends empty secrets
         secrets = dict.fromkeys(KEY_SECRETS, episode.key) if episode.survival == "key" else None
-        request = NewSession(episode.sid, episode.owner, hosted.name, secrets=secrets)
+        request = SessionRequest(episode.sid, episode.owner, hosted.name, secrets=secrets)
         if await self._construct(episode, instance, json.loads(past.spec_json), request):
             with self._running.note(episode.number, episode.environment, "setup"):
                 await instance.set_up()

@@ -37,7 +37,6 @@ from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
-from environments.runtime.new_session import NewSession
 from environments.runtime.play_load import PlayLoad, load_of
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import GOES_ON, Hidden, OpenEpisode, Record, Row, SessionPlaces, StepTaken, TaskSource
@@ -45,6 +44,7 @@ from environments.runtime.returning_sessions import ReturningSessions
 from environments.runtime.secrets_mask import RecentSecrets
 from environments.runtime.session_checks import check_alive, check_path, is_closing
 from environments.runtime.session_reading import SessionReading
+from environments.runtime.session_request import SessionRequest
 from environments.runtime.task_trial import Trial, try_out
 from environments.sandbox.fair_turns import KEY
 
@@ -130,7 +130,7 @@ class SessionService(SessionReading):
 
     # --- sessions -----------------------------------------------------------------------------------------------------
 
-    async def create(self, request: NewSession) -> None:
+    async def create(self, request: SessionRequest) -> None:
         """Open a session, as `Sessions.create` does.
 
         Raises: InvalidRequest, also for a secret that is too long to be masked; and what `Sessions.create` raises.

@@ -36,10 +36,10 @@ from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
-from environments.runtime.new_session import NewSession
 from environments.runtime.play_counts import PlayCounts
 from environments.runtime.records import Record, TaskSource
 from environments.runtime.session_checks import check_alive, is_closing
+from environments.runtime.session_request import SessionRequest
 from environments.sandbox.fair_turns import KEY
 
 
@@ -62,7 +62,7 @@ class Sessions(EndingSessions):
 
     # --- beginning ----------------------------------------------------------------------------------------------------
 
-    async def create(self, request: NewSession) -> None:
+    async def create(self, request: SessionRequest) -> None:
         """Open a session and wait until its instance is constructed and recorded.
 
         A request without an environment's name returns at once; the session is then bound later.
@@ -89,7 +89,7 @@ class Sessions(EndingSessions):
                 episode.change("closing")  # for requests that did not wait for this one's answer
             raise
 
-    def _register(self, request: NewSession) -> LiveEpisode:
+    def _register(self, request: SessionRequest) -> LiveEpisode:
         """Take the session's id, before anything is awaited, or two requests could open one id.
 
         Raises: Draining, SessionExists, TooManySessions.
@@ -114,7 +114,7 @@ class Sessions(EndingSessions):
                 lambda: self.run_in_background(self._end_in_time(episode, usage.limit_of_time())),
             )
 
-    async def _check_bindable(self, request: NewSession) -> None:
+    async def _check_bindable(self, request: SessionRequest) -> None:
         """Check that a hosted environment has the split and index. Raises: the refusal of the default environment."""
         assert request.split is not None and request.index is not None
         refusals: list[OrsError] = []
@@ -149,12 +149,12 @@ class Sessions(EndingSessions):
                 episode.change("unbound")
             raise
 
-    def _open_to(self, request: NewSession) -> Iterator[HostedEnvironment]:
+    def _open_to(self, request: SessionRequest) -> Iterator[HostedEnvironment]:
         """Yield the hosted environments that the session may play, the default first."""
         allowed = request.allowed
         return (hosted for hosted in self.registry if allowed is None or hosted.name in allowed)
 
-    async def _bind(self, episode: LiveEpisode, request: NewSession, environment: str) -> None:
+    async def _bind(self, episode: LiveEpisode, request: SessionRequest, environment: str) -> None:
         """Construct `environment`. Afterwards the session is ready or being set up. The caller handles failures."""
         episode.change("constructing")
         hosted = self.registry.get(environment)
@@ -198,7 +198,9 @@ class Sessions(EndingSessions):
             episode.ready = time.time()
             episode.change("ready")
 
-    async def _construct(self, episode: LiveEpisode, instance: PlayedInstance, spec: Any, request: NewSession) -> bool:
+    async def _construct(
+        self, episode: LiveEpisode, instance: PlayedInstance, spec: Any, request: SessionRequest
+    ) -> bool:
         """Construct the instance of a session, or close it; return whether it needs to be set up."""
         KEY.set(episode.owner)
         try:
@@ -208,7 +210,7 @@ class Sessions(EndingSessions):
             await self._close_instance(episode)
             raise
 
-    async def _spec_json(self, request: NewSession, environment: str) -> str:
+    async def _spec_json(self, request: SessionRequest, environment: str) -> str:
         if request.spec is not None:
             try:
                 return wire.value_json(request.spec)

@@ -21,11 +21,11 @@ from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
 from environments.tasks.split_change import SplitChange
 from environments.transfer.columns import declared
+from environments.transfer.finishing import Finishing
 from environments.transfer.report import TaskImportReport
 from environments.transfer.review import Decision, FileTask, Review, checked
 from environments.transfer.rows import FileRow, Refusal, TransferError, Unreadable
 from environments.transfer.scratch_database import Scratch
-from environments.transfer.settling import Settling
 from environments.transfer.source import FileSource
 from environments.transfer.staging import BATCH_TASKS, MAX_BATCH_BYTES, Staging
 from environments.transfer.target import ImportTarget
@@ -84,7 +84,7 @@ def apply(
             raise RefusedRows(review.report)
         if review.report.has_work:
             changed = review.report.added + review.report.changed
-            Settling(change, scratch, action, stack).settle(changed)
+            Finishing(change, scratch, action, stack).settle(changed)
             if target.split is None:
                 action.settings({}, {"made": change.split.pk})
             action.done(review.report.sentence, changed, split=change.split.pk)

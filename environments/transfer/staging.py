@@ -2,7 +2,7 @@
 
 New tasks become rows without a place, so agents cannot get them. They are deleted when the import fails; those that a
 killed process leaves are used when the import is repeated. Edits and labels of existing tasks are recorded for
-`settling`.
+`finishing`.
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ from episodes.filtering.parameters import BadFilter, count_in, definition_in
 from episodes.models import Episode, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, message_card_at
 from episodes.transcript.find_text import MAX_FOUND, steps_with
-from episodes.transcript.first_load import PageBudget, window_html
+from episodes.transcript.first_load_budget import PageBudget, window_html
 from episodes.transcript.peers import peers_of, with_neighbours
 from episodes.transcript.step_html import step_html
 from episodes.transcript.steps import (

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 
 from episodes.dashboard.replay import find, number
 from episodes.models import Episode
-from episodes.transcript.first_load import window_html
+from episodes.transcript.first_load_budget import window_html
 from episodes.transcript.timeline import TAIL, Timeline, hidden_items, timeline_of
 from episodes.uploads.matching import rollout_of
 

@@ -18,7 +18,7 @@ from environments.models import TaskFlag
 from episodes.attempts.components import MAX_COMPONENTS
 from episodes.models import Episode, EpisodeComponent, Note, RedactedEpisode
 from episodes.transcript.cards import MessageCard, message_cards
-from episodes.transcript.first_load import PageBudget, size_of
+from episodes.transcript.first_load_budget import PageBudget, size_of
 from episodes.transcript.notes import notes_of
 from episodes.visibility import TaskGuard, content_of
 

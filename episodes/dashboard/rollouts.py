@@ -23,7 +23,7 @@ from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
 from episodes.search.snippets import snippets_of_rollouts
-from episodes.transcript.first_load import window_html
+from episodes.transcript.first_load_budget import window_html
 from episodes.transcript.timeline import Timeline, items_of_messages, placed
 from episodes.uploads.figures import with_current_figures
 from episodes.uploads.matching import EpisodeMatch, match_of

@@ -17,7 +17,7 @@ from environments.database.storable import id_in
 from environments.models import Environment, Split, Task
 from episodes.filtering.names import name_tasks
 from episodes.models import Play
-from episodes.playtest.player_seat import PlayerSeat, seated
+from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import BadChoice, TaskChoice, address_problems, choice_of, new_session
 

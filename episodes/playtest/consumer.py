@@ -35,7 +35,7 @@ from episodes.playtest.live_play import LivePlay, Message
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import ending_of
-from episodes.playtest.player_seat import access_problem, can_lose_access, seat_of_scope
+from episodes.playtest.player_identity import access_problem, can_lose_access, seat_of_scope
 from episodes.playtest.reader_threads import readers
 
 log = structlog.get_logger(__name__)

@@ -20,9 +20,9 @@ from django.db import Error
 from environments import wire
 from environments.errors import OrsError
 from environments.runtime.calls import Call
-from environments.runtime.new_session import NewSession
 from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 from episodes.playtest.continuing.rerun import Rerun
 from episodes.playtest.play_clock import PlayClock, PlayTimes
 from episodes.playtest.play_facts import PlayFacts
@@ -70,7 +70,7 @@ class LivePlay:
     def __init__(
         self,
         service: SessionService,
-        request: NewSession,
+        request: SessionRequest,
         forget: Callable[[LivePlay], None],
         times: PlayTimes | None = None,
     ) -> None:
@@ -104,7 +104,7 @@ class LivePlay:
 
     # --- start and end ------------------------------------------------------------------------------------------------
 
-    async def _start(self, request: NewSession) -> None:
+    async def _start(self, request: SessionRequest) -> None:
         """Open the session and request prompt and tools, so that they are recorded. An error is stored in `fault`."""
         service, sid, owner = self._service, self.sid, self.owner
         try:

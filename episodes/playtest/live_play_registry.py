@@ -5,8 +5,8 @@ Used on the service's event loop only. A play is listed from its start to its en
 
 from __future__ import annotations
 
-from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 from episodes.playtest.live_play import LivePlay
 from episodes.playtest.play_clock import PlayTimes
 
@@ -18,7 +18,7 @@ class LivePlays:
         self.service = service
         self._plays: dict[str, LivePlay] = {}
 
-    def open(self, request: NewSession, times: PlayTimes | None = None) -> LivePlay:
+    def open(self, request: SessionRequest, times: PlayTimes | None = None) -> LivePlay:
         """Start a play with a new `request.sid`. Its `start_task` is done when the session is ready or has failed.
 
         `times`: those of its study, if it belongs to one.

@@ -19,7 +19,7 @@ from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
 from environments.models import Task, TaskFlag
 from episodes.models import Episode
-from episodes.playtest.player_seat import PlayerSeat, seated
+from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
 
 

@@ -10,7 +10,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import hidden_from
 from episodes.analytics.people import people_of
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
-from episodes.playtest.player_seat import for_accounts
+from episodes.playtest.player_identity import for_accounts
 
 
 @require_safe

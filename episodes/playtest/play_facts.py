@@ -14,7 +14,7 @@ from typing import Any
 from environments.display import parts
 from environments.service import hidden_fields
 from episodes.models import Episode, Guest, Play
-from episodes.playtest.player_seat import PlayerSeat
+from episodes.playtest.player_identity import PlayerSeat
 from episodes.studies.dealing import GuestDeck, deck_of
 from episodes.transcript.cards import message_cards
 from episodes.transcript.peers import standings

@@ -18,8 +18,8 @@ from episodes.playtest.continuing.pages import progress_of
 from episodes.playtest.notes_and_flags import visible_flags
 from episodes.playtest.play_facts import PlayFacts, content_of, deck_of_play, outcome_of
 from episodes.playtest.play_steps import MAX_STEPS, cards, step_context, view_of
+from episodes.playtest.player_identity import INVITE_OVER, PlayerSeat, seated
 from episodes.playtest.player_parts import play_or_404
-from episodes.playtest.player_seat import INVITE_OVER, PlayerSeat, seated
 from episodes.playtest.tools import forms_of, offered_tools
 from episodes.transcript.cards import message_cards
 from episodes.transcript.notes import notes_of

@@ -17,7 +17,7 @@ from environments.display import parts
 from episodes.models import Step
 from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import cards, step_context
-from episodes.playtest.player_seat import PlayerSeat, seated
+from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.transcript.cards import NoSuchPart, UnknownKind, image_response, message_card_at
 from episodes.transcript.step_html import step_html
 from episodes.transcript.steps import MAX_WHOLE_BYTES, MAX_WHOLE_CHARACTERS, TranscriptView, line_of

@@ -8,14 +8,14 @@ import uuid
 from dataclasses import dataclass
 
 from environments.errors import EnvironmentFault, OrsError
-from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service
 from episodes.attempts.rule import FAILURES
 from episodes.models import Episode, Play, SeenTask
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_clock import PlayTimes
-from episodes.playtest.player_seat import PlayerSeat
+from episodes.playtest.player_identity import PlayerSeat
 
 MAX_START_SECONDS = 10.0
 """A view waits this long for the session to be ready. After that, the player's page waits."""
@@ -52,7 +52,9 @@ def session_id(seat: PlayerSeat, once: str) -> str:
     return str(uuid.uuid4()) if Episode.objects.filter(session_id=sid, status="ended").exists() else sid
 
 
-def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continues: Continuation | None = None) -> Play:
+def start_play(
+    seat: PlayerSeat, request: SessionRequest, *, is_blind: bool, continues: Continuation | None = None
+) -> Play:
     """Start the session of `request`, whose owner is `seat`. It may still be starting when this returns.
 
     Raises: NotStarted, with a sentence for the player.
@@ -81,7 +83,7 @@ def start_play(seat: PlayerSeat, request: NewSession, *, is_blind: bool, continu
     return play
 
 
-async def _start(service: SessionService, request: NewSession, times: PlayTimes | None) -> bool:
+async def _start(service: SessionService, request: SessionRequest, times: PlayTimes | None) -> bool:
     """Return whether the session is ready; otherwise it is still starting. Raises: OrsError."""
     plays = live_plays_of(service)
     # a form that is submitted twice opens it once
@@ -95,7 +97,9 @@ async def _start(service: SessionService, request: NewSession, times: PlayTimes 
     return play.start_task.done()
 
 
-def _save_play(seat: PlayerSeat, request: NewSession, is_blind: bool, continues: Continuation | None) -> Play | None:
+def _save_play(
+    seat: PlayerSeat, request: SessionRequest, is_blind: bool, continues: Continuation | None
+) -> Play | None:
     """Save who plays the episode; None if the episode was not recorded in time."""
     episode = _await_record(request.sid)
     if episode is None:

@@ -15,14 +15,14 @@ from environments.access.privacy import visible
 from environments.database.storable import id_in
 from environments.errors import OrsError, shorten
 from environments.models import Environment, Split, Task
-from environments.runtime.new_session import NewSession
+from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service, hidden_fields
 from environments.tasks.split_indexes import served
 from environments.tasks.task_hash import is_sent_task
 from environments.wire import parsed_json
 from episodes.models import Invite, Play
 from episodes.playtest.forms.values import kind_named, shown
-from episodes.playtest.player_seat import PlayerSeat
+from episodes.playtest.player_identity import PlayerSeat
 from episodes.playtest.session_start import session_id
 
 Pick = Literal["random", "next", "number", "spec", "task"]
@@ -77,7 +77,7 @@ def address_problems(choice: TaskChoice, hidden: frozenset[int]) -> dict[Field, 
     return {}
 
 
-def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSession:
+def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> SessionRequest:
     """Return the session that plays the chosen task. Raises: BadChoice."""
     if choice.pick not in get_args(Pick):
         raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
@@ -88,12 +88,12 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> NewSes
     facts |= {"player": "human", "user_agent": user_agent[:300]}
     if choice.pick == "spec":
         reads_all = seat.reads_hidden or hidden_fields(environment.name) == frozenset()
-        return NewSession(**facts, spec=_pasted(choice.spec, environment), is_sent=not reads_all)
+        return SessionRequest(**facts, spec=_pasted(choice.spec, environment), is_sent=not reads_all)
     if choice.pick == "task":
         task = _task(choice, environment)
-        return NewSession(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
+        return SessionRequest(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
     split = _split(choice, environment)
-    return NewSession(**facts, split=split.name, index=_index(choice, seat, split))
+    return SessionRequest(**facts, split=split.name, index=_index(choice, seat, split))
 
 
 def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:

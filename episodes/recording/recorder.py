@@ -31,8 +31,8 @@ from episodes.recording.interrupted_episodes import INTERRUPTED, close_interrupt
 from episodes.recording.leader_duties import LeaderDuties
 from episodes.recording.live import Live
 from episodes.recording.number_blocks import NumberBlocks, next_block
-from episodes.recording.open_episodes import open_episodes, recorded_past, running_sessions
 from episodes.recording.recorder_load import RecorderLoad
+from episodes.recording.returning_episodes import open_episodes, recorded_past, running_sessions
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, Fence, RecordWriter, is_away
 from episodes.removal.batch import last_removed
 from episodes.uploads.events import UploadChunk

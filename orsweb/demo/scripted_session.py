@@ -9,9 +9,9 @@ from random import Random
 from typing import Any
 
 from environments.runtime.ids import new_session_id
-from environments.runtime.new_session import NewSession
 from environments.runtime.records import RunInfo
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 from environments.wire import ToolCall
 from orsweb.demo.pretended_time import CLOCK
 from orsweb.demo.script import ScriptPart
@@ -48,7 +48,7 @@ class ScriptedSession:
     async def open(self) -> None:
         """Open the session. Raises: EnvironmentFault when the task cannot be set up."""
         part = self._part
-        request = NewSession(
+        request = SessionRequest(
             sid=self._sid,
             owner="",
             environment=part.environment,

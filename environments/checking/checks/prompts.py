@@ -9,7 +9,7 @@ from typing import Any
 from environments.checking.check_state import CheckState, same
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, leave
 from environments.checking.text import problem_of, text_of
-from environments.display.prompt_text import ANSWER_NAME, MIN_LEAK_CHARACTERS
+from environments.display.text_comparison import ANSWER_NAME, MIN_LEAK_CHARACTERS
 from environments.wire import ListToolsOutput
 
 SUBJECT = "prompts"

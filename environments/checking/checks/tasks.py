@@ -9,7 +9,7 @@ from typing import Any
 
 from environments.checking.check_state import CheckState, canonical, same
 from environments.checking.checked_environment import Broken, RequestRefused, Sample
-from environments.display.prompt_text import normalized, tells_apart
+from environments.display.text_comparison import normalized, tells_apart
 from environments.wire import Split
 
 SUBJECT = "tasks"

@@ -10,11 +10,11 @@ from django.db.models import Q
 
 from environments import command_line
 from environments.database.storable import index_in
-from environments.runtime.new_session import NewSession
 from environments.runtime.secrets_mask import STARS
+from environments.runtime.session_request import SessionRequest
 from environments.tasks.task_hash import is_sent_task
 from episodes.models import Episode, Step
-from episodes.playtest.player_seat import PlayerSeat
+from episodes.playtest.player_identity import PlayerSeat
 from episodes.playtest.session_start import session_id
 from episodes.playtest.task_choice import why_unplayable
 
@@ -46,9 +46,9 @@ class Origin:
         """Number of steps that are run again."""
         return self.step + 1
 
-    def session(self, seat: PlayerSeat, user_agent: str, once: str) -> NewSession:
+    def session(self, seat: PlayerSeat, user_agent: str, once: str) -> SessionRequest:
         """Return a session of the recorded task, whatever its splits contain now; `once` as in `session_id`."""
-        return NewSession(
+        return SessionRequest(
             sid=session_id(seat, once),
             owner=seat.owner,
             environment=self.episode.environment.name,

@@ -29,8 +29,8 @@ from episodes.playtest.continuing.rerun import VIEW_SECONDS, Rerun, RerunProgres
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_facts import PlayFacts
 from episodes.playtest.play_steps import cards, step_context, view_of
+from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.playtest.player_parts import play_or_404
-from episodes.playtest.player_seat import PlayerSeat, seated
 from episodes.playtest.session_start import Continuation, NotStarted, start_play
 from episodes.transcript.cards import card_of
 from episodes.transcript.steps import TranscriptView, line_of

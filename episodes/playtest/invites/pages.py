@@ -36,7 +36,7 @@ from episodes.playtest.invites.rule import (
     save_invite,
     state_of,
 )
-from episodes.playtest.player_seat import GUEST_KEY, PlayerSeat, for_accounts, seat_of
+from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, for_accounts, seat_of
 
 REFERRER_POLICY = "strict-origin"
 """Requests from the page tell only the server's name. `no-referrer` would make the form's Origin null, which the CSRF

@@ -1,7 +1,7 @@
 """Rules of invites: creating, opening and revoking them, and adding guests.
 
 The secret of a link is shown once; only its hash is stored. Until the invite expires or is revoked, everybody with the
-link can become a guest, in any number of browsers. `player_seat.py` says what guests may play.
+link can become a guest, in any number of browsers. `player_identity.py` says what guests may play.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from environments.errors import OrsError
 from environments.models import Split
 from environments.scoring.task_buckets import BUCKETS
 from episodes.models import Study, SuiteMember
-from episodes.playtest.player_seat import for_accounts
+from episodes.playtest.player_identity import for_accounts
 from episodes.studies.making import TaskSelection, check_study_name, make_study, members_for_studies
 from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_suites
 

@@ -21,7 +21,7 @@ from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from
 from episodes.models import Invite, Study
 from episodes.playtest.invites.rule import MAX_NAME_CHARACTERS, revoke, save_invite, state_of
-from episodes.playtest.player_seat import for_accounts
+from episodes.playtest.player_identity import for_accounts
 from episodes.studies.making import visible_studies
 from episodes.studies.results import StudyPlay, StudyResults, plays_of, results_of
 from episodes.transfer.csv_lines import csv_line

@@ -18,14 +18,14 @@ from django.views.decorators.http import require_POST, require_safe
 from environments import security_log
 from environments.errors import OrsError
 from environments.models import Task
-from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service
 from environments.tasks.task_hash import is_sent_task
 from episodes.models import Episode, Guest, Study
 from episodes.playtest.invites.rule import InviteRefused, refuse_unless_open
 from episodes.playtest.live_play_registry import live_plays_of
-from episodes.playtest.player_seat import GUEST_KEY, PlayerSeat, seated
+from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, seated
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import why_unplayable
 from episodes.rendering.markdown import markdown
@@ -124,9 +124,9 @@ def _next(request: HttpRequest, seat: PlayerSeat, guest: Guest) -> HttpResponse:
     return redirect("player", play.pk)
 
 
-def _session(seat: PlayerSeat, study: Study, task: Task, user_agent: str) -> NewSession:
+def _session(seat: PlayerSeat, study: Study, task: Task, user_agent: str) -> SessionRequest:
     """Return a session of the task as it was when the study was made."""
-    return NewSession(
+    return SessionRequest(
         sid=str(uuid.uuid4()),
         owner=seat.owner,
         environment=study.environment.name,

@@ -21,8 +21,8 @@ from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
 from environments.runtime.host import LocalHost
 from environments.runtime.limits import Limits
-from environments.runtime.new_session import NewSession
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
 from tests.record import AskedTasks, ListRecord
@@ -81,7 +81,7 @@ class Play:
         name = environment if environment or "split" in values else self.service.registry.default.name
         if "split" not in values:
             values.setdefault("spec", {"id": sid})
-        await within(self.service.create(NewSession(sid=sid, environment=name, **values)))
+        await within(self.service.create(SessionRequest(sid=sid, environment=name, **values)))
 
     async def start(
         self, sid: str, tool: str, *, task_id: str | None = None, path_environment: str | None = None, **input: Any

@@ -335,7 +335,7 @@ def test_a_failure_at_the_end_leaves_the_served_tasks_as_they_were(shelf: Shelf)
     edit = shelf.lines(PLUM, {**PEAR, "_hash": digest(APPLE)})
     Split.objects.filter(name="test").update(changing="another", changing_until=datetime(2100, 1, 1, tzinfo=UTC))
     with pytest.MonkeyPatch.context() as patch, pytest.raises(SplitBusy, match="'test'"):
-        patch.setattr("environments.transfer.settling.MAX_WAIT_SECONDS", 0.0)
+        patch.setattr("environments.transfer.finishing.MAX_WAIT_SECONDS", 0.0)
         shelf.apply(edit, "train")
     assert (served("train"), served("test")) == ([APPLE], [APPLE])
     assert not TaskRevision.objects.filter(kind="edit").exists()

@@ -7,7 +7,7 @@ from environments.runtime.incident_reports import IncidentReport, LeftBehind
 from environments.runtime.records import GOES_ON, RunInfo
 from episodes.models import Episode
 from episodes.recording.interrupted_episodes import close_interrupted
-from episodes.recording.open_episodes import open_episodes, recorded_past
+from episodes.recording.returning_episodes import open_episodes, recorded_past
 from tests.episodes.recorded import record
 from tests.factories import NOON, episode_ended, episode_noted, episode_started, step_taken
 

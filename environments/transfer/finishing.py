@@ -34,11 +34,11 @@ _NOTE = """
 """
 
 
-class Settling:
+class Finishing:
     """Applies the edits and labels of one import."""
 
     def __init__(self, target: SplitChange, scratch: Scratch, action: RecordedAction, stack: ExitStack) -> None:
-        """Prepare the settling into `target`.
+        """Prepare the end of an import into `target`.
 
         `target`: the change of the split that the import goes into. Other splits are claimed within `stack`.
         """

@@ -29,7 +29,7 @@ Count = tuple[str, int, int]
 log = structlog.get_logger(__name__)
 
 
-class Ledger:
+class QuotaLedger:
     """Runs on the service's loop, between `start` and `stop`."""
 
     def __init__(self) -> None:

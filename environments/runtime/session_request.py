@@ -13,7 +13,7 @@ from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS
 
 
 @dataclass(slots=True)
-class NewSession:
+class SessionRequest:
     """A request to open a session.
 
     Either `spec` (the task's content) or `split` with `index` is given. If `environment` is None, the first path that
