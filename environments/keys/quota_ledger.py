@@ -1,7 +1,8 @@
 """The clock of the quotas: begins their minutes, and keeps what was recorded on a day over a restart.
 
-Recorded bytes are counted in memory. Once a second the ledger writes those that have changed, of keys with a quota of
-them; a kill loses the count of the last second.
+Recorded bytes are counted in memory. Once a second the ledger adds what is new to their rows, of keys with a quota of
+them; a kill loses the count of the last second. Several servers of one database add to the same row, and each learns
+from it what the others have recorded.
 """
 
 from __future__ import annotations
@@ -10,21 +11,28 @@ import asyncio
 import time
 
 import structlog
-from django.db import Error
+from django.db import Error, connection, transaction
 
 from environments import conf
 from environments.database.worker_threads import Workers
 from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
 from environments.models import RecordedBytes
-from environments.runtime.quotas import DAY_SECONDS, NO_LIMIT
+from environments.runtime.quotas import DAY_SECONDS, NO_LIMIT, KeyUsage
 
 TICK_SECONDS = 1.0
 MAX_WRITE_SECONDS = 2.0
 """How long a stop waits for the last write."""
 
 Count = tuple[str, int, int]
-"""Label of a key, the day, and the bytes."""
+"""Label of a key, the day, and bytes."""
+
+_ADD = """
+    INSERT INTO environments_recordedbytes (label, day, count) VALUES (%s, %s, %s)
+    ON CONFLICT (label) DO UPDATE SET day = excluded.day, count = excluded.count
+        + CASE WHEN environments_recordedbytes.day = excluded.day THEN environments_recordedbytes.count ELSE 0 END
+    RETURNING count
+"""
 
 log = structlog.get_logger(__name__)
 
@@ -34,19 +42,21 @@ class QuotaLedger:
 
     def __init__(self) -> None:
         self._workers = Workers(1, "quotas")
-        self._written: dict[str, Count] = {}
+        self._stored: dict[str, tuple[int, int]] = {}
+        """Label -> the day and its bytes, as this server knows them from the row."""
+        self._is_writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         """Read what was recorded today, and begin to count. Raises: django.db.Error."""
         EVERYBODY.usage.apply(conf.quotas())
-        counted = await self._workers.run(_read)
+        self._stored = await self._workers.run(_read)
         for usage in ring.usages:
-            usage.day, usage.bytes = counted.get(usage.label, (0, 0))
+            usage.day, usage.bytes = self._stored.get(usage.label, (0, 0))
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def stop(self) -> None:
-        """Write what has changed since the last tick."""
+        """Write what is new since the last tick."""
         if self._task is not None:
             self._task.cancel()
         try:
@@ -62,23 +72,32 @@ class QuotaLedger:
             await asyncio.sleep(TICK_SECONDS)
             for usage in ring.usages:
                 usage.renew()
-            await self._write()
+            await asyncio.shield(self._write())  # what was added and not noted would be added again
 
     async def _write(self) -> None:
-        counts = [
-            (usage.label, usage.day, usage.bytes)
-            for usage in ring.usages
-            if usage.quotas.bytes != NO_LIMIT and usage.bytes
-        ]
-        changed = [count for count in counts if self._written.get(count[0]) != count]
-        if not changed:
-            return
-        try:
-            await self._workers.run(_store, changed)
-        except Error as error:  # the next tick tries again
-            log.debug("recorded_bytes_not_written", error=type(error).__name__)
-        else:
-            self._written.update({count[0]: count for count in changed})
+        async with self._is_writing:
+            new = [
+                (usage, usage.day, usage.bytes)
+                for usage in ring.usages
+                if usage.quotas.bytes != NO_LIMIT and usage.bytes > self._known(usage)
+            ]
+            if not new:
+                return
+            try:
+                added = [(usage.label[:200], day, count - self._known(usage)) for usage, day, count in new]
+                totals = await self._workers.run(_add, added)
+            except Error as error:  # the next tick tries again
+                log.debug("recorded_bytes_not_written", error=type(error).__name__)
+                return
+            for (usage, day, count), total in zip(new, totals, strict=True):
+                self._stored[usage.label] = day, total
+                if usage.day == day:
+                    usage.bytes += total - count  # what other servers recorded
+
+    def _known(self, usage: KeyUsage) -> int:
+        """Return the bytes of its day that the row held when it was last read or written."""
+        day, count = self._stored.get(usage.label, (usage.day, 0))
+        return count if day == usage.day else 0
 
 
 def _read() -> dict[str, tuple[int, int]]:
@@ -88,10 +107,11 @@ def _read() -> dict[str, tuple[int, int]]:
     return {label: (day, count) for label, day, count in rows}
 
 
-def _store(counts: list[Count]) -> None:
-    RecordedBytes.objects.bulk_create(
-        [RecordedBytes(label=label[:200], day=day, count=count) for label, day, count in counts],
-        update_conflicts=True,
-        unique_fields=["label"],
-        update_fields=["day", "count"],
-    )
+def _add(counts: list[Count]) -> list[int]:
+    """Add bytes to the rows of keys, in the order in which every server locks them; return what each holds then."""
+    totals = {}
+    with transaction.atomic(), connection.cursor() as cursor:
+        for label, day, count in sorted(counts):
+            cursor.execute(_ADD, [label, day, count])
+            totals[label] = int(cursor.fetchone()[0])
+    return [totals[label] for label, _, _ in counts]

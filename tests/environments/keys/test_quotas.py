@@ -19,6 +19,7 @@ from environments.runtime import quotas
 from environments.service import close_service, get_service, open_service
 from episodes.models import Episode
 from tests.environments.protocol.serving import events, fresh_id, in_database, result, serving
+from tests.environments.runtime.play import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -186,6 +187,20 @@ async def test_recorded_bytes_are_counted_over_a_restart_and_begin_anew_at_midni
     assert usage is not None
     usage.day -= 1
     assert (await create(client, own)).status_code == 200
+
+
+async def test_bytes_that_other_servers_record_count_too(client: httpx.AsyncClient) -> None:
+    own = await key("shared", bytes=10_000)
+    headers = await session(client, own)
+    assert result(await call(client, headers))["ok"]
+    await close_service(5.0)
+    await open_service()
+    await in_database(lambda: RecordedBytes.objects.filter(label="shared").update(count=20_000))  # by another server
+    headers, usage = await session(client, own), ring.usage_of("shared")
+    assert usage is not None and result(await call(client, headers, text="x" * 90))["ok"]
+    await until(lambda: usage.bytes > 20_000)
+    assert (await in_database(lambda: RecordedBytes.objects.get(label="shared"))).count == usage.bytes
+    assert "are limited to 10000" in refusal(await create(client, own)).replace(",", "")
 
 
 async def test_an_open_session_ends_when_it_records_twice_the_bytes_of_the_day(client: httpx.AsyncClient) -> None:
