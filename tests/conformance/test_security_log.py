@@ -54,7 +54,7 @@ def entry(file: Path) -> Entries:
 
 
 def log_in(server: LiveServer, password: str = PASSWORD, name: str = "ada", address: str = "") -> httpx.Client:
-    client = httpx.Client(base_url=server.url, headers={"X-Forwarded-For": address} if address else {})
+    client = httpx.Client(base_url=server.url, timeout=30, headers={"X-Forwarded-For": address} if address else {})
     client.get("/accounts/login/")
     form = {"username": name, "password": password, "csrfmiddlewaretoken": client.cookies["csrftoken"]}
     client.post("/accounts/login/", data=form)

@@ -82,5 +82,5 @@ def test_another_one_takes_the_place_of_a_killed_one(server: LiveServer) -> None
 def test_it_ends_with_the_server(server: LiveServer, is_killed: bool) -> None:
     following = follower(server)
     server.kill() if is_killed else server.stop()
-    following.wait(10)
+    following.wait(60)
     server.start()
