@@ -1,7 +1,8 @@
 """The number of changes to descriptions of runs, by which the recorder knows that it has to read runs again.
 
-There is one server per database, so descriptions change only in the process that also records. The recorder compares
-one number per batch and reads a run again only after a change, which costs an episode nothing.
+A server that has its database alone changes descriptions only in the process that also records. Its recorder compares
+one number per batch and reads a run again only after a change, which costs an episode nothing. What other servers of a
+database change is not counted here: `recording/referenced_rows.py` reads runs again after a while.
 """
 
 from __future__ import annotations
