@@ -7,6 +7,7 @@ with Agent(server).open(spec={"id": 1}) as agent:
 from __future__ import annotations
 
 import json
+import re
 import socket
 import time
 from collections.abc import Callable
@@ -29,6 +30,11 @@ class Answer:
     events: list[tuple[str, str]] = field(default_factory=list)
     """Name and data of each event, in order; several data lines are joined by line feeds."""
     comments: int = 0
+
+    @property
+    def message(self) -> bytes:
+        """The stream without its comments: on a busy machine any call may take long enough for one."""
+        return re.sub(rb"^:.*\n\n", b"", self.raw, flags=re.MULTILINE)
 
     @cached_property
     def task_id(self) -> str:

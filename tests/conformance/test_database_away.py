@@ -78,7 +78,7 @@ def test_it_fetches_a_recorded_result_when_it_is_back(server: LiveServer) -> Non
         with away(server):
             fetching = player.submit(later.call, "echo", {}, outcome.task_id)
             assert later.http.get("/health").status_code == 200
-        assert fetching.result(timeout=30).raw == outcome.raw
+        assert fetching.result(timeout=30).message == outcome.message
 
 
 def test_it_stores_uploads_once_when_it_is_back(server: LiveServer, record: Recorded) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 from pytest_django import DjangoDbBlocker
 
-from tests.conformance.agent import Agent
+from tests.conformance.agent import Agent, answer_of
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
@@ -121,7 +121,7 @@ def test_it_tells_a_recorded_result_to_no_other_key(guarded: LiveServer) -> None
         body = {"name": "echo", "input": {}, "task_id": result.task_id}
         assert bob.post("/call", body, **{"X-Session-ID": alice.sid}).status_code == 404
     with Agent(guarded, **{"X-API-Key": ALICE}) as later:
-        assert later.post("/call", body, **{"X-Session-ID": alice.sid}).content == result.raw
+        assert answer_of(later.post("/call", body, **{"X-Session-ID": alice.sid}).content).message == result.message
 
 
 def test_ending_a_run_ends_the_sessions_that_its_key_left_open(guarded: LiveServer, record: Recorded) -> None:

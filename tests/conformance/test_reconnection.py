@@ -77,7 +77,7 @@ def test_it_takes_a_clients_own_task_id_and_runs_it_once(server: LiveServer) -> 
     with Agent(server).open({"id": 1}, "counter") as agent:
         first, again = (agent.call("count", task_id="trace-123") for _ in range(2))
     assert first.events[0] == ("task_id", "trace-123")
-    assert first.raw == again.raw
+    assert first.message == again.message
 
 
 def test_it_keeps_the_ids_of_sessions_apart(server: LiveServer) -> None:
@@ -103,7 +103,7 @@ def test_it_answers_from_the_record_after_the_session(server: LiveServer) -> Non
         result = [agent.call("blanks"), agent.call("fault"), agent.call("recoverable"), agent.call("nope")]
     with Agent(server) as later:
         later.sid = agent.sid
-        assert [later.call("any", task_id=one.task_id).raw for one in result] == [one.raw for one in result]
+        assert [later.call("any", task_id=one.task_id).message for one in result] == [one.message for one in result]
 
 
 def test_it_knows_no_call_that_an_ended_session_never_made(server: LiveServer) -> None:

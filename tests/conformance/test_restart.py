@@ -88,7 +88,7 @@ def test_the_next_request_of_its_client_says_that_it_was_interrupted(stopped: St
 def test_it_tells_an_old_result_after_the_restart(stopped: Stopped) -> None:
     with Agent(stopped.server) as later:
         later.sid = stopped.sids[0]
-        assert later.call("echo", {"text": "early"}, task_id=stopped.early.task_id).raw == stopped.early.raw
+        assert later.call("echo", {"text": "early"}, task_id=stopped.early.task_id).message == stopped.early.message
 
 
 def test_it_tells_the_result_of_the_interrupted_call_after_the_restart(stopped: Stopped) -> None:

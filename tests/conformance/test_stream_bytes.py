@@ -38,7 +38,7 @@ def test_it_sends_a_call_as_in_the_snapshot(
     server: LiveServer, name: str, environment: str, tool: str, arguments: dict[str, str]
 ) -> None:
     with Agent(server).open({"id": 1}, environment) as agent:
-        assert without_ids(agent.call(tool, arguments).raw) == snapshot(name)
+        assert without_ids(agent.call(tool, arguments).message) == snapshot(name)
 
 
 def test_it_sends_a_new_sessions_id_as_in_the_snapshot(server: LiveServer) -> None:
@@ -55,7 +55,7 @@ def test_it_sends_a_replay_as_the_first_time(
 ) -> None:
     with Agent(server).open({"id": 1}, environment) as agent:
         first = agent.call(tool, arguments)
-        assert agent.call(tool, arguments, task_id=first.task_id).raw == first.raw
+        assert agent.call(tool, arguments, task_id=first.task_id).message == first.message
 
 
 def test_it_sends_a_slow_call_in_the_same_events_as_a_fast_one(server: LiveServer) -> None:
