@@ -29,6 +29,7 @@ from environments.authoring.declarations import HandControls
 from environments.authoring.revision import note_revisions, sources_of
 from environments.cluster.leases import Leases
 from environments.cluster.membership import Membership
+from environments.cluster.messages import ServerMessages
 from environments.cluster.ownership import Ownership, starting_alone, take_left
 from environments.errors import Draining, EnvironmentFault, NotPlaying, OrsError
 from environments.hosts.loading import EveryHost, load
@@ -80,6 +81,7 @@ class _Parts:
     remotes: RemoteSync
     ledger: QuotaLedger
     ownership: Ownership | None
+    messages: ServerMessages | None
     loop: asyncio.AbstractEventLoop
 
 
@@ -174,6 +176,8 @@ async def close_service(timeout_seconds: float) -> None:
     await parts.ledger.stop()
     if parts.ownership is not None:
         await asyncio.to_thread(parts.ownership.close)
+    if parts.messages is not None:
+        parts.messages.close()
     security_log.stop()
     lost = await parts.record.stop(max(0.5, until - time.monotonic()))
     if lost:
@@ -200,10 +204,11 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
             log.info("the tasks of the class have changed", split=str(split))
     await revising
     record = import_string(settings.ORSWEB_RECORD)()
+    messages = ServerMessages(membership.id) if membership is not None else None
     if membership is None:
         await record.start()
     else:
-        await record.start(membership.id, lambda: membership.is_leader)
+        await record.start(membership.id, lambda: membership.is_leader, messages)
     directory = conf.process_directory() if recovers else None
     going_on: Sequence[OpenEpisode] = ()
     left = read_left_behind(directory) if directory is not None else LeftBehind()
@@ -230,9 +235,12 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     if membership is not None and leases is not None:
         ownership = Ownership(membership, leases, opened, record, _usage_of)
         await ownership.open(taken, left)
+    if messages is not None:
+        await asyncio.to_thread(messages.open)
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
-    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, ownership, asyncio.get_running_loop())
+    loop = asyncio.get_running_loop()
+    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, ownership, messages, loop)
 
 
 def _usage_of(label: str) -> KeyUsage:

@@ -46,7 +46,7 @@ from episodes.api.serializers import EpisodeDetailSerializer, StepSerializer
 from episodes.api.steps import steps_after
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
-from episodes.recording.live import channel_of
+from episodes.recording.news import channel_of
 
 MAX_STEPS_PER_READ = 100
 READERS = 2

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_GET
 from django_eventstream.views import events as event_stream
 
 from environments.access.privacy import hidden_from
-from episodes.recording.live import EPISODES, channel_without, is_channel
+from episodes.recording.news import EPISODES, channel_without, is_channel
 from episodes.visibility import sees_episode
 
 PARAMETERS = {"channel", "lastEventId"}

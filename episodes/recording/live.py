@@ -1,6 +1,7 @@
 """Events that tell open pages what was recorded, sent by django-eventstream after the commit.
 
-The recorder's writer drives them.
+The recorder's writer drives them. Beside other servers of the database, each tells the others once a second what it has
+recorded, so a page can follow at any of them.
 
 Channels and their events, whose data is a JSON object:
 
@@ -10,40 +11,35 @@ Channels and their events, whose data is a JSON object:
                                               follow from whom private environments are hidden
 *episode-ID*   started, noted, steps, ended   {"ids": [ID], "last": highest index of its new steps or null}
                messages                       {"ids": []}: a client has uploaded messages of any episode
+all            catch-up                       {"ids": []}: anything may have happened on other servers
 
 Events carry ids and no content: pages fetch what they show, so a stream that was full (it holds ten events) loses
-nothing but a reason to fetch. While no page follows a channel, a batch costs the writer one check of an empty dict.
+nothing but a reason to fetch. While no page follows a channel, a batch costs the writer of a server that has its
+database alone one check of an empty dict.
 """
 
 from __future__ import annotations
 
 import itertools
-import re
 import threading
-from collections.abc import Iterable, Iterator
-from itertools import islice
-from typing import Any, Literal
+from collections.abc import Iterable
+from typing import Any
 
 import structlog
-from django.db import connections
+from django.db import Error, connections
 from django_eventstream import send_event
 from django_eventstream.channelmanager import DefaultChannelManager
 from django_eventstream.views import get_listener_manager
 
-from environments.access.privacy import visible
-from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
-from episodes.models import Episode
+from environments.cluster.messages import ServerMessages
+from environments.runtime.records import Row
+from episodes.recording.news import WITHOUT, News, is_channel
 from episodes.uploads.events import UploadChunk
 
-EPISODES = "episodes"
-WITHOUT = f"{EPISODES}-without-"
-"""Start of the channels without some environments, whose ids follow. Pages can't name them: the server does."""
 PAUSE_SECONDS = 1.0
 """Time between two announcements, each of three events at most on a channel."""
-MAX_IDS = 50
-Kind = Literal["started", "noted", "steps", "ended", "messages"]
-_CHANNEL = re.compile(r"episodes|episode-[1-9]\d{0,18}")
-_KINDS: dict[type, Kind] = {EpisodeStarted: "started", EpisodeNoted: "noted", EpisodeEnded: "ended"}
+TOPIC = "recorded"
+"""Topic of the messages to other servers, whose texts are those of `News`."""
 
 log = structlog.get_logger(__name__)
 
@@ -61,19 +57,6 @@ def _count_announcement() -> None:
     _announcement = next(_numbers)
 
 
-def is_channel(name: str) -> bool:
-    return _CHANNEL.fullmatch(name) is not None
-
-
-def channel_without(hidden: frozenset[int]) -> str:
-    """Return the channel of all episodes but those of the environments `hidden`."""
-    return WITHOUT + "-".join(map(str, sorted(hidden))) if hidden else EPISODES
-
-
-def channel_of(episode: int) -> str:
-    return f"episode-{episode}"
-
-
 class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
     """Channel manager of django-eventstream (see the settings): anyone who may see pages may follow their channels."""
 
@@ -86,81 +69,27 @@ class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
         return False
 
 
-class News:
-    """What was recorded since the last announcement: the episodes of each kind of event, in order."""
-
-    __slots__ = ("_has_uploads", "_ids", "_last", "_steps")
-
-    def __init__(self) -> None:
-        self._ids: dict[Kind, dict[int, int | None]] = {"started": {}, "noted": {}, "steps": {}, "ended": {}}
-        self._last = self._ids["steps"]  # the value is the highest index of the new steps
-        self._steps: dict[int, int] = {}  # number of new steps by episode
-        self._has_uploads = False
-
-    def add(self, rows: Iterable[Row | UploadChunk]) -> None:
-        last = self._last
-        for row in rows:
-            if isinstance(row, UploadChunk):
-                self._has_uploads = True
-                continue
-            episode = row.episode
-            if isinstance(row, StepTaken):
-                self._steps[episode] = self._steps.get(episode, 0) + 1
-                last[episode] = max(row.index, last.get(episode) or 0)
-            else:
-                self._ids[_KINDS[type(row)]][episode] = None
-
-    def events(self, followed: Iterable[str]) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        """Yield channel, type and data of each event for the followers of these channels, in order."""
-        for channel in followed:
-            if channel == EPISODES:
-                yield from self._of_all(channel)
-            elif channel.startswith(WITHOUT):
-                hidden = frozenset(map(int, channel.removeprefix(WITHOUT).split("-")))
-                yield from self._without(hidden)._of_all(channel)
-            elif is_channel(channel):
-                yield from self._of_one(channel, int(channel.partition("-")[2]))
-
-    def _without(self, hidden: frozenset[int]) -> News:
-        """Return the news about the episodes of other environments than `hidden`. One query."""
-        ids = set[int]().union(*self._ids.values())
-        seen = set(Episode.objects.filter(visible(hidden), pk__in=ids).values_list("pk", flat=True))
-        found = News()
-        for kind, episodes in self._ids.items():
-            found._ids[kind].update((pk, last) for pk, last in episodes.items() if pk in seen)
-        found._steps.update((pk, count) for pk, count in self._steps.items() if pk in seen)
-        return found
-
-    def _of_all(self, channel: str) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        started, ended = self._ids["started"], self._ids["ended"]
-        counts = {"started": len(started), "steps": sum(self._steps.values()), "ended": len(ended)}
-        for kind, ids in self._ids.items():
-            if ids and kind != "noted":
-                yield channel, kind, {"ids": list(islice(reversed(ids), MAX_IDS))[::-1], "counts": counts}
-
-    def _of_one(self, channel: str, episode: int) -> Iterator[tuple[str, Kind, dict[str, Any]]]:
-        for kind, ids in self._ids.items():
-            if episode in ids:
-                yield channel, kind, {"ids": [episode], "last": self._last.get(episode)}
-        if self._has_uploads:
-            yield channel, "messages", {"ids": []}
-
-
 class Live:
     """Announces what was recorded: `start` first, `stop` last.
 
-    One thread calls `tell`; another, which this object starts, makes the announcements.
+    One thread calls `tell`, that of the messages brings what other servers tell, and a third, which this object starts,
+    makes the announcements.
     """
 
     def __init__(self) -> None:
         self._listeners = get_listener_manager()
-        self._lock = threading.Lock()  # guards _news
-        self._news = News()
+        self._messages: ServerMessages | None = None
+        self._lock = threading.Lock()  # guards _own and _others
+        self._own, self._others = News(), News()
         self._has_news = threading.Event()
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="live", daemon=True)
 
-    def start(self) -> None:
+    def start(self, messages: ServerMessages | None = None) -> None:
+        """`messages`: those to and from other servers of the database."""
+        self._messages = messages
+        if messages is not None:
+            messages.listen(TOPIC, self._hear, self._miss)
         self._thread.start()
 
     def stop(self) -> None:
@@ -169,13 +98,24 @@ class Live:
         self._has_news.set()
 
     def tell(self, calls: Iterable[Iterable[Row | UploadChunk]]) -> None:
-        """Announce that these rows are durable. Costs next to nothing without listeners."""
+        """Announce that these rows are durable. Costs next to nothing without listeners and other servers."""
         if not self._listeners.listeners_by_channel:
             _count_announcement()
-            return
+            if self._messages is None:
+                return
         with self._lock:
             for rows in calls:
-                self._news.add(rows)
+                self._own.add(rows)
+        self._has_news.set()
+
+    def _hear(self, text: str) -> None:
+        with self._lock:
+            self._others.add_text(text)
+        self._has_news.set()
+
+    def _miss(self) -> None:
+        with self._lock:
+            self._others.is_incomplete = True
         self._has_news.set()
 
     def _run(self) -> None:
@@ -183,13 +123,30 @@ class Live:
         while self._has_news.wait() and not self._stopped.is_set():
             self._has_news.clear()
             with self._lock:
-                news, self._news = self._news, News()
+                own, others = self._own, self._others
+                self._own, self._others = News(), News()
             _count_announcement()
             try:
-                self._announce(news)
+                if self._messages is not None:
+                    self._tell_others(self._messages, own)
+                    own.add_news(others)
+                self._announce(own)
             except Exception:  # a failed announcement must not stop the next ones; pages fetch again anyway
                 log.exception("events_not_sent")
+                connections.close_all()
             self._stopped.wait(PAUSE_SECONDS)
+        connections.close_all()
+
+    def _tell_others(self, messages: ServerMessages, own: News) -> None:
+        if not own:
+            return
+        try:
+            messages.send(TOPIC, *own.texts())
+        except Error:  # the database is away
+            connections.close_all()
+            with self._lock:
+                self._own.is_incomplete = True
+            self._has_news.set()
 
     def _announce(self, news: News) -> None:
         with self._listeners.lock:
@@ -198,4 +155,5 @@ class Live:
             for channel, kind, data in news.events(followed):
                 send_event(channel, kind, data)
         finally:
-            connections.close_all()  # channels without some environments ask for those of the episodes
+            if self._messages is None:
+                connections.close_all()  # channels without some environments ask for those of the episodes

@@ -20,6 +20,7 @@ from django.db.models import Max, QuerySet
 
 from environments.access.privacy import visible
 from environments.cluster.membership import stop_at_once
+from environments.cluster.messages import ServerMessages
 from environments.database.storable import storable, storable_id
 from environments.database.worker_threads import Workers
 from environments.runtime.incident_reports import LeftBehind
@@ -55,10 +56,16 @@ class Recorder:
         self._live = Live()
         self._duties = LeaderDuties()
 
-    async def start(self, server: int | None = None, leads: Callable[[], bool] | None = None) -> None:
+    async def start(
+        self,
+        server: int | None = None,
+        leads: Callable[[], bool] | None = None,
+        messages: ServerMessages | None = None,
+    ) -> None:
         """Start all threads. Raises: django.db.Error if the database is away or not migrated.
 
-        `server`: the id of this server if it shares the database with others; `leads`: whether it leads them now.
+        `server`: the id of this server if it shares the database with others; `leads`: whether it leads them now;
+        `messages`: those to and from the others.
         """
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
@@ -69,7 +76,7 @@ class Recorder:
             take_block = partial(self._readers.run, next_block, server)
             self._numbers = NumberBlocks(await take_block(), take_block)
             self._writer.fence = Fence(server, stop_at_once)
-        self._live.start()
+        self._live.start(messages)
         self._writer.start()
         self._duties.start(self._readers, self._writer.forgetting, leads)
 

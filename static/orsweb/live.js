@@ -6,7 +6,7 @@
 // every data-refetch-pause="5" seconds; data-refetch-on="started ended" lists the types that concern it, by default all. A page
 // whose episode has ended dispatches `orsweb:over` on document: elements that concern the end are fetched once more, and the stream
 // and its indicator are removed.
-const TYPES = ["started", "noted", "steps", "ended", "messages"];
+const TYPES = ["started", "noted", "steps", "ended", "messages", "catch-up"];
 const PAUSE_SECONDS = 1;
 const FAILURE_PAUSE_MS = 3000;
 const FIRST_RETRY_MS = 500;

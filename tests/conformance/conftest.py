@@ -16,7 +16,9 @@ from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
 
-collect_ignore = [] if os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql" else ["test_cluster.py"]
+collect_ignore = (
+    [] if os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql" else ["test_cluster.py", "test_cluster_pages.py"]
+)
 """Files of tests that need PostgreSQL."""
 
 NATIVE = [

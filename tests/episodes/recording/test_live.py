@@ -12,9 +12,11 @@ import pytest
 from django.contrib.auth.models import AnonymousUser, User
 from django_eventstream.views import Listener, get_listener_manager
 
+from environments.cluster.messages import MAX_BYTES
 from environments.runtime.records import Row
 from episodes.models import Step
-from episodes.recording.live import MAX_IDS, Channels, News, channel_without, is_channel
+from episodes.recording.live import Channels
+from episodes.recording.news import MAX_IDS, MAX_TEXTS, TEXT_ITEMS, News, channel_without, is_channel
 from episodes.recording.recorder import Recorder
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken
@@ -103,6 +105,37 @@ def test_followers_of_one_episode_receive_its_last_step() -> None:
 
 def test_followers_of_another_episode_receive_nothing() -> None:
     assert events_for(episode_started(7), episode_ended(7), to="episode-70") == []
+
+
+def told(*rows: Row) -> News:
+    """Return what another server knows that was told of these rows."""
+    news, found = News(), News()
+    news.add(rows)
+    for text in news.texts():
+        assert len(text.encode()) <= MAX_BYTES
+        found.add_text(text)
+    return found
+
+
+@pytest.mark.parametrize("channel", ["episodes", "episode-7"])
+def test_followers_at_another_server_receive_the_same(channel: str) -> None:
+    rows = (episode_started(7), step_taken(7, 0), step_taken(7, 1), episode_noted(7), episode_ended(6))
+    assert list(told(*rows).events([channel])) == events_for(*rows, to=channel)
+
+
+def test_other_servers_learn_of_many_episodes_in_several_texts() -> None:
+    number = 10**15
+    news = told(*(step_taken(number + one, 10**6) for one in range(1000)))
+    [(_, _, data)] = news.events(["episodes"])
+    assert data["counts"]["steps"] == 1000
+    assert list(news.events([f"episode-{number}"])) == [
+        (f"episode-{number}", "steps", {"ids": [number], "last": 10**6})
+    ]
+
+
+def test_what_is_too_much_for_other_servers_lets_their_pages_catch_up() -> None:
+    news = told(*(episode_started(number) for number in range(1, TEXT_ITEMS * MAX_TEXTS + 2)))
+    assert list(news.events(["episode-9"])) == [("episode-9", "catch-up", {"ids": []})]
 
 
 @pytest.mark.django_db(transaction=True)
