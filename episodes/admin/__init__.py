@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from django.contrib import admin
 from django.core.exceptions import PermissionDenied
 from django.db.models import Count, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.forms import ModelChoiceField
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
+from unfold.widgets import UnfoldAdminTextInputWidget
 
 from environments.access.privacy import hidden_from, visible
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
@@ -301,11 +303,24 @@ class IncidentAdmin(ReadOnlyAdmin):
         return formats.moment(incident.happened)
 
 
+class NamedRun(ModelChoiceField):  # type: ignore[type-arg]
+    """A run that is typed by its name, because there may be too many of them for a list."""
+
+    default_error_messages: ClassVar = {"invalid_choice": "There is no run of this name."}
+
+    def __init__(self, **kwargs: Any) -> None:
+        own = {"help_text": "Its name, unless an environment is chosen", "widget": UnfoldAdminTextInputWidget()}
+        super().__init__(**kwargs | own | {"to_field_name": "name"})
+
+    def prepare_value(self, value: Any) -> Any:
+        """Return the name of a number, which is what the row has; what was typed stays."""
+        return str(Run.objects.get(pk=value)) if isinstance(value, int) else value
+
+
 @admin.register(Retention)
 class RetentionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
     list_display = ("of", "kept")
     list_select_related = ("environment", "run")
-    autocomplete_fields = ("run",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Retention]:
         rows: QuerySet[Retention] = super().get_queryset(request)
@@ -318,9 +333,17 @@ class RetentionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
         hidden = hidden_from(request.user)
         if hidden and db_field.name == "environment":
             kwargs["queryset"] = Environment.objects.filter(visible(hidden, "pk"))
-        if hidden and db_field.name == "run":
-            kwargs["queryset"] = Run.objects.filter(visible_runs(hidden))
+        if db_field.name == "run":
+            shown = Run.objects.filter(visible_runs(hidden))
+            return db_field.formfield(form_class=NamedRun, queryset=shown)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
+
+    def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        """Leave out what Django wraps around the list of a relation: it needs numbers."""
+        field = super().formfield_for_dbfield(db_field, request, **kwargs)
+        if db_field.name == "run":
+            field.widget = field.widget.widget
+        return field
 
     @admin.display(description="environment or run")
     def of(self, row: Retention) -> str:

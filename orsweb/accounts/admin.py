@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.contrib import admin
 from django.contrib.admin import AdminSite
 from django.contrib.auth.admin import GroupAdmin, UserAdmin
@@ -10,9 +12,20 @@ from django.db.models import QuerySet
 from django.http import HttpRequest
 from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
+from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
 
-class LoginAdmin(UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
+class Ticked:
+    """Groups and permissions are ticked: Django's two lists side by side have names that no screen reader is told."""
+
+    filter_horizontal = ()
+
+    def formfield_for_manytomany(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
+        kwargs["widget"] = UnfoldAdminCheckboxSelectMultipleWidget()
+        return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
+
+
+class LoginAdmin(Ticked, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -37,7 +50,7 @@ class LoginAdmin(UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfo
         return ", ".join(group.name for group in user.groups.all())
 
 
-class LoginGroupAdmin(GroupAdmin, ModelAdmin):  # type: ignore[misc]
+class LoginGroupAdmin(Ticked, GroupAdmin, ModelAdmin):  # type: ignore[misc]
     pass
 
 

@@ -42,7 +42,7 @@ UNFOLD = {
         lambda request: static("orsweb/record.css"),
         lambda request: static("orsweb/admin.css"),
     ],
-    "SCRIPTS": [lambda request: static("orsweb/admin_labels.js")],
+    "SCRIPTS": [lambda request: static("orsweb/admin_labels.js"), lambda request: static("orsweb/scrolling.js")],
     "SIDEBAR": {
         "navigation": [
             {

@@ -1,5 +1,6 @@
 // Elements with more content than room scroll, and get focus so that the arrow keys can scroll them.
-const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff";
+// The last three are in the admin.
+const SCROLLABLE = ".card.flush, .scrolls, .prose :is(table, pre), .code, .diff, :is(.main, .side) > section, .card :is(table, pre), .chip > ul";
 
 const sizes = new ResizeObserver((entries) => entries.forEach(({ target }) => updateTabStop(target)));
 const additions = new MutationObserver((changes) => {
@@ -9,7 +10,7 @@ const additions = new MutationObserver((changes) => {
 // Without scrolling, the focus would only be a useless tab stop.
 function updateTabStop(element) {
   const isFull = element.scrollWidth > element.clientWidth || element.scrollHeight > element.clientHeight;
-  if (isFull && getComputedStyle(element).overflowY !== "hidden") element.tabIndex = 0;
+  if (isFull && /auto|scroll/u.test(getComputedStyle(element).overflow)) element.tabIndex = 0;
   else element.removeAttribute("tabindex");
 }
 
@@ -18,5 +19,7 @@ function watch(root) {
   for (const element of root.querySelectorAll(SCROLLABLE)) sizes.observe(element);
 }
 
-watch(document.body);
-additions.observe(document.body, { childList: true, subtree: true });
+addEventListener("DOMContentLoaded", () => {
+  watch(document.body);
+  additions.observe(document.body, { childList: true, subtree: true });
+});

@@ -66,8 +66,11 @@ def test_only_those_with_the_permission_may_delete(client: Client, settings: Set
 
 def test_retention_periods_are_edited_and_removals_listed(client: Client) -> None:
     run = make_run()
-    client.post("/admin/episodes/retention/add/", {"run": run.pk, "days": 30})
+    client.post("/admin/episodes/retention/add/", {"run": run.name, "days": 30})
     assert (Retention.objects.get().run, Retention.objects.get().days) == (run, 30)
+    assert f'value="{run.name}"' in client.get(f"/admin/episodes/retention/{Retention.objects.get().pk}/change/").text
+    refused = client.post("/admin/episodes/retention/add/", {"run": "nameless", "days": 30}).text
+    assert "There is no run of this name." in refused and 'value="nameless"' in refused
     end_episode()
     confirmed(client, query="environment=math")
     assert "environment=math" in client.get("/admin/episodes/removal/").content.decode()
