@@ -33,7 +33,8 @@ from django.utils.module_loading import import_string  # noqa: E402
 from environments.agent_http.forwarding import Forwarding  # noqa: E402
 from environments.agent_http.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.agent_http.request import HttpRequest  # noqa: E402
-from environments.service import open_service, service_or_none  # noqa: E402
+from environments.cluster.passing import FromPeers  # noqa: E402
+from environments.service import open_service, ownership_or_none, service_or_none  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.operations.readiness import READINESS  # noqa: E402
 from orsweb.pages.hanging_database import HangingDatabase  # noqa: E402
@@ -71,6 +72,16 @@ async def no_body() -> dict[str, Any]:
     raise AssertionError("only the headers of this request are read")
 
 
+def from_peers(app: Any) -> Any:
+    """Return `app`, or what shows it requests that other servers pass on as they came to them."""
+
+    def own_token() -> str | None:
+        ownership = ownership_or_none()
+        return None if ownership is None else ownership.membership.token
+
+    return FromPeers(app, own_token) if settings.ORSWEB_CLUSTER else app
+
+
 # Only pages use the scheme and the client's address, so a proxy's headers are read for pages only.
 trusted_proxies: list[str] = settings.FORWARDED_ALLOW_IPS
 bounded: Any = BoundedUploads(
@@ -80,7 +91,7 @@ bounded: Any = BoundedUploads(
     large_path=IMPORT_PATH,
     has_key=has_key,
 )
-pages: Any = ProxyHeadersMiddleware(bounded, trusted_proxies)
+pages: Any = ProxyHeadersMiddleware(from_peers(bounded), trusted_proxies)
 
 
 def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]:
@@ -128,7 +139,7 @@ async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     await handler(scope, receive, send)
 
 
-websocket = OwnPagesOnly(ProxyHeadersMiddleware(AuthMiddlewareStack(sockets), trusted_proxies))
+websocket = OwnPagesOnly(ProxyHeadersMiddleware(from_peers(AuthMiddlewareStack(sockets)), trusted_proxies))
 
 application = Unproxied(ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan}))
 

@@ -21,13 +21,13 @@ from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Headers, Response, refusal
 from environments.cluster.membership import Peer
 from environments.cluster.ownership import Ownership
+from environments.cluster.passing import TOKEN_HEADER
 from environments.hosts.connection_pool import ConnectionPool
 from environments.hosts.http_connection import HttpError, OutboundConnection, Silence
 from environments.service import ownership_or_none, service_or_none
 
 Answer = Callable[[HttpRequest], Awaitable[Response]]
 
-TOKEN_HEADER = b"x-orsweb-peer"
 NOT_HERE = 421
 """Status of the answer to a server that passed on a request about a session which is not here any more."""
 LOOK_SECONDS = 0.1

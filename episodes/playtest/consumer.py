@@ -22,11 +22,13 @@ from channels.consumer import get_handler_name
 from channels.generic.websocket import AsyncJsonWebsocketConsumer
 from django.conf import settings
 from django.db import DatabaseError, InterfaceError
+from websockets.asyncio.client import ClientConnection
+from websockets.exceptions import ConnectionClosed, InvalidHandshake
 
 from environments import wire
+from environments.cluster.membership import Peer
 from environments.database.storable import index_in
 from environments.errors import OrsError, shorten
-from environments.runtime.service import SessionService
 from environments.service import open_service, service_or_none
 from episodes.playtest.forms.answer import answer_form, check_input
 from episodes.playtest.forms.checking import is_quick
@@ -37,11 +39,13 @@ from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import ending_of
 from episodes.playtest.player_identity import access_problem, can_lose_access, seat_of_scope
 from episodes.playtest.reader_threads import readers
+from episodes.playtest.remote_play import open_socket, peer_of
 
 log = structlog.get_logger(__name__)
 
-STRANGER, OVERFLOW = 4404, 4408
-"""Codes with which a socket is closed: no access, and too many unsent messages."""
+STRANGER, OVERFLOW, TRY_AGAIN = 4404, 4408, 1013
+"""Codes with which a socket is closed: no access, too many unsent messages, and the server that has the play is
+gone."""
 MAX_UNSENT = 1000
 """Messages that wait for one tab. The socket of a tab that reads none is closed; a living page connects again."""
 MAX_TASK_ID_CHARACTERS = 100
@@ -61,6 +65,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     facts: PlayFacts | None = None
     play: LivePlay | None = None
+    remote: ClientConnection | None = None
     writer: asyncio.Task[None] | None = None
     recheck: asyncio.Task[None] | None = None
 
@@ -72,19 +77,37 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             await self.close(STRANGER)
             return
         await self.accept()
+        service = service_or_none() or await open_service()
+        self.play = live_plays_of(service).find(self.facts.episode.session_id, self.facts.episode.key_label)
+        if self.play is None and self.facts.episode.status == "running":
+            peer = await peer_of(self.scope, self.facts.episode.session_id)
+            if peer is not None:
+                await self._pass_on(peer)
+                return
         if can_lose_access(self.scope):
             self.recheck = asyncio.get_running_loop().create_task(self._recheck_access())
         self.unsent: asyncio.Queue[Message] = asyncio.Queue(MAX_UNSENT)
         self.writer = asyncio.get_running_loop().create_task(self._write())
-        service = service_or_none() or await open_service()
-        await self._join(service, self.facts, _after(self.scope))
-
-    async def _join(self, service: SessionService, facts: PlayFacts, after: int) -> None:
-        self.play = live_plays_of(service).find(facts.episode.session_id, facts.episode.key_label)
         if self.play is not None:
-            await self.play.join(self, facts, after)
+            await self.play.join(self, self.facts, _after(self.scope))
         else:
-            self.enqueue(await readers().run(ending_of, facts.episode.pk))
+            self.enqueue(await readers().run(ending_of, self.facts.episode.pk))
+
+    async def _pass_on(self, peer: Peer) -> None:
+        """Let the server that has the session speak with the page. A page whose socket is closed opens another."""
+        try:
+            self.remote = await open_socket(peer, self.scope)
+        except (OSError, TimeoutError, InvalidHandshake) as error:
+            log.info("a server does not open a socket", server=peer.id, reason=type(error).__name__)
+            await self.close(TRY_AGAIN)
+        else:
+            self.writer = asyncio.get_running_loop().create_task(self._relay(self.remote))
+
+    async def _relay(self, remote: ClientConnection) -> None:
+        with contextlib.suppress(ConnectionClosed):
+            while True:
+                await self.send(text_data=await remote.recv(decode=True))
+        await self.close(STRANGER if remote.close_code == STRANGER else TRY_AGAIN)
 
     async def disconnect(self, code: int) -> None:
         if self.play is not None:
@@ -92,6 +115,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         for task in (self.writer, self.recheck):
             if task is not None:
                 task.cancel()
+        if self.remote is not None:
+            await self.remote.close()
 
     def enqueue(self, message: Message) -> None:
         try:
@@ -117,6 +142,10 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     # --- messages -----------------------------------------------------------------------------------------------------
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None, **kwargs: Any) -> None:
+        if self.remote is not None:
+            with contextlib.suppress(ConnectionClosed):  # `_relay` closes this socket too
+                await self.remote.send(text_data if text_data is not None else bytes_data or b"")
+            return
         message: Message = {}
         if text_data != HERE and not await self._has_access():
             return

@@ -14,7 +14,7 @@ from environments.display import parts
 from environments.service import hand_controls
 from episodes.filtering.names import name_tasks
 from episodes.playtest.agent_view import agent_view_of
-from episodes.playtest.continuing.pages import progress_of
+from episodes.playtest.continuing.pages import continued_elsewhere, progress_of
 from episodes.playtest.notes_and_flags import visible_flags
 from episodes.playtest.play_facts import PlayFacts, content_of, deck_of_play, outcome_of
 from episodes.playtest.play_steps import MAX_STEPS, cards, step_context, view_of
@@ -31,6 +31,8 @@ from episodes.transcript.steps import lines_at
 @seated
 def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     facts = play_or_404(pk, seat)
+    if (elsewhere := continued_elsewhere(request, facts)) is not None:
+        return elsewhere
     episode = facts.episode
     progress = progress_of(facts)
     if progress is not None and progress.state != "done":

@@ -7,7 +7,7 @@ import time
 import uuid
 from dataclasses import dataclass
 
-from environments.errors import EnvironmentFault, OrsError
+from environments.errors import EnvironmentFault, OrsError, SessionExists
 from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service
@@ -66,6 +66,8 @@ def start_play(
         is_ready = ask_service(lambda service: _start(service, request, times), MAX_START_SECONDS + MAX_ANSWER_SECONDS)
     except TimeoutError as error:
         raise NotStarted("The server did not answer in time. Check its log, then try again.") from error
+    except SessionExists:  # another server has it: the form was submitted twice
+        is_ready = True
     except EnvironmentFault as error:
         play = _save_play(seat, request, is_blind, continues)
         with_what = "" if request.spec is None else " with this task"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -10,19 +11,20 @@ from typing import Any
 import httpx
 import psycopg
 import pytest
+from websockets.sync.client import ClientConnection, connect
+from websockets.typing import Origin
 
 from tests.conformance.agent import Agent
-from tests.server import LiveServer
+from tests.server import LiveServer, free_port
 
 TIMEOUT = 60
 
 
 @pytest.fixture(scope="module")
 def servers() -> Iterator[tuple[LiveServer, LiveServer]]:
-    first = LiveServer("tests.envs:Echo")
+    first = LiveServer("tests.envs:Echo", env={"ORSWEB_CLUSTER": f"127.0.0.1:{free_port()}"})
     second = LiveServer("tests.envs:Echo", beside=first)
-    for name, server in (("one", first), ("two", second)):
-        server.env["ORSWEB_CLUSTER"] = str(server.data_dir / f"{name}.sock")
+    second.env["ORSWEB_CLUSTER"] = str(second.data_dir / "second.sock")
     with first, second:
         yield first, second
 
@@ -77,3 +79,68 @@ def test_a_page_catches_up_when_messages_may_have_been_lost(servers: tuple[LiveS
         assert heard(events, "catch-up") == {"ids": []}
         agent.open({"id": "later"}, "echo")
         assert heard(events, "started")["counts"]["started"] == 1
+
+
+# --- people who play -------------------------------------------------------------------------------------------------
+
+
+def sent(server: LiveServer, page: str, **form: str) -> str:
+    """Send the form of a page as a browser does; return where the server sends the browser."""
+    with httpx.Client(base_url=server.url, timeout=TIMEOUT) as browser:
+        token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get("/play/").text)[0]
+        return str(browser.post(page, data={"csrfmiddlewaretoken": token, **form}).headers["Location"])
+
+
+def begun(server: LiveServer) -> int:
+    """Start an episode as a person; return its number."""
+    form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
+    return int(sent(server, "/play/", **form).split("/")[2])
+
+
+@contextmanager
+def tab(server: LiveServer, episode: int) -> Iterator[ClientConnection]:
+    address = f"ws://127.0.0.1:{server.port}/ws/play/{episode}/?after=-1"
+    with connect(address, origin=Origin(server.url), max_size=None) as socket:
+        yield socket
+
+
+def told(socket: ClientConnection, kind: str) -> dict[str, Any]:
+    """Return the next message of that type."""
+    while (message := json.loads(socket.recv(timeout=TIMEOUT)))["type"] != kind:
+        pass
+    return dict(message)
+
+
+def call(socket: ClientConnection, text: str) -> None:
+    socket.send(json.dumps({"type": "call", "tool": "echo", "input": {"text": text}, "task_id": text}))
+
+
+@pytest.mark.parametrize("owner", [0, 1])
+def test_a_person_plays_at_whichever_server(servers: tuple[LiveServer, LiveServer], owner: int) -> None:
+    first, second = servers[owner], servers[1 - owner]
+    episode = begun(first)
+    with tab(second, episode) as here, tab(first, episode) as there:
+        assert (told(here, "state")["status"], told(there, "state")["status"]) == ("running", "running")
+        call(here, "one")
+        assert "one" in told(here, "step")["html"] and "one" in told(there, "step")["html"]
+        call(there, "two")
+        assert (told(here, "step")["index"], told(there, "step")["index"]) == (1, 1)
+        here.send(json.dumps({"type": "leave"}))
+        assert told(here, "ended")["html"] == told(there, "ended")["html"]
+
+
+def test_an_episode_that_is_continued_shows_its_progress_at_whichever_server(
+    servers: tuple[LiveServer, LiveServer],
+) -> None:
+    first, second = servers
+    episode = begun(first)
+    with tab(first, episode) as socket:
+        told(socket, "state")
+        call(socket, "again")
+        told(socket, "step")
+        socket.send(json.dumps({"type": "leave"}))
+        told(socket, "ended")
+    form = {"step": "0", "once": "a" * 32}
+    page = sent(first, f"/play/continue/{episode}/", **form)
+    assert "All results match the recording." in httpx.get(second.url + page, timeout=TIMEOUT).text
+    assert sent(second, f"/play/continue/{episode}/", **form) == page

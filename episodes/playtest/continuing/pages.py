@@ -31,6 +31,7 @@ from episodes.playtest.play_facts import PlayFacts
 from episodes.playtest.play_steps import cards, step_context, view_of
 from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.playtest.player_parts import play_or_404
+from episodes.playtest.remote_play import remote_page
 from episodes.playtest.session_start import Continuation, NotStarted, start_play
 from episodes.transcript.cards import card_of
 from episodes.transcript.steps import TranscriptView, line_of
@@ -122,6 +123,8 @@ def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str,
 def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Return the progress of running recorded steps again; a POST sends a `choice` of CHOICES."""
     facts = play_or_404(pk, seat)
+    if (elsewhere := continued_elsewhere(request, facts)) is not None:
+        return elsewhere
     if request.method == "POST":
         return _choose(request, facts)
     progress = progress_of(facts)
@@ -132,6 +135,13 @@ def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     return render(
         request, "playtest/continue_progress_state.html" if is_partial else "playtest/continue_progress.html", context
     )
+
+
+def continued_elsewhere(request: HttpRequest, facts: PlayFacts) -> HttpResponse | None:
+    """Return the page as the server makes it that runs the recorded steps again; None if it isn't another one."""
+    if facts.play.parent_step is None or facts.episode.status != "running":
+        return None
+    return remote_page(request, facts.episode.session_id)
 
 
 def progress_of(facts: PlayFacts) -> RerunProgress | None:

@@ -15,7 +15,7 @@ from django.utils import timezone
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from environments import security_log
+from environments import conf, security_log
 from environments.errors import OrsError
 from environments.models import Task
 from environments.runtime.service import SessionService
@@ -26,6 +26,7 @@ from episodes.models import Episode, Guest, Study
 from episodes.playtest.invites.rule import InviteRefused, refuse_unless_open
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, seated
+from episodes.playtest.remote_play import remote_page
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import why_unplayable
 from episodes.rendering.markdown import markdown
@@ -42,7 +43,15 @@ NOT_PLAYABLE = "Tasks can't be started at the moment. What you have done is save
 @seated
 def study_home(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     """Return where the guest is in the study: before the first task, between two tasks, or at the end."""
-    return _page(request, _guest(seat))
+    guest = _guest(seat)
+    return _elsewhere(request, guest) or _page(request, guest)
+
+
+def _elsewhere(request: HttpRequest, guest: Guest) -> HttpResponse | None:
+    """Return the page as the server makes it that has the session of the task that runs, if that is another one."""
+    if not conf.cluster_address() or (running := deck_of(guest).running) is None:
+        return None
+    return remote_page(request, Episode.objects.values_list("session_id", flat=True).get(pk=running))
 
 
 @require_POST
