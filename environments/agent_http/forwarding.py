@@ -28,6 +28,8 @@ from environments.service import ownership_or_none, service_or_none
 
 Answer = Callable[[HttpRequest], Awaitable[Response]]
 
+MCP_PATH = "/mcp/"
+NO_CONTENT = 204
 NOT_HERE = 421
 """Status of the answer to a server that passed on a request about a session which is not here any more."""
 LOOK_SECONDS = 0.1
@@ -52,7 +54,7 @@ class Forwarding:
         self._pools: dict[int, ConnectionPool] = {}
 
     async def __call__(self, request: HttpRequest) -> Response:
-        sid = request.META.get("HTTP_X_SESSION_ID", "")
+        sid = request.META.get("HTTP_MCP_SESSION_ID" if request.path.startswith(MCP_PATH) else "HTTP_X_SESSION_ID", "")
         service, ownership = service_or_none(), ownership_or_none()
         if not sid or service is None or ownership is None or service.is_live(sid):
             return await self._answer(request)
@@ -121,7 +123,7 @@ class Forwarding:
             connection.send(_encoded(request, peer.token))
             await _until(lambda: connection.until_headers(LOOK_SECONDS), check)
             headers = _passed(connection)
-            if "content-length" in connection.headers:
+            if "content-length" in connection.headers or connection.status == NO_CONTENT:
                 body = b""
                 while piece := await _until(lambda: connection.read(LOOK_SECONDS), check):
                     body = body + piece if body else piece

@@ -1,7 +1,8 @@
-"""Two servers on one PostgreSQL database, as pages see them: whichever a page reaches, it shows what both do."""
+"""Two servers on one PostgreSQL database, as pages, people and clients of MCP see them: any of them will do."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import Iterator
@@ -15,6 +16,8 @@ from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
 from tests.conformance.agent import Agent
+from tests.conformance.balancer import Balancer
+from tests.environments.mcp_protocol.playing import playing
 from tests.server import LiveServer, free_port
 
 TIMEOUT = 60
@@ -79,6 +82,22 @@ def test_a_page_catches_up_when_messages_may_have_been_lost(servers: tuple[LiveS
         assert heard(events, "catch-up") == {"ids": []}
         agent.open({"id": "later"}, "echo")
         assert heard(events, "started")["counts"]["started"] == 1
+
+
+# --- clients of MCP --------------------------------------------------------------------------------------------------
+
+
+def test_a_client_of_mcp_plays_at_whichever_server(servers: tuple[LiveServer, LiveServer]) -> None:
+    async def play(url: str) -> tuple[str, list[str]]:
+        async with playing(f"{url}/mcp/echo") as player:
+            return player.sid, [await player.text("echo", text=text) for text in ("a", "b", "c", "d")]
+
+    with Balancer(*servers) as balancer:
+        sid, texts = asyncio.run(play(balancer.url))
+    assert texts == ["a", "b", "c", "d"]
+    with psycopg.connect(servers[0].database_url) as database:
+        rows = database.execute("SELECT steps_count, cause FROM episodes_episode WHERE session_id = %s", [sid])
+        assert rows.fetchall() == [(4, "abandoned")]
 
 
 # --- people who play -------------------------------------------------------------------------------------------------
