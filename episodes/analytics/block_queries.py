@@ -16,12 +16,13 @@ from django.db.models import BigIntegerField, BooleanField, F, QuerySet, Sum, Va
 from django.db.models.expressions import RawSQL
 from pydantic_core import from_json
 
-from environments.scoring.definition import Definition, Definitions
+from environments.scoring.definition import Definitions
 from environments.scoring.returns import RETURNS, Return
 from episodes.analytics.figures import EndingRow
+from episodes.analytics.groups import count_of
 from episodes.analytics.scopes import Scope, floor_of
 from episodes.attempts.endings import Epoch, rows_of
-from episodes.attempts.group_states import GroupTally, tally_of
+from episodes.attempts.group_states import GroupCount, GroupTally
 from episodes.attempts.rule import ENDED, KIND, NO_ROLLOUTS
 from episodes.attempts.summary import CallCounts, Distributions, Summary
 from episodes.models import CurveBlock, Episode, StepSpan
@@ -297,10 +298,8 @@ def _spans(scope: Scope, found: Mapping[int, Sequence[_PartRow]]) -> list[Stored
     return spans
 
 
-def groups_by_step(
-    scope: Scope, definitions: Definitions, low: int, high: int
-) -> dict[int, list[tuple[Definition, GroupTally]]]:
-    """Return the groups of each training step of a run from `low` to `high`, for each definition that holds there.
+def groups_by_step(scope: Scope, definitions: Definitions, low: int, high: int) -> dict[int, list[GroupCount]]:
+    """Return the groups of each training step of a run from `low` to `high`, counted by environment.
 
     Two queries. Reads the single endings, so the caller makes sure that there are not many; those that a curve of the
     scope reads.
@@ -311,11 +310,11 @@ def groups_by_step(
     rows = rows_of(
         episodes.values_list("run_step", "environment_id", "task_id", KIND, definitions.value())[:MAX_GROUPED]
     )
-    rollouts: dict[tuple[int, Definition], list[tuple[int, str, float | None]]] = defaultdict(list)
+    rollouts: dict[tuple[int, int], list[tuple[int, str, float | None]]] = defaultdict(list)
     for step, environment, task, kind, value in rows:
         if kind not in NO_ROLLOUTS:
-            rollouts[step, definitions.of(environment)].append((task, kind, value))
-    found: dict[int, list[tuple[Definition, GroupTally]]] = defaultdict(list)
-    for (step, definition), some in rollouts.items():
-        found[step].append((definition, tally_of(some, definition)))
+            rollouts[step, environment].append((task, kind, value))
+    found: dict[int, list[GroupCount]] = defaultdict(list)
+    for (step, environment), some in rollouts.items():
+        found[step].append(count_of(some, definitions.of(environment)))
     return found

@@ -7,7 +7,7 @@ blocks are merged, so that a curve over a million episodes costs as much as one 
 from __future__ import annotations
 
 import math
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, fields
 from itertools import zip_longest
@@ -172,7 +172,7 @@ def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, foun
         points=points,
         total=figures_together(total) if total else None,
         excluded=excluded_of(total),
-        ends=_whole(points, axis, _parts(units, axis, 1), ranges),
+        ends=_whole(points, axis, units, ranges),
         success_error=bound,
         is_bounded=found.is_bounded,
         stepless=found.stepless if view.shown == Range() else 0,
@@ -260,9 +260,11 @@ def _middles(spans: Sequence[StoredBlock]) -> Callable[[float], float]:
     return middle
 
 
-def _whole(points: Sequence[CurvePoint], axis: Axis, parts: Sequence[Part], ranges: EndRanges) -> WholeRanges:
-    if axis == "time" or not points:
-        return ranges.of(parts[0]) if parts else WholeRanges()
+def _whole(points: Sequence[CurvePoint], axis: Axis, units: _Units, ranges: EndRanges) -> WholeRanges:
+    if not points:
+        return WholeRanges()
+    if axis == "time":
+        return ranges.of((units.blocks, units.rows))
     low, high = min(one.first_end for one in points), max(one.last_end for one in points)
     return WholeRanges([WholeRange(low, high)])
 
@@ -333,9 +335,10 @@ def _groups_of(scope: Scope, definitions: Definitions, groups: Sequence[_Group])
     if groups and not any(one.groups for group in groups for one in group.summaries):
         low, high = int(groups[0].low), int(max(group.high for group in groups))
         found = groups_by_step(scope, definitions, low, high)
+        steps = sorted(found)
         for place, group in enumerate(groups):
-            within = [pair for step, pairs in found.items() if group.low <= step <= group.high for pair in pairs]
-            counts[place] = counters.count((definition, [tally]) for definition, tally in within)
+            within = steps[bisect_left(steps, group.low) : bisect_right(steps, group.high)]
+            counts[place] = counts_together(one for step in within for one in found[step])
     return counts
 
 

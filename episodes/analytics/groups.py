@@ -7,6 +7,7 @@ learn from the group.
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,7 @@ from environments.models import Task
 from environments.scoring.convention import Coverage, Treatment
 from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.figures import mean_and_deviation
-from episodes.attempts.group_states import MAX_FLAT_RANGE
+from episodes.attempts.group_states import MAX_FLAT_RANGE, GroupCount
 from episodes.attempts.rule import kind_of
 from episodes.attempts.summary import EndedReturn, coverage_from, returns_counted
 from episodes.filtering.conditions import Unindexed
@@ -108,6 +109,18 @@ def spread_of(values: Iterable[float]) -> Spread:
     if not found:
         return Spread(0, None, None)
     return Spread(len(found), *mean_and_deviation(found), range=max(found) - min(found))
+
+
+def count_of(rollouts: Iterable[tuple[int, str, float | None]], definition: Definition) -> GroupCount:
+    """Count the groups of rollouts in one training step, which are task, kind of ending and return."""
+    by_task = defaultdict[int, list[EndedReturn]](list)
+    for task, kind, value in rollouts:
+        by_task[task].append((kind, value))
+    counted = [returns_counted(members, definition.convention) for members in by_task.values() if len(members) > 1]
+    spreads = [spread_of(value for value in values if value is not None) for values in counted]
+    groups = [spread for spread in spreads if spread.scored > 1]
+    deviations = math.fsum([spread.deviation or 0.0 for spread in groups])
+    return GroupCount(len(groups), sum([spread.is_flat for spread in groups]), deviations)
 
 
 def group_of(task: Task, run: Run, step: int | None, definition: Definition, revisions: Collection[int] = ()) -> Group:

@@ -263,19 +263,3 @@ def _judged(signature: str, definition: Definition) -> tuple[int, bool]:
     # two constants are equal only where the signature says so
     is_equal = len(present) < 2 and (expired in "-=0" or own == "-" or convention.expired != "keep")
     return count, is_equal and "m" not in present
-
-
-def tally_of(rollouts: Iterable[tuple[int, str, float | None]], definition: Definition) -> GroupTally:
-    """Return the groups of rollouts in one training step, which are task, kind of ending and return.
-
-    They hold for this definition of return only.
-    """
-    states: dict[int, GroupState] = {}
-    place = RETURNS.index(definition.return_)
-    for task, kind, value in rollouts:
-        returns = [value if at == place else None for at in range(len(RETURNS))]
-        states.setdefault(task, GroupState()).add(kind, returns)
-    found = GroupTally()
-    for state in states.values():
-        found.add(state.tally)
-    return found

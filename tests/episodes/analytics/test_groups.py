@@ -7,8 +7,9 @@ import sys
 import pytest
 
 from environments.scoring.definition import Definition
+from environments.scoring.returns import RETURNS
 from episodes.analytics.groups import group_of, groups_of, spread_of
-from episodes.attempts.group_states import GroupCounter, tally_of
+from episodes.attempts.group_states import GroupCounter, GroupState
 from tests.stored import make_episode, make_run, make_task
 
 SUM = Definition()
@@ -22,8 +23,10 @@ def test_equal_returns_deviate_by_nothing_whatever_their_rounding() -> None:
 @pytest.mark.parametrize("other", [1.9e-8, 2.1e-8])
 def test_a_group_of_any_size_is_flat_exactly_where_rollups_count_it_as_flat(other: float) -> None:
     returns = [0.0] * 20 + [other]
-    tally = tally_of([(1, "finished", value) for value in returns], SUM)
-    assert spread_of(returns).is_flat == bool(GroupCounter(SUM).count(tally).flat)
+    state = GroupState()
+    for value in returns:
+        state.add("finished", [value] * len(RETURNS))
+    assert spread_of(returns).is_flat == bool(GroupCounter(SUM).count(state.tally).flat)
 
 
 @pytest.mark.parametrize("size", [1.0, 1e155, sys.float_info.max])
