@@ -29,8 +29,7 @@ def shades_of(hue: float, chroma: float) -> dict[str, str]:
 
 UNFOLD = {
     "SITE_TITLE": "orsweb",
-    "SITE_HEADER": "orsweb",
-    "SITE_ICON": lambda request: static("orsweb/icon.svg"),
+    "SITE_HEADER": "Admin",
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
     "DASHBOARD_CALLBACK": "environments.admin.index.index",
     "SHOW_HISTORY": False,
@@ -39,6 +38,7 @@ UNFOLD = {
     "COLORS": {"base": shades_of(255, 0.012), "primary": shades_of(258, 0.15)},
     "STYLES": [
         lambda request: static("orsweb/tokens.css"),
+        lambda request: static("orsweb/rail.css"),
         lambda request: static("orsweb/record.css"),
         lambda request: static("orsweb/admin.css"),
     ],
@@ -47,7 +47,6 @@ UNFOLD = {
         "navigation": [
             {
                 "items": [
-                    sidebar_page("Overview", "home", "overview") | {"active": lambda request: False},
                     sidebar_page("Operations", "monitor_heart", "operations")
                     | {"permission": lambda request: request.user.has_perm("episodes.view_operations")},
                 ]

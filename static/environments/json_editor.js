@@ -23,6 +23,7 @@ async function replace(textarea) {
   textarea.before(place);
   textarea.hidden = true;
   textarea.required = false;
+  document.querySelector("[data-lines]")?.removeAttribute("hidden");
   const isSmall = textarea.value.length < 200_000;
   const editor = new JSONEditor({
     target: place,

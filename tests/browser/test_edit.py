@@ -68,15 +68,19 @@ def test_a_task_is_tried_saved_and_served(page: Page, live: LiveServer) -> None:
     assert tasks(live, "quiz", "test")[3] == new
 
 
-def test_a_number_keeps_its_text_in_the_tree(page: Page, live: LiveServer) -> None:
+def test_the_tree_shows_and_takes_lines_and_keeps_the_text_of_numbers(page: Page, live: LiveServer) -> None:
     open_editor(page, editor_of(live, "quiz", "train", 20))
-    write(page, '{"question": "Which?", "whole": 12345678901234567890, "one": 1.0, "big": 1e20}')
+    write(page, '{"question": "Which?\\nOr when?", "whole": 12345678901234567890, "one": 1.0, "big": 1e20}')
     page.get_by_role("button", name="tree").click()
-    page.locator(".jse-value", has_text="Which?").dblclick()
+    question = page.locator(".jse-value", has_text="Which?")
+    assert question.inner_text().splitlines() == ["Which?", "Or when?"]
+    question.dblclick()
     page.keyboard.press("ControlOrMeta+a")
     page.keyboard.insert_text("What?")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.insert_text("Or where?")
     page.keyboard.press("Enter")
-    kept = '{\n  "question": "What?",\n  "whole": 12345678901234567890,\n  "one": 1.0,\n  "big": 1e20\n}'
+    kept = '{\n  "question": "What?\\nOr where?",\n  "whole": 12345678901234567890,\n  "one": 1.0,\n  "big": 1e20\n}'
     expect(page.locator("#spec")).to_have_value(kept)
 
 

@@ -94,7 +94,7 @@ def hide(page: Page, state: str) -> None:
 
 
 @pytest.mark.usefixtures("complaints")
-def test_the_theme_goes_round_and_the_admin_shares_it(page: Page) -> None:
+def test_the_theme_goes_round_and_the_admin_shares_it_and_the_rail(page: Page) -> None:
     page.goto("/")
     switch = page.locator("[data-theme-switch]")
     expect(switch).to_have_attribute("data-theme-switch", "auto")
@@ -106,7 +106,10 @@ def test_the_theme_goes_round_and_the_admin_shares_it(page: Page) -> None:
     expect(page.locator("html")).to_have_class("dark")
     page.goto("/admin/")
     expect(page.locator("html")).to_have_class(re.compile(r"\bdark\b"))
-    expect(page.locator("img[alt=Home]").first).to_have_attribute("src", re.compile(r"orsweb/icon.*\.svg$"))
+    expect(page.locator(".rail .brand img")).to_have_attribute("src", re.compile(r"orsweb/icon.*\.svg$"))
+    expect(page.locator(".rail [aria-current]")).to_have_text("Admin")
+    page.locator(".rail").get_by_role("link", name="Episodes").click()
+    expect(page).to_have_url(re.compile("/episodes/$"))
 
 
 @pytest.mark.usefixtures("complaints")
