@@ -75,7 +75,7 @@ def _serve(environment: str, on_ready: Callable[[int], Any]) -> None:
 
     call_command("migrate", verbosity=0)
     connection.close()
-    listeners = uvicorn_server.listen("127.0.0.1", 0)
+    [listeners] = uvicorn_server.listen("127.0.0.1", 0)
     settings.ORSWEB_PORT = port = listeners[0].getsockname()[1]
     settings.ORSWEB_ENVIRONMENTS = [environment]
     from orsweb.asgi import agents, application

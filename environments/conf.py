@@ -96,18 +96,44 @@ def allowed_hosts() -> list[str]:
     return list(settings.ALLOWED_HOSTS)
 
 
-def process_directory() -> Path:
-    """Return the directory in which the process that serves the database notes what it runs, for its successor."""
+def process_directory(address: str | None = None) -> Path:
+    """Return the directory in which the process that serves the database notes what it runs, for its successor.
+
+    `address`: where other servers reach that process; None: this one's.
+    """
     database = settings.DATABASES["default"]
     name = "|".join(str(database.get(part, "")) for part in ("HOST", "PORT", "NAME"))
-    if address := cluster_address():  # other servers on this machine may have the same database
-        name += f"|{address}"
+    if address := cluster_address() if address is None else address:
+        name += f"|{address}"  # other servers on this machine may have the same database
     return Path(settings.DATA_DIR) / f"process-{hashlib.sha256(name.encode()).hexdigest()[:12]}"
 
 
 def cluster_address() -> str:
     """Return where other servers of the same database reach this one; empty if it has its database alone."""
     return str(settings.ORSWEB_CLUSTER)
+
+
+def processes() -> int:
+    """Return how many servers `serve` runs on this machine."""
+    return int(settings.ORSWEB_PROCESSES)
+
+
+def is_one_of_several() -> bool:
+    """Return whether other servers may share the database with this one."""
+    return bool(cluster_address()) or processes() > 1
+
+
+def process_address(number: int) -> str:
+    """Return where others reach one of this machine's servers: a Unix socket in a directory that only its user reads,
+    unless ORSWEB_CLUSTER says where. Ports are counted from the one that it names, and paths end in the number.
+    """
+    base = cluster_address()
+    if processes() == 1:
+        return base
+    if base and not base.startswith("/"):
+        host, _, port = base.rpartition(":")
+        return f"{host}:{int(port) + number}"
+    return f"{base or process_directory() / 'server'}.{number}"
 
 
 def specifications() -> list[str]:

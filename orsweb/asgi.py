@@ -30,6 +30,7 @@ from django.conf import settings  # noqa: E402
 from django.urls import reverse  # noqa: E402
 from django.utils.module_loading import import_string  # noqa: E402
 
+from environments import conf  # noqa: E402
 from environments.agent_http.forwarding import Forwarding  # noqa: E402
 from environments.agent_http.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.agent_http.request import HttpRequest  # noqa: E402
@@ -60,7 +61,7 @@ IMPORT_PATH = "/admin/environments/task/import/"
 
 # By its path: the packages that send traces are optional.
 watch_requests = import_string("orsweb.operations.tracing.watch_requests") if settings.ORSWEB_TRACES else None
-protocol = ProtocolHandler("orsweb.agent_urls", watch_requests, Forwarding if settings.ORSWEB_CLUSTER else None)
+protocol = ProtocolHandler("orsweb.agent_urls", watch_requests, Forwarding if conf.is_one_of_several() else None)
 
 
 def has_key(scope: Any) -> bool:
@@ -79,7 +80,7 @@ def from_peers(app: Any) -> Any:
         ownership = ownership_or_none()
         return None if ownership is None else ownership.membership.token
 
-    return FromPeers(app, own_token) if settings.ORSWEB_CLUSTER else app
+    return FromPeers(app, own_token) if conf.is_one_of_several() else app
 
 
 # Only pages use the scheme and the client's address, so a proxy's headers are read for pages only.

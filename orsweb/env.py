@@ -185,11 +185,16 @@ def env_session_hosts(name: str) -> str | None:
     return address
 
 
-def env_cluster_address(name: str) -> str:
-    """Return where other servers of the same database reach this one: host:port, or the path of a Unix socket."""
+def env_cluster_address(name: str, ports: int = 1) -> str:
+    """Return where other servers of the same database reach this one: host:port, or the path of a Unix socket.
+
+    `ports`: how many ports are used, from that one on.
+    """
     text = env_str(name)
     host, _, port = text.rpartition(":")
     is_path = text.startswith("/")
     if text and not is_path and not (host and port.isdecimal() and 0 < int(port) < 65_536):
         raise ImproperlyConfigured(f"{name}={text!r} is neither HOST:PORT nor the absolute path of a Unix socket.")
+    if text and not is_path and int(port) + ports > 65_536:
+        raise ImproperlyConfigured(f"{name}={text!r}: {ports} ports are needed from there on, and 65535 is the last.")
     return text

@@ -68,7 +68,11 @@ ALLOWED_HOSTS = LOCAL_HOSTS + ORSWEB_ALLOWED_HOSTS
 DEBUG = env_bool("ORSWEB_DEBUG")
 ORSWEB_HOST = env_str("ORSWEB_HOST", "127.0.0.1")
 ORSWEB_PORT = env_int("ORSWEB_PORT", 8080, maximum=65_535)
-ORSWEB_CLUSTER = env_cluster_address("ORSWEB_CLUSTER")  # where other servers of the same database reach this one
+ORSWEB_PROCESSES = env_int("ORSWEB_PROCESSES", 1, minimum=1, maximum=256)  # servers of this machine, on one port
+ORSWEB_CLUSTER = env_cluster_address(  # where other servers of the same database reach this one
+    "ORSWEB_CLUSTER",
+    ports=1 if ORSWEB_PROCESSES == 1 else 2 * ORSWEB_PROCESSES,  # while they hand over, there are twice as many
+)
 FORWARDED_ALLOW_IPS = env_addresses("FORWARDED_ALLOW_IPS", "127.0.0.1")
 
 ORSWEB_CLIENT_TIMEOUT = env_seconds("ORSWEB_CLIENT_TIMEOUT", 30.0)

@@ -154,9 +154,18 @@ def acquire_to_serve() -> Lock:
     """Acquire the lock for a server, which shares it with others if it is told to. Raises: as `acquire`."""
     if not conf.cluster_address():
         return acquire()
-    if connections["default"].vendor != "postgresql":
-        raise DatabaseInUse(f"ORSWEB_CLUSTER is set, but {_NEEDS_POSTGRESQL}; set DATABASE_URL to one.")
+    if refusal := refusal_to_share("ORSWEB_CLUSTER is set"):
+        raise DatabaseInUse(refusal)
     return SharedLock()
+
+
+def refusal_to_share(why: str) -> str:
+    """Return the sentence that refuses several servers on this database; empty if it can have them.
+
+    `why`: what asks for them.
+    """
+    is_able = connections["default"].vendor == "postgresql"
+    return "" if is_able else f"{why}, but {_NEEDS_POSTGRESQL}; set DATABASE_URL to one."
 
 
 def acquire() -> Lock:

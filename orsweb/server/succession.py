@@ -1,7 +1,7 @@
 """How `serve` gives way to a new version of itself without closing its sockets: `manage.py reload`.
 
 The supervisor replaces its own program by what is installed now (`exec`), which keeps its process id, its sockets and
-the server that it has started. That one goes on until the new program has been loaded; then it hands over.
+the servers that it has started. They go on until the new program has been loaded; then they hand over.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,32 +26,58 @@ _INHERITED = "ORSWEB_INHERITED"
 _CHECK = "--check"
 
 
+class Predecessor:
+    """A server that the program before this one has started, and that still runs."""
+
+    def __init__(self, number: int, pid: int, hand_over_seconds: float) -> None:
+        """`number`: of its place; `hand_over_seconds`: how long it may take to hand over."""
+        self.number, self.pid = number, pid
+        self._hand_over_seconds = hand_over_seconds
+        self._until: float | None = None
+
+    def hand_over(self) -> None:
+        """Ask it to hand over to the next server; further calls do nothing."""
+        if self._until is None:
+            self._until = time.monotonic() + self._hand_over_seconds
+            os.kill(self.pid, RELOAD)
+
+    def enforce(self) -> None:
+        """Kill it if its time is over."""
+        if self._until is not None and time.monotonic() > self._until:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def has_ended(self) -> bool:
+        return bool(os.waitpid(self.pid, os.WNOHANG)[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Inheritance:
     """What the program before this one has left in the process."""
 
-    server: int
-    """Process id of the server, which still runs."""
-    listeners: list[socket.socket]
+    servers: dict[int, int]
+    """Process ids of the servers, which still run, by the numbers of their places."""
+    listeners: list[list[socket.socket]]
+    """The listening sockets of each server."""
 
 
 def inherited() -> Inheritance | None:
     """Return what this program has inherited; None if it was started in the ordinary way. Called once."""
     if (text := os.environ.pop(_INHERITED, "")) == "":
         return None
-    server, *descriptors = map(int, text.split())
-    listeners = [socket.socket(fileno=descriptor) for descriptor in descriptors]
-    for listener in listeners:
+    servers, descriptors = json.loads(text)
+    listeners = [[socket.socket(fileno=descriptor) for descriptor in of_server] for of_server in descriptors]
+    for listener in chain(*listeners):
         listener.set_inheritable(False)
         listener.setblocking(False)
-    return Inheritance(server, listeners)
+    return Inheritance({int(number): pid for number, pid in servers.items()}, listeners)
 
 
-def become_successor(server: int, listeners: Sequence[socket.socket]) -> NoReturn:
-    """Replace the program of this process by the one that is installed now."""
-    for listener in listeners:
+def become_successor(servers: Mapping[int, int], listeners: Sequence[Sequence[socket.socket]]) -> NoReturn:
+    """Replace the program of this process by the one that is installed now; the arguments are its Inheritance."""
+    for listener in chain(*listeners):
         listener.set_inheritable(True)
-    os.environ[_INHERITED] = " ".join(map(str, (server, *(listener.fileno() for listener in listeners))))
+    descriptors = [[listener.fileno() for listener in of_server] for of_server in listeners]
+    os.environ[_INHERITED] = json.dumps([servers, descriptors])
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # nosec B606 # our own command line
 
 
@@ -81,7 +108,7 @@ class ServeState:
 
     pid: int
     at: float
-    """When the server was ready, or a reload was refused; seconds since the epoch."""
+    """When the servers were ready, or a reload was refused; seconds since the epoch."""
     problem: str = ""
     """Why the last reload was refused; empty if it was not."""
 
@@ -93,7 +120,7 @@ class ServeState:
 
 
 def note_state(directory: Path, problem: str = "") -> None:
-    """Note that the server of this supervisor is ready, or that a reload was refused because of `problem`."""
+    """Note that the servers of this supervisor are ready, or that a reload was refused because of `problem`."""
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
     ServeState(os.getpid(), time.time(), problem).write(directory)
 

@@ -158,24 +158,42 @@ def raise_file_limit() -> int:
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
-    """Listen on every address of `host`, always on the same port; port 0 chooses a free one. Raises: OSError.
+def listen(host: str, port: int, servers: int = 1) -> list[list[socket.socket]]:
+    """Return sockets for each of the servers, which listen on every address of `host` and always on the same port.
 
-    Clients that connect from now on wait until the server accepts them.
+    Clients that connect from now on wait until a server accepts them. The kernel spreads them over several servers.
+    Port 0 chooses a free one. Raises: OSError.
     """
     found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-    listeners: list[socket.socket] = []
+    listeners: list[list[socket.socket]] = [[] for _ in range(servers)]
     for family, _, _, _, address in found:
-        listener = socket.socket(family, socket.SOCK_STREAM)
-        listeners.append(listener)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if family == socket.AF_INET6:
-            listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        listener.bind((address[0], port, *address[2:]))
-        port = listener.getsockname()[1]
-        listener.listen(BACKLOG)
-        listener.setblocking(False)  # for the server and its supervisor
+        alone = _bound(family, (address[0], port, *address[2:]))  # nobody else listens there
+        port = alone.getsockname()[1]
+        if servers == 1:
+            listeners[0].append(_listening(alone))
+            continue
+        alone.close()
+        for own in listeners:
+            own.append(_listening(_bound(family, (address[0], port, *address[2:]), is_shared=True)))
     return listeners
+
+
+def _bound(family: int, address: tuple[str | int, ...], *, is_shared: bool = False) -> socket.socket:
+    """Return a socket at `address`, which others of this user may share. Raises: OSError."""
+    bound = socket.socket(family, socket.SOCK_STREAM)
+    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_shared:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    if family == socket.AF_INET6:
+        bound.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+    bound.bind(address)
+    return bound
+
+
+def _listening(bound: socket.socket) -> socket.socket:
+    bound.listen(BACKLOG)
+    bound.setblocking(False)  # for the server and its supervisor
+    return bound
 
 
 @contextmanager

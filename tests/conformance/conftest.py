@@ -16,10 +16,8 @@ from tests.conformance.clients import Client, OpenRewardClient, OrsClient
 from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
 
-collect_ignore = (
-    [] if os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql" else ["test_cluster.py", "test_cluster_pages.py"]
-)
-"""Files of tests that need PostgreSQL."""
+NEED_POSTGRESQL = ["test_cluster.py", "test_cluster_pages.py", "test_processes.py"]
+collect_ignore = [] if os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql" else NEED_POSTGRESQL
 
 NATIVE = [
     *("Echo", "Conversation", "Counter", "FailingConstructor", "FailingPrompt", "FailingSetup", "Procedural", "Raises"),

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import signal
-import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
-import httpx
 import pytest
 
 from tests import programs
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient
+from tests.conformance.reloading import reload, visited
 from tests.server import ROOT, LiveServer
 
 ENVIRONMENT = """
@@ -48,31 +46,6 @@ def write(here: Path, version: str) -> None:
 
 def directory(server: LiveServer) -> Path:
     return Path(server.env["PYTHONPATH"].partition(":")[0])
-
-
-def reload(server: LiveServer) -> tuple[int, str]:
-    done = programs.run("reload", env=server.env)
-    return done.returncode, done.stdout + done.stderr
-
-
-@contextmanager
-def visited(server: LiveServer) -> Iterator[list[str]]:
-    """Open one connection after another; yields what went wrong."""
-    problems: list[str] = []
-    is_over = threading.Event()
-
-    def visit() -> None:
-        while not is_over.wait(0.01):
-            try:
-                httpx.get(f"{server.url}/health", timeout=30).raise_for_status()
-            except httpx.HTTPError as error:
-                problems.append(repr(error))
-
-    visitor = threading.Thread(target=visit)
-    visitor.start()
-    yield problems
-    is_over.set()
-    visitor.join()
 
 
 def test_sessions_go_on_and_nobody_is_refused(server: LiveServer) -> None:

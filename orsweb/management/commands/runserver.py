@@ -22,7 +22,7 @@ class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
 
     def run(self, **options: Any) -> None:
         """Check the address before the reloader starts a thread. Raises: SystemExit with a sentence that says why."""
-        for listener in listen(self.addr, int(self.port)):
+        for listener in listen(self.addr, int(self.port))[0]:
             listener.close()
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = self.addr, int(self.port)
         super().run(**options)

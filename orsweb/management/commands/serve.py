@@ -11,7 +11,6 @@ import os
 import socket
 import threading
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -27,14 +26,18 @@ from environments.service import get_service
 from orsweb.server import database_lock, exposure, pending_migrations, succession, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
-from orsweb.server.pulse import Pulse
+from orsweb.server.server_process import ServerPlace, ServerProcess
+from orsweb.server.succession import Inheritance, Predecessor
 from orsweb.server.supervisor import Supervisor
+
+MAX_SOCKET_PATH_BYTES = 107
+"""Longest path of a Unix socket on Linux."""
 
 _BANNER = """
 orsweb is ready: {url}  (Ctrl-C stops it)
 
   environments  {environments}{unavailable}
-  database      {database}
+  database      {database}{processes}
   admin         {url}/admin/
 
 Code for each client is on {url}/#connect. With ors-sdk:
@@ -76,23 +79,23 @@ class Command(BaseCommand):
             _check(host)
             return
         before = succession.inherited()
-        listeners = before.listeners if before else listen(host, port)
+        listeners = before.listeners if before else listen(host, port, conf.processes())
         # The rest of the program reads these from settings only.
-        settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0].getsockname()[1]
+        settings.ORSWEB_HOST, settings.ORSWEB_PORT = host, listeners[0][0].getsockname()[1]
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
+        predecessors = _predecessors(before)
         limits = settings.ORSWEB_SHUTDOWN_TIMEOUT, settings.ORSWEB_STARTING_SILENCE
-        supervisor = Supervisor(listeners, *limits, conf.process_directory())
-        if before is not None:
-            import orsweb.asgi  # noqa: F401  # so that the next server starts sooner, while the present one serves
+        supervisor = Supervisor(_places(listeners, predecessors), *limits, conf.process_directory(), predecessors)
+        if before is not None or conf.processes() > 1:
+            import orsweb.asgi  # noqa: F401  # once for all servers, and while those before them serve
+        supervisor.run(self._serve)
 
-            supervisor.hand_over(before.server, settings.ORSWEB_RELOAD_WAIT)
-        supervisor.run(partial(self._serve, listeners))
-
-    def _serve(self, listeners: list[socket.socket], pulse: Pulse) -> None:
-        """Serve in this process, whose supervisor watches `pulse`."""
+    def _serve(self, server: ServerProcess) -> None:
+        """Serve in this process, whose supervisor watches the server's pulse."""
+        settings.ORSWEB_CLUSTER = server.place.address
         try:
             self._migrate()
-            self._run(listeners, pulse)
+            self._run(server)
         except uvicorn_server.StartFailed as failure:
             _explain(failure.__cause__ or failure)
         except (DatabaseInUse, NotMigrated, DatabaseError) as error:
@@ -103,16 +106,17 @@ class Command(BaseCommand):
             with database_lock.acquire():
                 pending_migrations.migrate()
 
-    def _run(self, listeners: list[socket.socket], pulse: Pulse) -> None:
+    def _run(self, server: ServerProcess) -> None:
         from orsweb import asgi  # builds the handlers, which read the settings made above
 
         def on_ready() -> None:
-            self._print_banner()
+            if server.place.number % conf.processes() == 0:  # it speaks for the others
+                self._print_banner()
             threading.Thread(target=asgi.load_pages, name="pages", daemon=True).start()
 
         connection.close()
         with _peer_listeners() as peers:
-            uvicorn_server.run(asgi.application, asgi.agents, [*listeners, *peers], on_ready, pulse)
+            uvicorn_server.run(asgi.application, asgi.agents, [*server.place.listeners, *peers], on_ready, server.pulse)
 
     def _print_banner(self) -> None:
         registry = get_service().registry
@@ -123,6 +127,7 @@ class Command(BaseCommand):
             environments=", ".join(names),
             unavailable="".join(f"\n                {name} is unavailable: {why}" for name, why in reasons if why),
             database=_database_name(),
+            processes=f"\n  processes     {conf.processes()}, on one port" if conf.processes() > 1 else "",
             default=names[0],
             key=', api_key="YOUR-KEY"' if conf.has_keys() else "",
         )
@@ -143,7 +148,7 @@ def _check(host: str) -> None:
     """Load what a server on `host` loads. Raises: SystemExit with a sentence that says what is wrong."""
     import orsweb.asgi  # noqa: F401
 
-    if refusal := exposure.refusal_of(host):
+    if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
         load(conf.specifications(), conf.remote_keys())
@@ -151,12 +156,36 @@ def _check(host: str) -> None:
         _explain(error)
 
 
-def listen(host: str, port: int) -> list[socket.socket]:
-    """Bind the sockets of the server. Raises: SystemExit with a sentence that says why that is not possible."""
-    if refusal := exposure.refusal_of(host):
+def _refusal_of_processes() -> str:
+    """Return the sentence that refuses several servers; empty if there is one, or the database can have them."""
+    number = conf.processes()
+    return database_lock.refusal_to_share(f"ORSWEB_PROCESSES={number} asks for {number} servers") if number > 1 else ""
+
+
+def _predecessors(before: Inheritance | None) -> list[Predecessor]:
+    """Return the servers that hand over to those of this program."""
+    seconds = settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
+    return [Predecessor(number, pid, seconds) for number, pid in before.servers.items()] if before else []
+
+
+def _places(listeners: list[list[socket.socket]], predecessors: list[Predecessor]) -> list[ServerPlace]:
+    """Return the places of the servers. Several take other numbers than those before them, which still serve."""
+    count = len(listeners)
+    first = count if count > 1 and any(one.number < count for one in predecessors) else 0
+    return [_place(first + index, own) for index, own in enumerate(listeners)]
+
+
+def _place(number: int, listeners: list[socket.socket]) -> ServerPlace:
+    address = conf.process_address(number)
+    return ServerPlace(number, listeners, address, conf.process_directory(address))
+
+
+def listen(host: str, port: int, servers: int = 1) -> list[list[socket.socket]]:
+    """Bind the sockets of each server. Raises: SystemExit with a sentence that says why that is not possible."""
+    if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
-        return uvicorn_server.listen(host, port)
+        return uvicorn_server.listen(host, port, servers)
     except socket.gaierror:
         _fail(f"Host {host!r} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all addresses.")
     except OverflowError:
@@ -175,13 +204,24 @@ def _peer_listeners() -> Iterator[list[socket.socket]]:
     """
     address = conf.cluster_address()
     if address.startswith("/"):
-        with uvicorn_server.listen_at(Path(address)) as listener:
+        with _listening_at(Path(address)) as listener:
             yield [listener]
     elif address:
         host, _, port = address.rpartition(":")
-        yield listen(host.strip("[]"), int(port))
+        yield listen(host.strip("[]"), int(port))[0]
     else:
         yield []
+
+
+@contextlib.contextmanager
+def _listening_at(path: Path) -> Iterator[socket.socket]:
+    """Listen on a Unix socket. Raises: SystemExit."""
+    if len(os.fsencode(path)) > MAX_SOCKET_PATH_BYTES:
+        _fail(
+            f"The path {path} is too long for a socket; set ORSWEB_CLUSTER to a shorter one, such as /run/orsweb/one."
+        )
+    with uvicorn_server.listen_at(path) as listener:
+        yield listener
 
 
 def _database_name() -> str:

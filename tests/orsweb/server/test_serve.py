@@ -111,6 +111,12 @@ if "DATABASE_URL" in os.environ:
 
 else:
 
+    def test_it_refuses_several_processes_on_sqlite() -> None:
+        assert refusal("tests.envs:Echo", env={"ORSWEB_PROCESSES": "2"}) == (
+            "ORSWEB_PROCESSES=2 asks for 2 servers, but several servers can share a database only on PostgreSQL; "
+            "set DATABASE_URL to one."
+        )
+
     def test_it_migrates_the_embedded_database() -> None:
         with (
             LiveServer("tests.envs:Echo", is_new=True) as server,

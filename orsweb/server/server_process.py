@@ -1,0 +1,105 @@
+"""One of the server's processes, as the supervisor sees it: forked, watched, and started again when it dies."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import socket
+import time
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from orsweb.server.pulse import Pulse
+from orsweb.server.starting import StartingAnswers
+from orsweb.server.watchdog import Watchdog
+
+STABLE_SECONDS = 60.0
+"""A server that has lived this long is started again at once when it dies."""
+MAX_BACK_OFF_SECONDS = 30.0
+
+_PR_SET_PDEATHSIG = 1
+
+
+@dataclass(frozen=True, slots=True)
+class ServerPlace:
+    """Where a server listens and notes what it runs. Its successor after a death takes the same place."""
+
+    number: int
+    """From 0; unique among the servers of this machine that run at the same time."""
+    listeners: Sequence[socket.socket]
+    address: str
+    """Where other servers of the database reach it; empty if it has its database alone."""
+    directory: Path
+
+
+class ServerProcess:
+    """Runs one server after the other at one place."""
+
+    def __init__(self, place: ServerPlace, silence_seconds: float) -> None:
+        """`silence_seconds`: how long clients wait without an answer while it starts."""
+        self.place = place
+        self.pid = 0
+        """Process id; 0 while none runs."""
+        self.pulse = Pulse()
+        self.starts_at = 0.0
+        """Moment at which to start it, if it does not run; on the monotonic clock."""
+        self._answers = StartingAnswers(place.listeners, silence_seconds)
+        self._started = 0.0
+        self._deaths = 0  # since a server has lived for STABLE_SECONDS
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it runs and answers."""
+        return self.pid != 0 and self.pulse.is_ready
+
+    def fork(self, watched_signals: Collection[signal.Signals]) -> bool:
+        """Start the server; return True in the new process, which gets `watched_signals` again."""
+        self.pulse, supervisor, self._started = Pulse(), os.getpid(), time.monotonic()
+        self.pid = os.fork()
+        if self.pid == 0:
+            _become_server(supervisor, watched_signals)
+            return True
+        self.watchdog = Watchdog(self.pid, self.pulse, self.place.directory)
+        return False
+
+    def reap(self) -> int | None:
+        """Return the exit status if the server has ended, negative: the signal that ended it; None if it has not."""
+        if self.pid == 0:
+            return None
+        done, status = os.waitpid(self.pid, os.WNOHANG)
+        if not done:
+            return None
+        self.pid = 0
+        self._answers.restart()
+        return os.waitstatus_to_exitcode(status)
+
+    def pause(self) -> float:
+        """Note that the server has died, and return how many seconds it rests before it is started again."""
+        is_stable = time.monotonic() - self._started > STABLE_SECONDS
+        self._deaths = 1 if is_stable else self._deaths + 1
+        seconds = 0.0 if self._deaths == 1 else min(2.0 ** (self._deaths - 2), MAX_BACK_OFF_SECONDS)
+        self.starts_at = time.monotonic() + seconds
+        return seconds
+
+    def succeed(self) -> None:
+        """Note that the server of the program before this one has served at this place until now."""
+        self._answers.begin()
+
+    def answer_waiting(self) -> None:
+        """Answer clients that have waited too long for a server that starts."""
+        self._answers.give(is_ready=self.is_ready)
+
+    def close(self) -> None:
+        """Close this process's copies of the listening sockets."""
+        for listener in self.place.listeners:
+            listener.close()
+
+
+def _become_server(supervisor: int, watched_signals: Collection[signal.Signals]) -> None:
+    """Prepare the process that was just forked. The kernel kills it when the supervisor dies."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != supervisor:  # it died before
+        os._exit(1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, watched_signals)

@@ -1,0 +1,129 @@
+"""`ORSWEB_PROCESSES=2`: two servers on one port and one PostgreSQL database, of which one dies, and which reload."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+from django.db import connections
+from pytest_django import DjangoDbBlocker
+
+from environments.cluster.leases import lease_of
+from tests.conformance.agent import Agent, eventually, lines
+from tests.conformance.clients import OpenRewardClient, OrsClient
+from tests.conformance.record import ALIAS, recorded
+from tests.conformance.reloading import reload, visited
+from tests.server import ROOT, LiveServer
+
+_OWNER = (
+    "SELECT s.pid FROM environments_sessionlease AS l JOIN environments_clusterserver AS s ON s.id = l.server_id "
+    "WHERE l.session = %s"
+)
+
+
+@pytest.fixture(scope="module")
+def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("processes") / "log"
+
+
+@pytest.fixture(scope="module")
+def server(log: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer]:
+    settings = {"ORSWEB_PROCESSES": "2", "ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RELOAD_WAIT": "0.3", "ADDING_LOG": str(log)}
+    # PYTHONPATH makes it start a new interpreter, whose command line the supervisor can repeat
+    variables = settings | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
+    with LiveServer("tests.envs_returning:Adding", env=variables) as running, recorded(running, django_db_blocker):
+        yield running
+
+
+def servers(server: LiveServer) -> set[int]:
+    """Return the process ids of its servers."""
+    return {one.pid for one in psutil.Process(server.process.pid).children()}
+
+
+def player_of(server: LiveServer) -> int:
+    """Play on a connection of its own; return which process has played."""
+    with Agent(server).open({"id": 1}) as agent:
+        return int(agent.call("process").text)
+
+
+def owner_of(sid: str) -> int:
+    with connections[ALIAS].cursor() as cursor:
+        cursor.execute(_OWNER, [lease_of(sid)])
+        return int(cursor.fetchone()[0])
+
+
+def wait_for_all(server: LiveServer) -> set[int]:
+    """Wait until both servers play, and nobody else; return their process ids."""
+    seen = set[int]()
+    eventually(lambda: seen.add(player_of(server)) or (len(seen & servers(server)) == 2))
+    return servers(server)
+
+
+def test_connections_are_spread_over_servers_that_share_the_work(server: LiveServer) -> None:
+    assert len(wait_for_all(server)) == 2
+    assert server.log.count("orsweb is ready") == 1
+    assert "  processes     2, on one port\n" in server.log
+    assert server.log.count("this server leads") == 1
+
+
+def test_clients_go_on_when_the_process_of_their_session_dies(server: LiveServer, log: Path) -> None:
+    before = wait_for_all(server)
+    with OrsClient(server) as ors, OpenRewardClient(server) as openreward, ThreadPoolExecutor() as threads:
+        sessions = [one.environment("adding").session(split="train", index=0) for one in (ors, openreward)]
+        for number, session in enumerate(sessions, start=2):
+            session.__enter__()
+            assert added(session, number) == str(number)
+            running: Future[str] = threads.submit(added, session, number * 10, 1.0)
+            eventually(lambda: f"add {number * 10} starts" in lines(log))  # noqa: B023 # it is over within the turn
+            os.kill(owner_of(session.sid), signal.SIGKILL)
+            assert running.result(60) == str(number * 11)
+            assert added(session, number * 100) == str(number * 111)
+            session.__exit__(None, None, None)
+    assert wait_for_all(server) != before
+    assert server.log.count("the server died and is started again") == 2
+
+
+def added(session: Any, number: int, seconds: float = 0.0) -> str:
+    return str(session.call_tool("add", {"number": number, "seconds": seconds}).blocks[0].text)
+
+
+def test_a_reload_replaces_all_and_refuses_nobody(server: LiveServer) -> None:
+    supervisor, old = server.process.pid, wait_for_all(server)
+    with OrsClient(server) as ors, OpenRewardClient(server) as openreward, visited(server) as problems:
+        sessions = [one.environment("adding").session(split="train", index=0) for one in (ors, openreward)]
+        for session in sessions:
+            session.__enter__()
+            assert added(session, 1) == "1"
+        for sum_after in ("3", "5"):
+            assert reload(server) == (0, "The server goes on with the new code.\n")
+            assert [added(session, 2) for session in sessions] == [sum_after, sum_after]
+        for session in sessions:
+            session.__exit__(None, None, None)
+    assert not problems
+    assert server.process.pid == supervisor
+    assert not wait_for_all(server) & old
+
+
+def test_a_stop_ends_all_in_order(server: LiveServer) -> None:
+    assert server.stop() == 0
+
+
+def test_a_problem_is_told_once() -> None:
+    refused = LiveServer("no_such_module:Env", env={"ORSWEB_PROCESSES": "2"}).launch()
+    assert refused.process.wait(60) == 1
+    assert refused.log.count("cannot be imported") == 1
+    refused.discard()
+
+
+def test_two_programs_do_not_share_a_port() -> None:
+    with LiveServer("tests.envs:Echo", env={"ORSWEB_PROCESSES": "2"}) as server:
+        second = LiveServer("tests.envs:Echo", env={"ORSWEB_PROCESSES": "2"}, beside=server)
+        second.port = server.port
+        assert second.launch().process.wait(60) == 1
+        assert f"Port {server.port} of 127.0.0.1 is in use" in second.log
