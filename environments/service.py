@@ -64,6 +64,8 @@ MAX_TEARDOWN_SECONDS = 30.0
 """How long to wait beyond the trial itself; longer than the service's own limits for ending an instance."""
 MAX_CLOSE_SECONDS = 10.0
 """How long to wait for the sessions of a run to end. Those that take longer go on ending."""
+RUN_ENDED = "run-ended"
+"""Topic of messages between servers; the text is JSON of the run and the owner of the sessions."""
 MAX_TRIALS = 4
 """Trials that run at once. Each takes one of the pages' threads and whatever the author's code uses; agents come
 first."""
@@ -236,6 +238,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
         ownership = Ownership(membership, leases, opened, record, _usage_of)
         await ownership.open(taken, left)
     if messages is not None:
+        _close_runs_with(messages, opened)
         await asyncio.to_thread(messages.open)
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
@@ -274,11 +277,28 @@ def _store_incidents(record: Any, left: LeftBehind) -> None:
 def close_sessions_of_run(run: str, owner: str | None) -> None:
     """End the live sessions of the run named `run` that the key with the label `owner` opened; None: those of all keys.
 
-    Returns when they have ended and this is recorded, or after `MAX_CLOSE_SECONDS`. Does nothing while no service is
-    open, because there are no sessions then. For other threads than the service's.
+    Returns when they have ended and this is recorded, or after `MAX_CLOSE_SECONDS`; those of other servers, which are
+    told, may end later. Does nothing while no service is open, because there are no sessions then. For other threads
+    than the service's.
+
+    Raises: django.db.Error when other servers cannot be told.
     """
+    if _parts is not None and _parts.messages is not None:
+        _parts.messages.send(RUN_ENDED, json.dumps([run, owner]))
     with contextlib.suppress(NotPlaying, Draining, TimeoutError):
         ask_service(lambda service: service.close_run(run, owner), MAX_CLOSE_SECONDS)
+
+
+def _close_runs_with(messages: ServerMessages, service: SessionService) -> None:
+    """End sessions of runs when another server tells that their runs have ended."""
+    loop = asyncio.get_running_loop()
+
+    def close(text: str) -> None:
+        run, owner = json.loads(text)
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            asyncio.run_coroutine_threadsafe(service.close_run(run, owner), loop)
+
+    messages.listen(RUN_ENDED, close)
 
 
 def hidden_fields(environment: str) -> frozenset[str] | None:

@@ -98,7 +98,7 @@ class KnownRows:
         self._runs_generation = 0
         self._splits_state: tuple[object, ...] = ()
         self._splits_checked = -CHECK_SECONDS
-        self._runs_checked = 0.0
+        self._run_changes = 0
         self._last_end: int | None = None
 
     def next_end(self) -> int:
@@ -108,14 +108,15 @@ class KnownRows:
         self._last_end += 1
         return self._last_end
 
-    def share(self, last_end: int | None) -> None:
+    def share(self, last_end: int | None, run_changes: int) -> None:
         """Begin a transaction beside other servers: the last number of an ending is now `last_end`.
 
-        What is remembered of runs is forgotten now and then, because trainers may describe them to other servers.
+        `run_changes`: what is remembered of runs is forgotten if it has changed, because trainers may describe them to
+        other servers.
         """
         self._last_end = last_end
-        if time.monotonic() >= self._runs_checked + CHECK_SECONDS:
-            self._runs_checked = time.monotonic()
+        if run_changes != self._run_changes:
+            self._run_changes = run_changes
             self._runs.clear()
 
     @property

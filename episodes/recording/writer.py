@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 import psycopg
 import structlog
@@ -34,6 +34,7 @@ from episodes.recording.batch import RecordBatch
 from episodes.recording.recorder_load import CommitCounts
 from episodes.recording.referenced_rows import KnownRows
 from episodes.rollups.progress import LAST_END
+from episodes.runs.generation import SHARED
 from episodes.uploads.batch import KnownRollouts
 from episodes.uploads.events import MAX_CHUNK_CHARACTERS, UploadChunk
 
@@ -67,10 +68,19 @@ def _has_endings(calls: Sequence[Call]) -> bool:
     return any(isinstance(row, EpisodeEnded) for call in calls for row in call[0])
 
 
+class Entered(NamedTuple):
+    """What the beginning of a transaction says about other servers."""
+
+    last_end: int | None
+    """Last number of an ending, if there are endings to record."""
+    run_changes: int
+    """Differs from an earlier number if a description of a run was committed in between."""
+
+
 class Fence:
     """What the writer of one of several servers does at the beginning of each transaction, in one round trip."""
 
-    _IS_ALIVE = "SELECT ended IS NULL FROM environments_clusterserver WHERE id = %s FOR SHARE"
+    _IS_ALIVE = f"SELECT ended IS NULL, ({SHARED}) FROM environments_clusterserver WHERE id = %s FOR SHARE"  # nosec B608 # only our own words
     """Whoever declares the server dead waits for its transaction, and the next transaction sees it."""
     _LOCK = "SELECT pg_advisory_xact_lock(%s, %s)"
     """Endings get their numbers in the order of their commits, which those who follow them rely on."""
@@ -79,8 +89,8 @@ class Fence:
         """`stop`: called when the server was declared dead, so that it does nothing more."""
         self._server, self._stop = server, stop
 
-    def enter(self, *, has_endings: bool) -> int | None:
-        """Go on only if this server may record. Returns the last number of an ending if there are endings to record."""
+    def enter(self, *, has_endings: bool) -> Entered:
+        """Go on only if this server may record."""
         raw, last = connection.connection, None
         with connection.wrap_database_errors, raw.pipeline():
             alive = psycopg.Cursor(raw).execute(self._IS_ALIVE, [self._server], prepare=True)
@@ -89,7 +99,7 @@ class Fence:
                 last = psycopg.Cursor(raw).execute(LAST_END, prepare=True)
             if (row := alive.fetchone()) is None or not row[0]:
                 self._stop()
-            return None if last is None else last.fetchall()[0][0]
+            return Entered(None if last is None else last.fetchall()[0][0], row[1])
 
 
 def _characters(call: Call | None) -> int:
@@ -205,7 +215,7 @@ class RecordWriter(threading.Thread):
                 # a connection that died meanwhile needs no check before: it fails here and is replaced
                 with transaction.atomic():
                     if self.fence is not None:
-                        self._known.share(self.fence.enter(has_endings=_has_endings(calls)))
+                        self._known.share(*self.fence.enter(has_endings=_has_endings(calls)))
                     batch = RecordBatch(self._known, self._known_rollouts, BulkWriter(connection))
                     batch.add(row for call in calls for row in call[0])
                     batch.write()

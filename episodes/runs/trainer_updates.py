@@ -8,6 +8,7 @@ trainer has read, so a late message of another process is refused.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -17,9 +18,10 @@ from django.db import transaction
 from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
+from environments import conf
 from environments.errors import OrsError
 from environments.models import Environment
-from environments.service import close_sessions_of_run
+from environments.service import MAX_CLOSE_SECONDS, close_sessions_of_run
 from episodes.models import Episode, Run, RunTag
 from episodes.models.privacy import visible_runs
 from episodes.runs.description import ENDED_STATES
@@ -27,6 +29,8 @@ from episodes.runs.generation import advance
 
 BATCH_EPISODES = 1_000
 """Number of episodes that one transaction gives a model."""
+POLL_SECONDS = 0.05
+"""Time between two looks at whether other servers have ended their sessions of a run."""
 ANY_VERSION = "*"
 """As an expected ETag: whatever the run contains, it has to exist."""
 
@@ -103,7 +107,7 @@ def steer(
     if description.get("model"):
         _name_model(run)
     if description.get("state") in ENDED_STATES:
-        close_sessions_of_run(run.name, key_label)
+        _close_sessions(run, key_label)
     return SteeredRun(run_by_name(name, None), is_new)
 
 
@@ -130,6 +134,20 @@ def _check(run: Run, description: Mapping[str, Any], expected: Collection[str], 
             f"step={step} is before the current step {run.step}, and a step goes back only on purpose: send "
             f"If-Match: {current} as well, or leave step out."
         )
+
+
+def _close_sessions(run: Run, key_label: str | None) -> None:
+    """End the live sessions of the run, and wait until this is recorded, also by other servers of the database."""
+    running = Episode.objects.filter(run=run, status="running")
+    if key_label is not None:
+        running = running.filter(key_label=key_label)
+    playing = list(running.values_list("pk", flat=True)) if conf.cluster_address() else []
+    close_sessions_of_run(run.name, key_label)
+    until = time.monotonic() + MAX_CLOSE_SECONDS
+    while playing and time.monotonic() < until:
+        playing = list(running.filter(pk__in=playing).values_list("pk", flat=True))
+        if playing:
+            time.sleep(POLL_SECONDS)
 
 
 def _name_model(run: Run) -> None:

@@ -84,6 +84,26 @@ def test_a_page_catches_up_when_messages_may_have_been_lost(servers: tuple[LiveS
         assert heard(events, "started")["counts"]["started"] == 1
 
 
+# --- trainers --------------------------------------------------------------------------------------------------------
+
+
+def described(server: LiveServer, **description: Any) -> None:
+    response = httpx.put(f"{server.url}/api/runs/by-name/trained", json=description, timeout=TIMEOUT)
+    assert response.is_success, response.text
+
+
+def test_what_a_trainer_reports_counts_at_whichever_server(servers: tuple[LiveServer, LiveServer]) -> None:
+    first, second = servers
+    with Agent(first, **{"X-Run": "trained"}) as agent:
+        for step in (1, 2, 3):
+            described(second, step=step)
+            agent.open({"id": f"step {step}"}, "echo").call("echo", {"text": "hello"})
+        described(second, state="ended")
+        found = httpx.get(f"{second.url}/api/episodes", params={"run": "trained"}, timeout=TIMEOUT).json()["results"]
+        assert [(one["step"], one["status"]) for one in found] == [(step, "ended") for step in (3, 2, 1)]
+        assert agent.post("/ping").status_code == 404
+
+
 # --- clients of MCP --------------------------------------------------------------------------------------------------
 
 

@@ -62,8 +62,8 @@ if connection.vendor == "postgresql":
     def test_the_fence_returns_the_last_ending(server: ClusterServer) -> None:
         Progress.objects.create(name="activity", end_number=41)
         with transaction.atomic():
-            assert Fence(server.pk, stop).enter(has_endings=True) == 41
-            assert Fence(server.pk, stop).enter(has_endings=False) is None
+            assert Fence(server.pk, stop).enter(has_endings=True).last_end == 41
+            assert Fence(server.pk, stop).enter(has_endings=False).last_end is None
 
     def test_the_fence_stops_a_server_that_was_found_dead(server: ClusterServer) -> None:
         ClusterServer.objects.filter(pk=server.pk).update(ended=timezone.now())
