@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import shutil
 import socket
 import ssl
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import httpx
@@ -20,40 +16,15 @@ from websockets.exceptions import InvalidStatus
 from websockets.sync.client import connect
 
 from tests import programs
+from tests.proxies import PASSWORD, begin_to_play, cookies_of, log_in, nginx
 from tests.server import ROOT, LiveServer, free_port
 
-KEY, NAME, PASSWORD = "correct-horse", "play.example.org", "battery-staple"
+KEY, NAME = "correct-horse", "play.example.org"
 DOORS = [
     ("GET", "/health"), ("POST", "/create"), ("POST", "/slow/tasks"), ("POST", "/mcp/slow"), ("GET", "/v1/runs"),
     ("GET", "/api/"), ("GET", "/"), ("GET", "/admin/"), ("GET", "/static/orsweb/tokens.css"), ("GET", "/no/such"),
 ]  # fmt: skip
 SIGNS = ["Forwarded", "Via", "X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Anything", "X-Real-IP"]
-
-
-@contextmanager
-def nginx(folder: Path, servers: str, port: int) -> Iterator[None]:
-    """Run nginx with `servers` in its http section until the block ends."""
-    paths = "".join(f"{kind}_temp_path {folder};" for kind in ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
-    user = "user root;" if os.getuid() == 0 else ""
-    text = f"{user} daemon off; pid {folder}/pid; events {{}} http {{ access_log off; {paths}\n{servers}\n}}"
-    config = folder / "nginx.conf"
-    config.write_text(text)
-    program = shutil.which("nginx") or "/usr/sbin/nginx"
-    process = subprocess.Popen([program, "-e", folder / "errors", "-c", config])
-    try:
-        deadline = time.monotonic() + 30
-        while not _listens(port):
-            assert process.poll() is None and time.monotonic() < deadline, (folder / "errors").read_text()
-            time.sleep(0.02)
-        yield
-    finally:
-        process.terminate()
-        process.wait(10)
-
-
-def _listens(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 # --- without keys ----------------------------------------------------------------------------------------------------
@@ -142,18 +113,6 @@ def client_of(address: str, **headers: str) -> httpx.Client:
     )
 
 
-def log_in(browser: httpx.Client, address: str) -> None:
-    browser.headers["Referer"] = f"https://{address}/"
-    post(browser, "/accounts/login/", {"username": "ann", "password": PASSWORD})
-
-
-def post(browser: httpx.Client, path: str, form: dict[str, str]) -> httpx.Response:
-    [token] = set(re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(path).text))
-    answer = browser.post(path, data={"csrfmiddlewaretoken": token, **form})
-    assert answer.status_code == 302, answer.text
-    return answer
-
-
 def test_agents_need_their_key_and_play(address: str) -> None:
     with client_of(address, **{"X-Session-ID": "one"}) as agent:
         assert agent.post("/create", json={"env_name": "slow", "task_spec": {}}).status_code == 401
@@ -175,10 +134,8 @@ def test_a_stream_arrives_while_the_call_runs(address: str, tmp_path: Path) -> N
 
 def test_people_log_in_and_play_over_a_websocket(address: str) -> None:
     with client_of(address) as browser:
-        log_in(browser, address)
-        form = {"environment": "slow", "split": "train", "pick": "number", "number": "0"}
-        episode = post(browser, "/play/", form).headers["Location"].split("/")[2]
-        cookies = "; ".join(f"{name}={value}" for name, value in browser.cookies.items())
+        log_in(browser, f"https://{address}")
+        episode, cookies = begin_to_play(browser, "slow"), cookies_of(browser)
     with connect(
         f"wss://{address}/ws/play/{episode}/?after=-1",
         sock=socket.create_connection(("127.0.0.1", int(address.partition(":")[2]))),
