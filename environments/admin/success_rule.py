@@ -32,9 +32,9 @@ class ScoringForm(forms.Form):
         super().__init__(data, initial={name: getattr(environment, name) for name in names})
         declared = {
             "default_return": _WORDS[environment.declared_return],
-            "reward_low": f"{environment.declared_low:g}",
-            "reward_high": f"{environment.declared_high:g}",
-            "success_threshold": f"{environment.declared_threshold:g}",
+            "reward_low": f"{environment.declared_low:.15g}",
+            "reward_high": f"{environment.declared_high:.15g}",
+            "success_threshold": f"{environment.declared_threshold:.15g}",
         }
         for name, value in declared.items():
             self.fields[name].help_text = f"The class declares {value}."
@@ -44,7 +44,9 @@ class ScoringForm(forms.Form):
         given = super().clean() or {}
         low, high = given.get("reward_low"), given.get("reward_high")
         if low is not None and high is not None and not low < high:
-            self.add_error("reward_high", f"{high:g} is not above the lowest return, {low:g}. Enter a larger number.")
+            self.add_error(
+                "reward_high", f"{high:,.15g} is not above the lowest return, {low:,.15g}. Enter a larger number."
+            )
         return given
 
 

@@ -34,8 +34,8 @@ class SetScoring:
         row = _find(self.environment)
         self._set(row)
         sentences = (
-            f"Returns are the {row.default_return} of the rewards, from {row.reward_low:g} to {row.reward_high:g}; "
-            f"more than {row.success_threshold:g} is a success.",
+            f"Returns are the {row.default_return} of the rewards, from {row.reward_low:,.15g} to "
+            f"{row.reward_high:,.15g}; more than {row.success_threshold:,.15g} is a success.",
             "Figures are computed again from the recorded episodes; rewards and episodes stay as they are.",
         )
         return Plan(f"Change how {row.name!r} is scored", 0, 0, sentences=sentences)
@@ -63,7 +63,7 @@ class SetScoring:
             raise ActionRefused("The lowest reward, the highest reward and the threshold have to be finite numbers.")
         if row.reward_low >= row.reward_high:
             raise ActionRefused(
-                f"The lowest reward ({row.reward_low:g}) has to be less than the highest ({row.reward_high:g})."
+                f"The lowest reward ({row.reward_low:,.15g}) has to be less than the highest ({row.reward_high:,.15g})."
             )
 
 

@@ -58,7 +58,7 @@ class Definition:
 
     def __str__(self) -> str:
         differences = str(self.convention)
-        return f"{self.return_} > {self.threshold:g}{', ' if differences else ''}{differences}"
+        return f"{self.return_} > {self.threshold:,.15g}{', ' if differences else ''}{differences}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from urllib.parse import urlencode
 
-from environments.display.formats import shown
+from environments.display.formats import plain, shown, unsigned
 from environments.models import Environment
 from episodes.analytics.histogram import Histogram
 from episodes.attempts.conventions import parts_in_address
@@ -67,8 +67,7 @@ def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFil
     made = []
     for place, one in enumerate(bins):
         height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
-        low_end, high_end = shown(one.low), shown(one.high)
-        span = f"{low_end:g}" if returns.is_exact else f"{low_end:.3g} to {high_end:.3g}"
+        span = plain(one.low) if returns.is_exact else f"{plain(one.low, 3)} to {plain(one.high, 3)}"
         asked = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
         asked |= parts_in_address(returns.definition.convention, environment)
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
@@ -99,7 +98,7 @@ def _axis(returns: Histogram) -> tuple[float, float, float]:
 def _ticks(low: float, high: float, place_of: Callable[[float], float]) -> list[Tick]:
     """Return about TICKS places at round numbers; the two ends where there is no round number between them."""
     values = _round_numbers(low, high)
-    labels = [f"{value:.6g}" for value in values]
+    labels = [unsigned(value) if abs(value) >= 1e6 else f"{value:.6g}" for value in values]
     if len(values) < 2 or len(set(labels)) < len(values):
         values = [low] if low == high else [low, high]
         labels = [repr(shown(value)) for value in values]

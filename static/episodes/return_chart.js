@@ -1,5 +1,5 @@
 // The chart of the return so far, whose cursor is the current step. A click or a drag goes to a step.
-import { signed } from "./steps.js";
+import { signed } from "../orsweb/figures.js";
 
 const SVG = "http://www.w3.org/2000/svg";
 const WIDTH = 300;

@@ -1,5 +1,5 @@
 // The list of steps next to the transcript: a row for each step of the episode. Only visible rows are drawn.
-import { signed } from "./steps.js";
+import { signed } from "../orsweb/figures.js";
 
 const ROW = 22;
 const BEYOND = 8; // rows that are drawn outside the view, on each side

@@ -1,6 +1,5 @@
 // Short facts of all steps of an episode, fetched in parts, for the step list, the chart and the keys.
-const MIN_SHOWN = 1e-12; // a smaller size is what rounding leaves of 0, as in formats.py
-const NUMBERS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
+import { MIN_SHOWN } from "../orsweb/figures.js";
 
 export class Steps extends EventTarget {
   tools = []; // name per step
@@ -92,19 +91,4 @@ export class Steps extends EventTarget {
     for (let n = at + by; n >= 0 && n < this.known; n += by) if (holds(n)) return n;
     return -1;
   }
-}
-
-// Format a number with its sign, like the server's template filter `signed`.
-export function signed(value) {
-  const size = Math.abs(value);
-  if (size < MIN_SHOWN) return "0.00";
-  const text = size >= 0.005 && size < 1e6 ? NUMBERS.format(size) : shortened(size);
-  return (value > 0 ? "+" : "−") + text;
-}
-
-// Two digits: 0.0012, 1.2e+06; below 0.0001: 0.00.
-function shortened(size) {
-  if (size < 1) return Number(size.toPrecision(2)) < 1e-4 ? "0.00" : String(Number(size.toPrecision(2)));
-  const [digits, exponent] = size.toExponential(1).split("e").map(Number);
-  return `${digits}e+${String(exponent).padStart(2, "0")}`;
 }

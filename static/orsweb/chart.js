@@ -9,6 +9,7 @@
 //        series: [{name, hue: 0 to 360, dash: [pixels, …], points: [{x, xTo, y, raw, low, high, n, …}, …]}, …]}
 // y, raw (only if smoothed), low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
+import { large, MIN_SHOWN } from "./figures.js";
 
 const DRAG_PIXELS = 6;
 const POINT_PIXELS = 5;
@@ -300,8 +301,9 @@ function wrapped(context, text, width) {
 export function number(value) {
   if (value === null || value === undefined) return "–";
   const size = Math.abs(value);
-  if (size < 1e-12) return "0"; // what rounding leaves of 0; formats.py writes it as 0, too
-  if (size < 0.005 || size >= 1e6) return minus(value.toPrecision(2)); // as the table below writes it
+  if (size < MIN_SHOWN) return "0";
+  if (size >= 1e6) return (value < 0 ? "\u2212" : "") + large(size);
+  if (size < 0.005) return minus(value.toPrecision(2)); // as the table below writes it
   return minus(value.toLocaleString("en", { maximumFractionDigits: size < 10 ? 3 : 1 }));
 }
 

@@ -1,6 +1,6 @@
 // The player's page: connects the websocket, the composer and the clock, extends the transcript, and shows the result.
 import { isTyping } from "../orsweb/frame.js";
-import { signed } from "../episodes/steps.js";
+import { signed } from "../orsweb/figures.js";
 import { Clock } from "./clock.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";

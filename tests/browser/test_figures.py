@@ -7,18 +7,20 @@ from playwright.sync_api import Page
 from environments.display.formats import signed
 
 SMALL = [0.0, 0.075, 0.015, 0.125, 0.625, -0.005, -0.0, -1.4e-17, 0.0049, 0.00123, 5e-05, 9.96e-05, 0.995]
-VALUES = [*SMALL, 1234.5, 999999.994, 1e6, 1234567.0, -3e290]
+VALUES = [*SMALL, 1234.5, 999999.994, 1e6, 1234567.0, 1125000.0, 999999999.0, 4.56e14, 1.2e18, -3e290]
 
 
 def test_scripts_write_returns_as_the_server_does_and_a_chart_an_error_of_rounding_as_zero(page: Page) -> None:
     page.goto("/")
     written = page.evaluate(
-        "async (values) => values.map((await import('/static/episodes/steps.js')).signed)",
+        "async (values) => values.map((await import('/static/orsweb/figures.js')).signed)",
         VALUES,
     )
     assert written == [signed(value) for value in VALUES]
-    drawn = page.evaluate("async () => [-0, -1.4e-17, -0.5].map((await import('/static/orsweb/chart.js')).number)")
-    assert drawn == ["0", "0", "\N{MINUS SIGN}0.5"]
+    drawn = page.evaluate(
+        "async () => [-0, -1.4e-17, -0.5, 1234567].map((await import('/static/orsweb/chart.js')).number)"
+    )
+    assert drawn == ["0", "0", "\N{MINUS SIGN}0.5", "1.23M"]
 
 
 def test_no_number_of_an_axis_covers_its_neighbour(page: Page) -> None:

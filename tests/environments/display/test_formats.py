@@ -8,7 +8,7 @@ import math
 
 import pytest
 
-from environments.display.formats import code_spans, reward, signed, unsigned
+from environments.display.formats import code_spans, plain, reward, signed, unsigned
 from environments.models import Environment
 
 
@@ -26,13 +26,31 @@ from environments.models import Environment
         (0.0049, "+0.0049"),
         (5.5e-05, "+0.00"),
         (-0.00012, "\u22120.00012"),
-        (1234567.0, "+1.2e+06"),
+        (1_000_000.0, "+1M"),
+        (1_234_567.0, "+1.23M"),
+        (1_125_000.0, "+1.13M"),
+        (-12_345_678.0, "\u221212.3M"),
+        (999_999_999.0, "+1B"),
+        (4.56e14, "+456T"),
+        (1.2e18, "+1.2\u00d710¹⁸"),
+        (-3e290, "\u22123\u00d710²⁹⁰"),
         (1, "+1.00"),
     ],
 )
 def test_two_decimals_and_a_sign_unless_they_would_hide_the_value(value: float, text: str) -> None:
     assert signed(value) == text
     assert unsigned(value) == text.removeprefix("+")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"), [(1e6, "1,000,000"), (-1234567.0, "\u22121,234,567"), (0.123456789, "0.123457"), (2e20, "2e+20")]
+)
+def test_a_sentence_has_all_digits_of_a_large_number(value: float, text: str) -> None:
+    assert plain(value) == text
+
+
+def test_the_exact_value_of_a_large_reward_is_shown_on_hover() -> None:
+    assert reward(1234567.25, Environment()).endswith('title="1234567.25">+1.23M</span>')
 
 
 @pytest.mark.parametrize(
