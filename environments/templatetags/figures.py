@@ -6,15 +6,27 @@ from django import template
 from django.utils.safestring import SafeString
 
 from environments.access.private_tag import private_tag
-from environments.display.card import plain
-from environments.display.formats import NONE, bucket, code_spans, moment, reward, signed, success, unsigned, until
+from environments.display.card import plain as plain_card
+from environments.display.formats import (
+    NONE,
+    bucket,
+    code_spans,
+    moment,
+    plain,
+    reward,
+    signed,
+    success,
+    unsigned,
+    until,
+)
 from environments.models import TaskStatistics
 
 register = template.Library()
 
 for written in (reward, signed, unsigned, bucket, moment, until, code_spans):
     register.filter(written)
-register.filter("plain_card", plain)
+register.filter("plain_card", plain_card)
+register.filter("figure", plain)
 register.simple_tag(success)
 register.simple_tag(private_tag)
 

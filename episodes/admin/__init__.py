@@ -27,6 +27,8 @@ from episodes.admin.removal import removal_view
 from episodes.admin.suites import SuiteAdmin
 from episodes.filtering.filters import PLAYERS
 from episodes.filtering.names import name_tasks
+from episodes.filtering.page import describe_tasks
+from episodes.filtering.page import shown as with_tasks
 from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step, Suite
 from episodes.models.privacy import visible_runs
 from episodes.templatetags import record
@@ -120,11 +122,11 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
-        return queryset.defer("task__spec", "environment__description", "labels")
+        return with_tasks(queryset)
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)
-        name_tasks(found.result_list)
+        describe_tasks(list(found.result_list))
         return found
 
     def get_search_results(
@@ -212,8 +214,9 @@ class EpisodeAdmin(ReadOnlyAdmin):
         return record.ending(episode)
 
     @admin.display(description="task")
-    def task_name(self, episode: Episode) -> str:
-        return record.task_name(episode)
+    def task_name(self, episode: Episode) -> SafeString:
+        name, words = record.task_name(episode), episode.task_words
+        return format_html('<span title="{}"><b class="task-place">{}</b> {}</span>', words, name, words)
 
     @admin.display(description="player")
     def who(self, episode: Episode) -> SafeString:
@@ -251,9 +254,8 @@ class RunAdmin(ReadOnlyAdmin):
         return queryset.annotate(played=Coalesce(Subquery(played), 0))
 
     def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
-        rows = row.episodes.select_related("environment", "split", "task", "run").defer("task__spec")
-        latest = list(rows.order_by("-pk")[:50])
-        name_tasks(latest)
+        latest = list(with_tasks(row.episodes.order_by("-pk"))[:50])
+        describe_tasks(latest)
         return {"episodes": latest}
 
     @admin.display(description="episodes")

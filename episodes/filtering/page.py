@@ -27,6 +27,7 @@ from episodes.attempts.rule import kind_of
 from episodes.filtering.conditions import NamedRows, episodes_of, parts_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.keys import COUNTED, Direction, EpisodeKey, EpisodeOrder, EpisodesFound, has_index, read
+from episodes.filtering.names import name_tasks
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import SoFar, so_far
 from episodes.models import Episode
@@ -161,6 +162,14 @@ def summaries(episodes: Iterable[Episode]) -> dict[int, str]:
             lines[episode.task_id] = visible(summary(episode.head, *arguments[environment.pk]))  # type: ignore[attr-defined]  # annotated
         found[episode.pk] = lines[episode.task_id]
     return found
+
+
+def describe_tasks(episodes: Sequence[Episode]) -> None:
+    """Set `task_place` and `task_words` of episodes that come from `shown`."""
+    name_tasks(episodes)
+    lines = summaries(episodes)
+    for episode in episodes:
+        episode.task_words = lines[episode.pk]
 
 
 # --- episodes that are running ---------------------------------------------------------------------------------------

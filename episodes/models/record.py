@@ -217,6 +217,8 @@ class Episode(models.Model):
 
     task_place: str = ""
     """Name of the task by its place in a split, once `filtering.names.name_tasks` has looked it up."""
+    task_words: str = ""
+    """The task in one line, once `filtering.page.describe_tasks` has made it."""
 
     objects = AttemptQuerySet.as_manager()
 

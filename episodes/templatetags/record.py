@@ -16,6 +16,7 @@ from environments.display.formats import (
     in_words,
     milliseconds,
     moment,
+    plain,
     reward,
     seconds,
     signed,
@@ -32,6 +33,7 @@ register = template.Library()
 
 for written in (reward, signed, unsigned, moment, until, clock, seconds, milliseconds, in_words):
     register.filter(written)
+register.filter("figure", plain)
 register.simple_tag(success)
 
 ERRORS = {

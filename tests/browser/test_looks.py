@@ -84,6 +84,14 @@ BEHIND_A_SCROLL = """(all) => {
   return all.filter((it) => right(it) > right(it.closest(".card, .scrolls, .steps-scroll, main")) + 1).length;
 }"""
 """Counts the figures that are only seen when their table is scrolled."""
+TOO_WIDE_WITHIN = """(table) => [...table.querySelectorAll(".card, .scrolls, .results")]
+  .filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.className)"""
+"""Returns the parts of an element that scroll sideways."""
+BEHIND_ITS_CELL = """(all) => {
+  const right = (it) => it.getBoundingClientRect().right;
+  return all.filter((it) => right(it) > right(it.closest("td"))).length;
+}"""
+"""Counts what its cell cuts off."""
 LONG_COVERAGE = (
     "13,407 of 14,119 rollouts; 640 no call = 0, 52 expired = 0, 712 infrastructure failures left out (also 31 probes)"
 )
@@ -225,6 +233,23 @@ def test_returns_are_seen_on_a_narrow_phone_without_scrolling(page: Page, places
     returns = page.locator("main td .reward")
     assert returns.count()
     assert not returns.evaluate_all(BEHIND_A_SCROLL)
+
+
+@pytest.mark.parametrize(
+    ("path", "table"),
+    [
+        ("/episodes/", ".episodes"),
+        ("/compare/?runs={run},{other}", "main"),
+        ("/environments/guess/leaderboard/", "main"),
+    ],
+)
+def test_a_narrow_window_cuts_off_no_task_and_no_column(
+    page: Page, places: dict[str, int], path: str, table: str
+) -> None:
+    page.set_viewport_size({"width": 1050, "height": 860})
+    page.goto(path.format(**places))
+    assert page.locator(table).evaluate(TOO_WIDE_WITHIN) == []
+    assert not page.locator(f"{table} td.task .task-place").evaluate_all(BEHIND_ITS_CELL)
 
 
 def test_lists_do_not_tell_what_agents_must_not_see(page: Page, places: dict[str, int]) -> None:

@@ -56,20 +56,22 @@ def test_it_lists_episodes_newest_first(client: Client) -> None:
 
 
 def test_it_says_how_an_episode_went_in_one_row(client: Client) -> None:
-    task = make_task()
+    task = make_task({"question": "How many dogs?"})
+    run = make_run()
     make_episode(
         task=task,
         split=make_split(task),
         task_index=12,
-        run=make_run(),
+        run=run,
         model="model-x",
         return_sum=0.75,
         steps_count=7,
         duration_seconds=4.1,
     )
-    page = client.get(LIST).content.decode()
-    for shown in ("finished", "train #12", "grpo-3", "model-x", "+0.75", '<span class="number">7', "4.1 s"):
+    page, named = client.get(LIST).content.decode(), "train #12</b> How many dogs?"
+    for shown in ("finished", named, "grpo-3", "model-x", "+0.75", '<span class="number">7', "4.1 s"):
         assert shown in page
+    assert named in client.get(f"/admin/episodes/run/{run.pk}/change/").content.decode()
 
 
 @pytest.mark.parametrize(

@@ -272,7 +272,7 @@ def test_ten_thousand_steps_cost_what_a_hundred_cost(
 def test_rewards_whose_sum_runs_over_are_shown(client: Client) -> None:
     episode = with_steps(50)
     episode.steps.update(reward=1e308)
-    assert "Σ +1.8e+308" in seen(client, episode, "?step=45")
+    assert "Σ +1.8\u00d710³⁰⁸" in seen(client, episode, "?step=45")
 
 
 def test_hugest_and_deepest_texts_are_bounded(client: Client) -> None:
