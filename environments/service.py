@@ -37,6 +37,7 @@ from environments.hosts.worker_host import WorkerLoad
 from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
 from environments.keys.quota_ledger import QuotaLedger
+from environments.keys.shared_quotas import SharedQuotas
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
 from environments.runtime.quotas import KeyUsage
@@ -66,6 +67,8 @@ MAX_CLOSE_SECONDS = 10.0
 """How long to wait for the sessions of a run to end. Those that take longer go on ending."""
 RUN_ENDED = "run-ended"
 """Topic of messages between servers; the text is JSON of the run and the owner of the sessions."""
+QUOTAS = "quotas"
+"""Topic of messages between servers, whose texts are those of `SharedQuotas`."""
 MAX_TRIALS = 4
 """Trials that run at once. Each takes one of the pages' threads and whatever the author's code uses; agents come
 first."""
@@ -231,7 +234,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
         await _follow_keys(opened)
     security_log.start(opened.recent_secrets.log_line)
     ledger = QuotaLedger()
-    await ledger.start()
+    await ledger.start(None if messages is None else _shared_quotas(messages))
     opened.take_over(going_on, _usage_of)
     ownership = None
     if membership is not None and leases is not None:
@@ -299,6 +302,13 @@ def _close_runs_with(messages: ServerMessages, service: SessionService) -> None:
             asyncio.run_coroutine_threadsafe(service.close_run(run, owner), loop)
 
     messages.listen(RUN_ENDED, close)
+
+
+def _shared_quotas(messages: ServerMessages) -> SharedQuotas:
+    """Return what keys use on other servers. Called on the service's loop."""
+    shared = SharedQuotas(messages.server, lambda: ring.usages, lambda texts: messages.send(QUOTAS, *texts))
+    messages.listen(QUOTAS, shared.hear)
+    return shared
 
 
 def hidden_fields(environment: str) -> frozenset[str] | None:

@@ -40,7 +40,7 @@ class ServerMessages(threading.Thread):
     def __init__(self, server: int) -> None:
         """`server`: the id of this one, which does not hear its own messages."""
         super().__init__(name="messages", daemon=True)
-        self._server = server
+        self.server = server
         self._listeners: dict[str, _Listener] = {}
         self._is_connected = threading.Event()
         self._closed = threading.Event()
@@ -60,7 +60,7 @@ class ServerMessages(threading.Thread):
         Raises: django.db.Error.
         """
         with connection.cursor() as cursor:
-            cursor.execute(_SEND, [_CHANNEL, [f"{self._server} {topic} {text}" for text in texts]])
+            cursor.execute(_SEND, [_CHANNEL, [f"{self.server} {topic} {text}" for text in texts]])
 
     def close(self) -> None:
         """Stop listening. Does not wait for the thread."""
@@ -91,7 +91,7 @@ class ServerMessages(threading.Thread):
     def _hear(self, payload: str) -> None:
         server, _, message = payload.partition(" ")
         topic, _, text = message.partition(" ")
-        if server == str(self._server) or topic not in self._listeners:
+        if server == str(self.server) or topic not in self._listeners:
             return
         try:
             self._listeners[topic].hear(text)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 import structlog
 from django.db import Error, connection, transaction
@@ -17,6 +18,7 @@ from environments import conf
 from environments.database.worker_threads import Workers
 from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
+from environments.keys.shared_quotas import SharedQuotas
 from environments.models import RecordedBytes
 from environments.runtime.quotas import DAY_SECONDS, NO_LIMIT, KeyUsage
 
@@ -46,9 +48,14 @@ class QuotaLedger:
         """Label -> the day and its bytes, as this server knows them from the row."""
         self._is_writing = asyncio.Lock()
         self._task: asyncio.Task[None] | None = None
+        self._shared: SharedQuotas | None = None
 
-    async def start(self) -> None:
-        """Read what was recorded today, and begin to count. Raises: django.db.Error."""
+    async def start(self, shared: SharedQuotas | None) -> None:
+        """Read what was recorded today, and begin to count. Raises: django.db.Error.
+
+        `shared`: what keys use on other servers of the database.
+        """
+        self._shared = shared
         EVERYBODY.usage.apply(conf.quotas())
         self._stored = await self._workers.run(_read)
         for usage in ring.usages:
@@ -73,6 +80,9 @@ class QuotaLedger:
             for usage in ring.usages:
                 usage.renew()
             await asyncio.shield(self._write())  # what was added and not noted would be added again
+            if self._shared is not None and (texts := self._shared.texts()):
+                with suppress(Error):  # the database is away; the next tick tells again
+                    await self._workers.run(self._shared.send, texts)
 
     async def _write(self) -> None:
         async with self._is_writing:

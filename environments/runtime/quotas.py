@@ -58,10 +58,12 @@ class Quotas:
 class Places:
     """A number of places that may be taken at the same time. Those who wait for one get it in the order they came."""
 
-    __slots__ = ("_queue", "limit", "taken")
+    __slots__ = ("_queue", "elsewhere", "limit", "taken")
 
     def __init__(self) -> None:
         self.limit, self.taken = UNLIMITED, 0
+        self.elsewhere = 0
+        """Places that are taken on other servers."""
         self._queue: deque[asyncio.Future[None]] = deque()
 
     @property
@@ -70,7 +72,7 @@ class Places:
 
     def enter(self) -> bool:
         """Take a place; return False if none is free, or others wait for it."""
-        if self.taken >= self.limit or self._queue:
+        if self.taken + self.elsewhere >= self.limit or self._queue:
             return False
         self.taken += 1
         return True
@@ -100,7 +102,7 @@ class Places:
 
     def hand_on(self) -> None:
         """Give free places to those who wait."""
-        while self._queue and self.taken < self.limit:
+        while self._queue and self.taken + self.elsewhere < self.limit:
             turn = self._queue.popleft()
             if not turn.done():
                 self.taken += 1
@@ -158,7 +160,7 @@ class KeyUsage:
     def used(self) -> Mapping[str, int]:
         """What is used now, by quota; those of an episode are counted for each."""
         today = self.bytes if self.day == int(time.time()) // DAY_SECONDS else 0
-        taken = {"sessions": self.sessions.taken, "calls": self.calls.taken}
+        taken = {name: one.taken + one.elsewhere for name, one in (("sessions", self.sessions), ("calls", self.calls))}
         return {"requests": self.requests_used, **taken, "bytes": today}
 
     # --- requests -----------------------------------------------------------------------------------------------------

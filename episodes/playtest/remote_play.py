@@ -51,7 +51,7 @@ async def open_socket(peer: Peer, scope: Scope) -> ClientConnection:
 
 def remote_page(request: HttpRequest, sid: str) -> HttpResponse | None:
     """Return the response of the server that has the session; None: this one has it, or none, or it does not answer."""
-    if not conf.cluster_address():
+    if not conf.is_one_of_several():
         return None
     scope: Scope = request.scope  # type: ignore[attr-defined]  # of ASGIRequest
     try:

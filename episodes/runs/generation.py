@@ -30,6 +30,6 @@ def advance() -> None:
     """Note that a description was committed. Call it after the commit and before the trainer gets its answer."""
     global _current
     _current = next(_numbers)
-    if conf.cluster_address():
+    if conf.is_one_of_several():
         with connection.cursor() as cursor:
             cursor.execute("SELECT nextval('episodes_runchanges')")

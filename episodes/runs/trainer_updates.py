@@ -141,7 +141,7 @@ def _close_sessions(run: Run, key_label: str | None) -> None:
     running = Episode.objects.filter(run=run, status="running")
     if key_label is not None:
         running = running.filter(key_label=key_label)
-    playing = list(running.values_list("pk", flat=True)) if conf.cluster_address() else []
+    playing = list(running.values_list("pk", flat=True)) if conf.is_one_of_several() else []
     close_sessions_of_run(run.name, key_label)
     until = time.monotonic() + MAX_CLOSE_SECONDS
     while playing and time.monotonic() < until:

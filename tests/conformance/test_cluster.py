@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import signal
+import uuid
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,6 +18,7 @@ import pytest
 from django.db import connections
 from pytest_django import DjangoDbBlocker
 
+from tests import programs
 from tests.conformance.agent import Agent, eventually, lines
 from tests.conformance.balancer import Balancer
 from tests.conformance.clients import Client, OpenRewardClient, OrsClient
@@ -50,7 +52,7 @@ class Played:
 
 def started(address: str, log: Path, beside: LiveServer | None = None) -> LiveServer:
     """Return a server that others reach at `address`, a file in its data directory or host:port; not started yet."""
-    settings = {"ORSWEB_API_KEYS": KEYS, "ORSWEB_KEEPALIVE": "0.2", "ADDING_LOG": str(log)}
+    settings = {"ORSWEB_API_KEYS": KEYS, "ORSWEB_KEEPALIVE": "0.2", "ORSWEB_QUOTA_WAIT": "0.1", "ADDING_LOG": str(log)}
     server = LiveServer(*CLASSES, env=settings, beside=beside)
     server.env["ORSWEB_CLUSTER"] = address if ":" in address else str(server.data_dir / address)
     return server
@@ -197,6 +199,22 @@ def test_a_server_that_was_found_dead_records_nothing_more_and_says_so(played: P
     assert (played.said["cut"], played.said["rejoined"]) == ("6", "606")
     assert played.rewards("cut") == [(0, 2.0), (1, 4.0), (2, 600.0)]
     assert "other servers found this one dead" in played.servers[1].log
+
+
+def test_quotas_count_what_other_servers_have(played: Played) -> None:
+    first, second = played.servers
+    made = programs.run("create_key", "few", "--quota", "sessions=1", env=first.env, check=True)
+    key = {"X-API-Key": made.stdout.splitlines()[0]}
+
+    def status(server: LiveServer) -> int:
+        with Agent(server, **key) as agent:
+            agent.sid = str(uuid.uuid4())
+            return agent.create({"id": "one more"}, "forgetting").status_code
+
+    eventually(lambda: status(first) == 200)  # the servers have read the key
+    with Agent(first, **key).open({"id": "the only one"}, "forgetting"):
+        eventually(lambda: status(second) == 429)
+    eventually(lambda: status(second) == 200)
 
 
 def test_another_server_leads_when_the_leader_dies(played: Played) -> None:
