@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import pytest
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode, Step, TranscriptText
 from episodes.search import documents, index
+from episodes.search.word_table import BLOCK_SUBJECTS
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -108,6 +109,22 @@ def test_it_goes_back_as_far_as_it_has_to(text: str) -> None:
     episodes = [said("the quick brown fox", pk=pk).pk for pk in (3, 100_000, 1_000_000, 30_000_000)]
     for most in (1, 2, 3, 4, None):
         assert list(index.matching(text, most)) == episodes[::-1][:most]
+
+
+ONE_IN_THREE = range(0, 60, 3)
+
+
+@pytest.mark.parametrize(
+    "blocks", [range(60), range(50, 60), range(10), ONE_IN_THREE, (59,), (0, 1, 2, 20, 59), (20, 21)], ids=str
+)
+@pytest.mark.parametrize("text", ["fox", "fox*", '"quick fox"', "quick fox"])
+def test_it_finds_the_newest_however_they_are_spread(blocks: Sequence[int], text: str) -> None:
+    size = BLOCK_SUBJECTS
+    for block in range(60):
+        said("a quick fox" if block in blocks else "a quick dog", pk=block * size + 5)
+    expected = [block * size + 5 for block in sorted(blocks, reverse=True)]
+    for most in (1, 2, 5, 30):
+        assert list(index.matching(text, most)) == expected[:most]
 
 
 def test_it_is_a_condition_on_episodes_in_one_query(django_assert_num_queries: DjangoAssertNumQueries) -> None:
