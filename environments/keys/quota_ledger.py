@@ -2,7 +2,7 @@
 
 Recorded bytes are counted in memory. Once a second the ledger adds what is new to their rows, of keys with a quota of
 them; a kill loses the count of the last second. Several servers of one database add to the same row, and each learns
-from it what the others have recorded.
+from it what the others have recorded, also when it has nothing to add.
 """
 
 from __future__ import annotations
@@ -30,11 +30,13 @@ Count = tuple[str, int, int]
 """Label of a key, the day, and bytes."""
 
 _ADD = """
-    INSERT INTO environments_recordedbytes (label, day, count) VALUES (%s, %s, %s)
-    ON CONFLICT (label) DO UPDATE SET day = excluded.day, count = excluded.count
-        + CASE WHEN environments_recordedbytes.day = excluded.day THEN environments_recordedbytes.count ELSE 0 END
-    RETURNING count
+    INSERT INTO environments_recordedbytes AS r (label, day, count) VALUES (%s, %s, %s)
+    ON CONFLICT (label) DO UPDATE SET day = CASE WHEN excluded.day > r.day THEN excluded.day ELSE r.day END, count =
+        CASE WHEN excluded.day > r.day THEN excluded.count WHEN excluded.day = r.day THEN r.count + excluded.count
+        ELSE r.count END
+    RETURNING day, count
 """
+"""Around midnight, another server may have begun with the next day already."""
 
 log = structlog.get_logger(__name__)
 
@@ -86,10 +88,14 @@ class QuotaLedger:
 
     async def _write(self) -> None:
         async with self._is_writing:
+            now = time.time()
+            for usage in ring.usages:
+                if self._grows_elsewhere(usage):
+                    usage.record(0, now)  # of today
             new = [
                 (usage, usage.day, usage.bytes)
                 for usage in ring.usages
-                if usage.quotas.bytes != NO_LIMIT and usage.bytes > self._known(usage)
+                if usage.quotas.bytes != NO_LIMIT and (usage.bytes > self._known(usage) or self._grows_elsewhere(usage))
             ]
             if not new:
                 return
@@ -99,10 +105,14 @@ class QuotaLedger:
             except Error as error:  # the next tick tries again
                 log.debug("recorded_bytes_not_written", error=type(error).__name__)
                 return
-            for (usage, day, count), total in zip(new, totals, strict=True):
+            for (usage, day, count), (row_day, row_count) in zip(new, totals, strict=True):
+                total = row_count if row_day == day else count
                 self._stored[usage.label] = day, total
                 if usage.day == day:
                     usage.bytes += total - count  # what other servers recorded
+
+    def _grows_elsewhere(self, usage: KeyUsage) -> bool:
+        return self._shared is not None and self._shared.is_used_elsewhere(usage.label)
 
     def _known(self, usage: KeyUsage) -> int:
         """Return the bytes of its day that the row held when it was last read or written."""
@@ -117,11 +127,13 @@ def _read() -> dict[str, tuple[int, int]]:
     return {label: (day, count) for label, day, count in rows}
 
 
-def _add(counts: list[Count]) -> list[int]:
-    """Add bytes to the rows of keys, in the order in which every server locks them; return what each holds then."""
+def _add(counts: list[Count]) -> list[tuple[int, int]]:
+    """Add bytes to the rows of keys, in the order in which every server locks them; return what each holds then: the
+    day and its bytes.
+    """
     totals = {}
     with transaction.atomic(), connection.cursor() as cursor:
         for label, day, count in sorted(counts):
             cursor.execute(_ADD, [label, day, count])
-            totals[label] = int(cursor.fetchone()[0])
+            totals[label] = cursor.fetchone()
     return [totals[label] for label, _, _ in counts]

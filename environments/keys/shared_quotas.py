@@ -65,12 +65,16 @@ class SharedQuotas:
         server, used = json.loads(text)
         self._loop.call_soon_threadsafe(self._learn, server, used)
 
+    def is_used_elsewhere(self, label: str) -> bool:
+        """Return whether another server has told lately that it is used by the key."""
+        return label in self._keys and bool(self._keys[label].others)
+
     def texts(self) -> list[str]:
         """Return what has to be told: the keys that use something, and those that do not any more. Once a second."""
         now, told = time.monotonic(), list[tuple[str, *Used]]()
         for usage in self._usages():
             quotas = usage.quotas
-            if quotas.sessions == quotas.calls == quotas.requests == NO_LIMIT:
+            if quotas.sessions == quotas.calls == quotas.requests == quotas.bytes == NO_LIMIT:
                 continue
             key = self._keys[usage.label]
             key.others = {server: one for server, one in key.others.items() if now < one.at + MAX_SILENCE_SECONDS}

@@ -39,7 +39,7 @@ from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import ending_of
 from episodes.playtest.player_identity import access_problem, can_lose_access, seat_of_scope
 from episodes.playtest.reader_threads import readers
-from episodes.playtest.remote_play import open_socket, peer_of
+from episodes.playtest.remote_play import check_peers, open_socket, peer_of
 
 log = structlog.get_logger(__name__)
 
@@ -99,6 +99,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             self.remote = await open_socket(peer, self.scope)
         except (OSError, TimeoutError, InvalidHandshake) as error:
             log.info("a server does not open a socket", server=peer.id, reason=type(error).__name__)
+            await check_peers()
             await self.close(TRY_AGAIN)
         else:
             self.writer = asyncio.get_running_loop().create_task(self._relay(self.remote))

@@ -36,6 +36,12 @@ async def peer_of(scope: Scope, sid: str) -> Peer | None:
     return await ownership.place_of(sid)
 
 
+async def check_peers() -> None:
+    """See whether a server that does not answer is dead, so that its sessions are taken over."""
+    if (ownership := ownership_or_none()) is not None:
+        await ownership.check_peers()
+
+
 async def open_socket(peer: Peer, scope: Scope) -> ClientConnection:
     """Open the websocket of `scope` at `peer`. Raises: OSError, TimeoutError, websockets.InvalidHandshake."""
     headers = passed_headers(scope, peer)

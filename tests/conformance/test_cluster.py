@@ -203,7 +203,9 @@ def test_a_server_that_was_found_dead_records_nothing_more_and_says_so(played: P
 
 def test_quotas_count_what_other_servers_have(played: Played) -> None:
     first, second = played.servers
-    made = programs.run("create_key", "few", "--quota", "sessions=1", env=first.env, check=True)
+    made = programs.run(
+        "create_key", "few", "--quota", "sessions=1", "--quota", "bytes=1000000", env=first.env, check=True
+    )
     key = {"X-API-Key": made.stdout.splitlines()[0]}
 
     def status(server: LiveServer) -> int:
@@ -215,6 +217,13 @@ def test_quotas_count_what_other_servers_have(played: Played) -> None:
     with Agent(first, **key).open({"id": "the only one"}, "forgetting"):
         eventually(lambda: status(second) == 429)
     eventually(lambda: status(second) == 200)
+
+    def recorded_bytes() -> int:
+        quotas = Agent(second, **key).http.get("/api/keys/me").json()["quotas"]
+        return next(int(one["used"]) for one in quotas if one["name"] == "bytes")
+
+    with Agent(first, **key).open({"id": "x" * 10_000}, "forgetting"):
+        eventually(lambda: recorded_bytes() >= 10_000)
 
 
 def test_another_server_leads_when_the_leader_dies(played: Played) -> None:

@@ -6,16 +6,17 @@ import asyncio
 import json
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
+from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 from websockets.typing import Origin
 
-from tests.conformance.agent import Agent
+from tests.conformance.agent import Agent, eventually
 from tests.conformance.balancer import Balancer
 from tests.environments.mcp_protocol.playing import playing
 from tests.server import LiveServer, free_port
@@ -183,3 +184,24 @@ def test_an_episode_that_is_continued_shows_its_progress_at_whichever_server(
     page = sent(first, f"/play/continue/{episode}/", **form)
     assert "All results match the recording." in httpx.get(second.url + page, timeout=TIMEOUT).text
     assert sent(second, f"/play/continue/{episode}/", **form) == page
+
+
+def test_a_person_whose_server_dies_learns_the_end_from_another(servers: tuple[LiveServer, LiveServer]) -> None:
+    """The last test, because it leaves one server."""
+    first, second = servers
+    episode = begun(first)
+    with tab(second, episode) as socket:
+        assert told(socket, "state")["status"] == "running"
+        first.kill()
+        with pytest.raises(ConnectionClosed):
+            told(socket, "ended")
+    endings = list[str]()
+
+    def connects_again() -> bool:
+        """Do as the page does, which connects until it hears something."""
+        with suppress(ConnectionClosed), tab(second, episode) as socket:
+            endings.append(told(socket, "ended")["html"])
+        return bool(endings)
+
+    eventually(connects_again)
+    assert "interrupted" in endings[0]

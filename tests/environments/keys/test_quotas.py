@@ -203,6 +203,21 @@ async def test_bytes_that_other_servers_record_count_too(client: httpx.AsyncClie
     assert "are limited to 10000" in refusal(await create(client, own)).replace(",", "")
 
 
+async def test_bytes_of_yesterday_do_not_replace_those_that_another_server_recorded_today(
+    client: httpx.AsyncClient,
+) -> None:
+    own = await key("midnight", bytes=10_000)
+    headers, usage = await session(client, own), ring.usage_of("midnight")
+    assert usage is not None
+    today = usage.day
+    await in_database(lambda: RecordedBytes.objects.update_or_create({"day": today + 1, "count": 5}, label="midnight"))
+    assert result(await call(client, headers))["ok"]
+    await close_service(5.0)
+    row = await in_database(lambda: RecordedBytes.objects.get(label="midnight"))
+    assert (row.day, row.count) == (today + 1, 5)
+    await open_service()
+
+
 async def test_an_open_session_ends_when_it_records_twice_the_bytes_of_the_day(client: httpx.AsyncClient) -> None:
     headers = await session(client, await key("flood", bytes=1000))
     assert result(await call(client, headers, text="x" * 400))["ok"]
