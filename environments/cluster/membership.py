@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import structlog
 from django.db import Error, connections
@@ -132,6 +132,12 @@ class Membership:
         """Return where a server that lives, or has died, notes what it runs; None if that is not on this machine."""
         known = self._known.get(server)
         return known.directory if known else None
+
+    def ask(self, sql: str, values: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        """Return the rows of a query. Raises: django.db.Error."""
+        with self._turn, self._connection.cursor() as cursor:
+            cursor.execute(sql, values)
+            return list(cursor.fetchall())
 
     def leave(self) -> None:
         """Say that this server has ended, and release its locks. A second call does nothing."""

@@ -8,8 +8,10 @@ request; the leader takes over what nobody has asked for.
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -43,6 +45,17 @@ LEFT_SECONDS = 15.0
 log = structlog.get_logger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class ClusterCounts:
+    """What has happened between this server and others since it was started."""
+
+    passed_on: Counter[str] = field(default_factory=Counter)
+    """Requests that were passed on, by what came of it: answered, moved (the session was not there any more), no answer
+    (the server was lost), or given up. What has moved or was lost is tried again and counts again."""
+    taken_over: Counter[str] = field(default_factory=Counter)
+    """Sessions that were taken over from dead servers: going on, or closed."""
+
+
 class Ownership:
     """Used on the event loop, from `open` to `close`."""
 
@@ -56,6 +69,7 @@ class Ownership:
     ) -> None:
         """`usage_of` returns what the key with a label uses."""
         self.membership = membership
+        self.counts = ClusterCounts()
         self._leases, self._service, self._record, self._usage_of = leases, service, record, usage_of
         self._routes: dict[str, int] = {}  # servers of sessions that others have, by their leases
         self._claimed: set[str] = set()  # leases that were made for requests which will open their sessions
@@ -178,6 +192,7 @@ class Ownership:
         self._service.take_over(going_on, self._usage_of)
         for sid in {*sids} - {one.session_id for one in going_on}:
             self.release(sid)
+        self.counts.taken_over.update({"going on": len(going_on), "closed": closed})
         if closed or going_on:
             log.warning("sessions were taken over", going_on=len(going_on), closed=closed, death=left.death or None)
 

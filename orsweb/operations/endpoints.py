@@ -7,20 +7,29 @@ environments and say how busy the server is, so on a server with keys they take 
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import hmac
 from collections.abc import Sequence
 from typing import Any
 
 from environments import conf
+from environments.agent_http.peer_exchange import PeerConnections
 from environments.agent_http.response import JSON_HEADERS, Response
 from environments.agent_http.view import ANYBODY, ProtocolView, authentication_error
+from environments.cluster.membership import Membership, Peer
 from environments.errors import KeyRefused
+from environments.hosts.http_connection import HttpError
 from environments.keys.agent_key import MONITOR, sent_key
 from environments.keys.keyring import ring
+from environments.service import ownership_or_none
 from environments.wire import value_json
 from orsweb.operations.readiness import READINESS, ReadyCheck
 from orsweb.operations.server_load import ServerLoad, load_of
 
 RETRY_AFTER = (b"retry-after", b"2")
+MAX_PEER_SECONDS = 3.0
+"""How long to wait for the figures of each other server on the same port."""
+_CONNECTIONS = PeerConnections()
 METRICS_HEADERS = ((b"content-type", b"text/plain; version=0.0.4; charset=utf-8"),)
 
 
@@ -54,14 +63,43 @@ class Ready(ProtocolView):
 
 
 class Metrics(ProtocolView):
-    """GET /metrics: the server's figures, in the text format of Prometheus."""
+    """GET /metrics: the server's figures, in the text format of Prometheus; those of all servers on its port."""
 
     scopes = (MONITOR,)
 
     async def get(self) -> Response:
         checks = await READINESS.checks(self.service)
-        load = load_of(self.service)
-        return Response(await asyncio.to_thread(_metrics_text, load, checks), headers=METRICS_HEADERS)
+        load = await load_of(self.service)
+        text = await asyncio.to_thread(_metrics_text, load, checks)
+        ownership = ownership_or_none()
+        if ownership is None or conf.processes() == 1 or self._is_asked_by(ownership.membership):
+            return Response(text, headers=METRICS_HEADERS)
+        from orsweb.operations.metrics import label_of, merged
+
+        texts = {label_of(conf.cluster_address()): text.decode()}
+        beside = [peer for peer in ownership.membership.peers.values() if _is_beside(peer)]
+        answers = await asyncio.gather(*(self._ask(peer, ownership.membership) for peer in beside))
+        texts |= {label_of(peer.address): found for peer, found in zip(beside, answers, strict=True) if found}
+        return Response(merged(dict(sorted(texts.items()))).encode(), headers=METRICS_HEADERS)
+
+    def _is_asked_by(self, membership: Membership) -> bool:
+        """Return whether a server of the same port asks."""
+        token = self.http_request.META.get("HTTP_X_ORSWEB_PEER", "")
+        return hmac.compare_digest(token.encode("latin-1"), membership.token.encode())
+
+    async def _ask(self, peer: Peer, membership: Membership) -> str:
+        """Return the figures of another server; empty if it does not answer in time."""
+        with contextlib.suppress(HttpError, TimeoutError):
+            async with asyncio.timeout(MAX_PEER_SECONDS):
+                answer = await _CONNECTIONS.send(peer, self.http_request, membership)
+                if answer.status_code == 200 and isinstance(answer.body, bytes):
+                    return answer.body.decode()
+        return ""
+
+
+def _is_beside(peer: Peer) -> bool:
+    """Return whether the same `serve` has started this server and the other one."""
+    return peer.directory is not None and peer.directory.parent == conf.process_directory().parent
 
 
 def _metrics_text(load: ServerLoad, checks: Sequence[ReadyCheck]) -> bytes:

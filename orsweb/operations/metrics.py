@@ -6,7 +6,9 @@ that are served, outcomes, causes (a bounded number) and names of threads: never
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePath
 
 from prometheus_client import CollectorRegistry, ProcessCollector, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -14,12 +16,16 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from environments import conf
+from environments.cluster.cluster_load import ClusterLoad
 from environments.runtime.bucket_counts import CountedValues
 from orsweb.operations.readiness import ReadyCheck
 from orsweb.operations.server_load import ServerLoad
 
 UNBOUND = "(not chosen yet)"
 """Label of sessions that are not bound to an environment."""
+PASSED_ON = ("answered", "moved", "no answer", "given up")
+TAKEN_OVER = ("going on", "closed")
+"""Outcomes, as ClusterCounts has them."""
 
 
 def metrics_text(load: ServerLoad, checks: Sequence[ReadyCheck]) -> bytes:
@@ -39,6 +45,7 @@ class _Metrics(Collector):
         yield from self._of_play()
         yield from self._of_workers()
         yield from self._of_recorder()
+        yield from self._of_cluster()
         threads = sorted(self._load.threads.items())
         yield _gauge("threads", "Threads by name", ["thread"], [((name,), count) for name, count in threads])
         met = [((check.name,), check.is_met) for check in self._checks]
@@ -110,8 +117,32 @@ class _Metrics(Collector):
             "follower_seconds", "Time since all figures last followed the record", [], [((), recorder.follower_seconds)]
         )
 
+    def _of_cluster(self) -> Iterator[Metric]:
+        cluster = self._load.cluster
+        yield _gauge("cluster_servers", "Servers of the database that live", [], _living(cluster))
+        leading = [((), cluster.is_leader)] if cluster else []
+        yield _gauge("cluster_leader", "1 if this server leads", [], leading)
+        yield _gauge("cluster_leases", "Sessions that a server has, in the database", ["of"], _leases(cluster))
+        passed_on, taken_over = (cluster.passed_on, cluster.taken_over) if cluster else ({}, {})
+        passed = [((outcome,), passed_on.get(outcome, 0)) for outcome in PASSED_ON]
+        yield _counter("passed_on_requests", "Requests passed on to another server", ["outcome"], passed)
+        taken = [((outcome,), taken_over.get(outcome, 0)) for outcome in TAKEN_OVER]
+        yield _counter("taken_over_sessions", "Sessions taken over from dead servers", ["outcome"], taken)
+
 
 Samples = Iterable[tuple[tuple[str, ...], float]]
+
+
+def _living(cluster: ClusterLoad | None) -> Samples:
+    return [((), sum(server.ended is None for server in cluster.servers))] if cluster else []
+
+
+def _leases(cluster: ClusterLoad | None) -> Samples:
+    if cluster is None:
+        return []
+    own = sum(server.sessions for server in cluster.servers if server.id == cluster.own_id)
+    left = sum(server.sessions for server in cluster.servers if server.ended is not None)
+    return [(("this server",), own), (("dead servers",), left)]
 
 
 def _gauge(name: str, text: str, labels: list[str], samples: Samples) -> Metric:
@@ -138,3 +169,34 @@ def _histogram(name: str, text: str, samples: Iterable[tuple[str, CountedValues]
         buckets = list(zip(bounds, counted.cumulated(), strict=True))
         family.add_metric([environment] if labels else [], buckets, counted.total)
     return family
+
+
+# --- several servers on one port --------------------------------------------------------------------------------------
+
+_SAMPLE_NAME = re.compile(r"(\w+)(\{?)")
+
+
+def merged(texts: Mapping[str, str]) -> str:
+    """Return one text of what servers say, with the label `server` at each sample. `texts`: by the label's value."""
+    families: dict[str, list[str]] = {}
+    for server, text in texts.items():
+        samples: list[str] = []
+        for line in text.splitlines():
+            if line.startswith("#"):
+                samples = families.setdefault(line.split(" ", 3)[2], [])
+                if line not in samples:
+                    samples.append(line)
+            else:
+                samples.append(_labelled(line, server))
+    return "".join(f"{line}\n" for samples in families.values() for line in samples)
+
+
+def _labelled(line: str, server: str) -> str:
+    name, brace = _SAMPLE_NAME.match(line).groups()  # type: ignore[union-attr]  # each sample begins with its name
+    rest = line[len(name) + len(brace) :]
+    return f'{name}{{server="{server}"{"," if brace else "}"}{rest}'
+
+
+def label_of(address: str) -> str:
+    """Return the label of a server that others reach at `address`: without the directory of its socket."""
+    return PurePath(address).name if address.startswith("/") else address

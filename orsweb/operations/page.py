@@ -17,6 +17,7 @@ from django.views.decorators.http import require_safe
 
 from environments import conf
 from environments.access.privacy import hidden_from
+from environments.cluster.cluster_load import ClusterLoad
 from environments.display import formats
 from environments.errors import Draining, NotPlaying
 from environments.models import Environment
@@ -39,6 +40,15 @@ CHECKS = {
     "follower": "Figures last followed the record",
 }
 """What the page calls each check of `/ready`."""
+
+PASSED_ON = {
+    "answered": "Requests passed on and answered",
+    "moved": "Sent again because the session had moved",
+    "no answer": "Sent again because the server was lost",
+    "given up": "Given up after all",
+}
+TAKEN_OVER = {"going on": "Sessions of dead servers that go on here", "closed": "Those that ended as interrupted"}
+"""What the page calls the outcomes of ClusterCounts."""
 
 WORDS: Mapping[str, Callable[[float], str]] = {"disk": filesizeformat, "queue": "{:,.0f}".format}
 """How values of checks are written that are no durations."""
@@ -103,11 +113,13 @@ def _state(hidden: frozenset[str]) -> dict[str, Any]:
         "threads": sorted(load.threads.items(), key=lambda pair: (-pair[1], pair[0])),
         "thread_count": sum(load.threads.values()),
         "version": conf.version(),
+        "cluster": load.cluster,
+        "between_servers": _between_servers(load.cluster) if load.cluster else [],
     }
 
 
 async def _read(service: SessionService) -> tuple[ServerLoad, list[ReadyCheck]]:
-    return load_of(service), await READINESS.checks(service)
+    return await load_of(service), await READINESS.checks(service)
 
 
 def _environments(load: ServerLoad) -> Iterator[EnvironmentRow]:
@@ -145,6 +157,11 @@ def _commit_figures(load: ServerLoad) -> list[tuple[str, str]]:
         ("Wait for the commit, 99 %", _bound(commits.lag_seconds, 0.99)),
         ("Rejected rows", f"{load.recorder.rejected:,}"),
     ]
+
+
+def _between_servers(cluster: ClusterLoad) -> list[tuple[str, int]]:
+    passed_on = [(label, cluster.passed_on.get(outcome, 0)) for outcome, label in PASSED_ON.items()]
+    return passed_on + [(label, cluster.taken_over.get(outcome, 0)) for outcome, label in TAKEN_OVER.items()]
 
 
 def _bound(values: CountedValues, share: float) -> str:

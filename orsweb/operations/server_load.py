@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from environments.cluster.cluster_load import ClusterLoad, cluster_load_of
 from environments.hosts.worker_host import WorkerLoad
 from environments.runtime.play_load import PlayLoad
 from environments.runtime.service import SessionService
-from environments.service import get_record, worker_loads
+from environments.service import get_record, ownership_or_none, worker_loads
 from episodes.recording.recorder_load import RecorderLoad
 
 THREADS = frozenset(
@@ -43,10 +44,12 @@ class ServerLoad:
     peak_memory_bytes: int
     started: datetime
     """When the process had loaded its code."""
+    cluster: ClusterLoad | None = None
+    """This server among several; None if it has its database alone."""
 
 
-def load_of(service: SessionService) -> ServerLoad:
-    """Return how busy the process is. Called on the service's loop; it takes less than a millisecond."""
+async def load_of(service: SessionService) -> ServerLoad:
+    """Return how busy the process is. Called on the service's loop, where it takes less than a millisecond."""
     memory_bytes = _memory_bytes()
     return ServerLoad(
         play=service.load(),
@@ -56,6 +59,7 @@ def load_of(service: SessionService) -> ServerLoad:
         memory_bytes=memory_bytes,
         peak_memory_bytes=max(memory_bytes, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024),
         started=STARTED,
+        cluster=await cluster_load_of(ownership) if (ownership := ownership_or_none()) else None,
     )
 
 

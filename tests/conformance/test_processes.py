@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
+import httpx
 import psutil
 import pytest
 from django.db import connections
+from prometheus_client.parser import text_string_to_metric_families
 from pytest_django import DjangoDbBlocker
 
 from environments.cluster.leases import lease_of
@@ -91,6 +94,25 @@ def test_clients_go_on_when_the_process_of_their_session_dies(server: LiveServer
 
 def added(session: Any, number: int, seconds: float = 0.0) -> str:
     return str(session.call_tool("add", {"number": number, "seconds": seconds}).blocks[0].text)
+
+
+def test_metrics_and_the_operators_page_tell_of_all(server: LiveServer) -> None:
+    wait_for_all(server)
+    with Agent(server).open({"id": 1}):
+        text = httpx.get(f"{server.url}/metrics").text
+        page = httpx.get(f"{server.url}/operations/?part=state").text
+    found = {sample.labels["server"] for family in text_string_to_metric_families(text) for sample in family.samples}
+    assert found == {"server.0", "server.1"}
+    leases = re.findall(r'orsweb_cluster_leases\{server="server.\d",of="this server"\} (\S+)', text)
+    assert sum(map(float, leases)) == 1
+    assert sorted(re.findall(r"orsweb_cluster_leader\{.*\} (\S+)", text)) == ["0.0", "1.0"]
+    assert re.findall(r"orsweb_cluster_servers\{.*\} (\S+)", text) == ["2.0", "2.0"]
+    assert (page.count("✓ alive"), page.count("✕ ended"), page.count(">leader<"), page.count("<b>this one<")) == (
+        2,
+        2,
+        1,
+        1,
+    )
 
 
 def test_a_reload_replaces_all_and_refuses_nobody(server: LiveServer) -> None:
