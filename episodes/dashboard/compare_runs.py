@@ -34,7 +34,7 @@ MIN_BLOCKS = 40
 
 
 def compare_runs(request: HttpRequest) -> HttpResponse:
-    """Return the page for `?runs=3,4`, which compares every other run with the first. Raises: BadFilter."""
+    """Return the page for `?runs=3,4` or names, which compares every other run with the first. Raises: BadFilter."""
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
     _check_names(given)
     hidden = hidden_from(request.user)
@@ -82,7 +82,7 @@ def _runs(ids: tuple[int, ...], text: str, hidden: frozenset[int]) -> list[Run]:
     """Return the runs in the order of `ids`. Raises: BadFilter."""
     found = Run.objects.filter(visible_runs(hidden)).in_bulk(ids)
     if len(ids) < 2:
-        raise BadFilter("runs", text, "it takes the numbers of two or more runs, such as 3,4")
+        raise BadFilter("runs", text, "it takes the numbers or names of two or more runs, such as 3,4")
     if missing := [str(pk) for pk in ids if pk not in found]:
         raise BadFilter(
             "runs", text, f"there is no run {', '.join(missing)}; a run's number is in the address of its page"

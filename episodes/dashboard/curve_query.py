@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
@@ -16,6 +17,8 @@ from episodes.dashboard.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, given, real
+from episodes.models import Run
+from episodes.models.privacy import visible_runs
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 FORMATS = ("json", "csv")
@@ -67,7 +70,7 @@ class CurveAsked:
             x=value("x", chosen(AXES), "episode"),
             figures=value("y", _figures, ("return",)),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
-            runs=value("runs", run_ids, ()),
+            runs=value("runs", partial(run_ids, hidden=hidden), ()),
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
             has_band=value("band", flag, None),
@@ -101,10 +104,16 @@ def _figures(name: str, text: str) -> tuple[Figure, ...]:
     return tuple(dict.fromkeys(chosen(FIGURES)(name, part.strip()) for part in text.split(",")))
 
 
-def run_ids(name: str, text: str) -> tuple[int, ...]:
-    """Return the ids of runs in a parameter, in order and each once. Raises: BadFilter."""
-    ids = [id_in(part.strip()) for part in text.split(",") if part.strip()]
-    found = tuple(dict.fromkeys(pk for pk in ids if pk is not None))
-    if None in ids:
-        raise BadFilter(name, text, "it has to be run numbers separated by commas, such as 3,4")
-    return found
+def run_ids(name: str, text: str, hidden: frozenset[int] = frozenset()) -> tuple[int, ...]:
+    """Return the ids of the runs that a parameter lists by numbers or names, in order and each once. Raises: BadFilter.
+
+    `hidden`: ids of the private environments that do not exist for the reader.
+    """
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    numbers = {part: id_in(part) for part in parts}
+    if names := [part for part, pk in numbers.items() if pk is None]:
+        numbers |= Run.objects.filter(visible_runs(hidden), name__in=names).values_list("name", "pk")
+    if missing := [part for part, pk in numbers.items() if pk is None]:
+        sentence = f"there is no run {missing[0]}; it takes run numbers or names separated by commas, such as 3,4"
+        raise BadFilter(name, text, sentence)
+    return tuple(dict.fromkeys(pk for part in parts if (pk := numbers[part]) is not None))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from django.core.exceptions import BadRequest
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
@@ -25,11 +27,13 @@ MAX_CHOICES = 50
 @takes("search", "runs")
 def run_choices(request: HttpRequest) -> HttpResponse:
     """Return the list of runs to choose from. `runs`: the ids of the chosen ones. Raises: BadRequest."""
+    hidden = hidden_from(request.user)
     try:
-        search, ids = given(request.GET, "search", words, ""), given(request.GET, "runs", run_ids) or ()
+        search = given(request.GET, "search", words, "")
+        ids = given(request.GET, "runs", partial(run_ids, hidden=hidden)) or ()
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    visible = Run.objects.filter(visible_runs(hidden_from(request.user))).only("name", "model", "state")
+    visible = Run.objects.filter(visible_runs(hidden)).only("name", "model", "state")
     rows = visible.in_bulk(list(ids))
     found = visible.filter(Q(name__icontains=search) | Q(model__icontains=search)) if search else visible
     others = found.exclude(pk__in=list(rows)).order_by("-pk")

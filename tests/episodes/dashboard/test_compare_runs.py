@@ -72,6 +72,12 @@ def test_the_page_shows_both_and_their_tasks(client: Client) -> None:
     assert "2 shared tasks" in page and "hard" in page and "+0.25" in page
 
 
+def test_runs_can_be_named(client: Client) -> None:
+    first, second = played()
+    page = client.get(f"/compare/?runs={first.name},{second.pk}").content.decode()
+    assert "2 shared tasks" in page and f"runs={first.pk}%2C{second.pk}" in page
+
+
 def test_without_a_shared_task_it_says_so(client: Client) -> None:
     runs = [make_run("first"), make_run("second")]
     for run in runs:
@@ -81,7 +87,7 @@ def test_without_a_shared_task_it_says_so(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "expected"), [("1", "two or more runs"), ("1,x", "run numbers separated"), ("998,999", "no run 998")]
+    ("ids", "expected"), [("1", "two or more runs"), ("1,x", "there is no run x"), ("998,999", "no run 998")]
 )
 def test_anything_but_existing_runs_is_refused(client: Client, ids: str, expected: str) -> None:
     answer = client.get(f"/compare/?runs={ids}")

@@ -199,7 +199,7 @@ def test_a_part_of_it_is_shown(client: Client) -> None:
         ("window=4", "an odd number from 1 to 99"),
         ("window=101", "an odd number from 1 to 99"),
         ("window=5&smooth=0.5", "leave out smooth=0.5"),
-        ("runs=a", "run numbers separated"),
+        ("runs=a", "there is no run a; it takes run numbers or names"),
         ("from=3&to=1", "swap the two"),
         ("colour=red", "no filter has that name"),
         ("threshold=nan", "it has to be a number"),
