@@ -164,6 +164,12 @@ def test_nothing_covers_anything_at_320_px(page: Page, places: dict[str, int]) -
     assert not problems, "\n".join(map(str, problems.items()))
 
 
+def test_the_list_of_steps_covers_nothing_below_the_transcript(page: Page, places: dict[str, int]) -> None:
+    page.set_viewport_size({"width": 1050, "height": 860})
+    page.goto(f"/episodes/{places['first']}/")
+    assert page.evaluate(COVERED) == []
+
+
 @pytest.mark.usefixtures("places")
 def test_permissions_of_an_account_are_ticked_in_a_box_that_scrolls(page: Page) -> None:
     page.goto("/admin/auth/group/1/change/")
