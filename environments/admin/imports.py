@@ -22,7 +22,7 @@ from django.urls import reverse
 from environments.access.privacy import hidden_from, visible
 from environments.admin import uploads
 from environments.admin.base import author_of, note
-from environments.admin.jobs import job_url
+from environments.admin.jobs import from_its_server, job_url, this_server
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits, splits_to_fill
 from environments.database import jobs
@@ -122,6 +122,8 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
 def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> HttpResponse:
     """Return the preview's progress, then its result. A POST starts the import, or with `stop` stops the preview."""
     _check_permission(request)
+    if (elsewhere := from_its_server(request)) is not None:
+        return elsewhere
     upload = uploads.find(token, request.user.pk or 0)
     environment = _environments(request).filter(pk=_number(request.GET.get("environment", ""))).first()
     if upload is None or environment is None:
@@ -183,6 +185,7 @@ def _stop(request: HttpRequest, job: jobs.Job | None) -> HttpResponse:
 
 def _preview_url(upload: Upload, target: ImportTarget, job: jobs.Job) -> str:
     asked = {"environment": target.environment.pk, "split": target.name, "type": target.type, "job": job.id}
+    asked |= this_server()
     return f"{reverse('admin:environments_task_look', args=[upload.token])}?{urlencode(asked)}"
 
 

@@ -1,4 +1,8 @@
-"""The page of a job, which shows the progress of long work. It polls; closing it does not stop the job."""
+"""The page of a job, which shows the progress of long work. It polls; closing it does not stop the job.
+
+A job runs on the server that started it. Beside other servers of the database its address names that server, and
+whichever server gets the request passes it on.
+"""
 
 from __future__ import annotations
 
@@ -12,13 +16,36 @@ from django.urls import reverse
 
 from environments.access.privacy import hidden_from
 from environments.admin.base import author_of
+from environments.cluster.passing import PASSED_ON
+from environments.cluster.remote_page import page_of, scope_of
 from environments.database import jobs
+from environments.database.storable import id_in
+from environments.service import ownership_or_none
+
+SERVER = "server"
+"""Parameter of addresses, whose value is the id of a server."""
 
 
 def job_url(job: str, back: str = "") -> str:
     """Return the address of the job's page. `back`: path of the page to return to."""
     path = reverse("admin:environments_task_job", args=[job])
-    return f"{path}?{urlencode({'back': back})}" if back else path
+    parameters = {**({"back": back} if back else {}), **this_server()}
+    return f"{path}?{urlencode(parameters)}" if parameters else path
+
+
+def this_server() -> dict[str, int]:
+    """Return the parameter by which an address names this server; empty if it has its database alone."""
+    ownership = ownership_or_none()
+    return {} if ownership is None else {SERVER: ownership.membership.id}
+
+
+def from_its_server(request: HttpRequest) -> HttpResponse | None:
+    """Return the page as the server makes it that the address names; None: it is this one, or is gone."""
+    ownership, number = ownership_or_none(), id_in(request.GET.get(SERVER, ""))
+    if ownership is None or number is None or PASSED_ON in scope_of(request):
+        return None
+    peer = ownership.membership.peers.get(number)
+    return None if peer is None else page_of(peer, request)
 
 
 def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
@@ -32,6 +59,8 @@ def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
     """Return the page of a job; with ?state only its numbers, for the page's script. A POST asks the job to stop."""
+    if (elsewhere := from_its_server(request)) is not None:
+        return elsewhere
     job = next((job for job in jobs_shown_to(request) if job.id == job_id), None)
     if job is None:
         raise Http404(f"There is no job {job_id!r}: jobs are forgotten after an hour and when the server restarts.")

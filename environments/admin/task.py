@@ -17,7 +17,7 @@ from environments.access.privacy import hidden_from, visible
 from environments.admin.bulk import BULKS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
-from environments.admin.jobs import job_view, jobs_shown_to
+from environments.admin.jobs import job_url, job_view, jobs_shown_to
 from environments.admin.study_from_tasks import study_redirect
 from environments.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.admin.task_page import TaskPage
@@ -66,7 +66,7 @@ class TaskAdmin(TaskPage):
             "back": query(selection),
             "may_make_studies": request.user.has_perm(MAKE_STUDIES),
             "may_import": request.user.has_perm("environments.add_task"),
-            "running": [job for job in jobs_shown_to(request) if job.state == "running"],
+            "running": [(job, job_url(job.id)) for job in jobs_shown_to(request) if job.state == "running"],
         }
         return TemplateResponse(request, "environments/tasks.html", context, status=400 if trouble else 200)
 

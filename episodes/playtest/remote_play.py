@@ -6,8 +6,6 @@ is, as if the browser had come to it.
 
 from __future__ import annotations
 
-import http.client
-import socket
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -16,15 +14,13 @@ from websockets.asyncio.client import ClientConnection, connect, unix_connect
 from environments import conf
 from environments.cluster.membership import Peer
 from environments.cluster.passing import PASSED_ON, Scope, passed_headers
+from environments.cluster.remote_page import page_of, scope_of
 from environments.errors import OrsError
 from environments.service import ask_service, ownership_or_none
 
 FIND_SECONDS = 10.0
 """How long a page waits to learn which server has its session; that of a dead server is taken over meanwhile."""
-ANSWER_SECONDS = 30.0
 OPEN_SECONDS = 10.0
-_RETURNED = ("Content-Type", "Location", "Cache-Control", "Vary", "HX-Redirect")
-"""Headers of a page that are passed on; the middleware makes the others."""
 
 
 async def peer_of(scope: Scope, sid: str) -> Peer | None:
@@ -59,43 +55,8 @@ def remote_page(request: HttpRequest, sid: str) -> HttpResponse | None:
     """Return the response of the server that has the session; None: this one has it, or none, or it does not answer."""
     if not conf.is_one_of_several():
         return None
-    scope: Scope = request.scope  # type: ignore[attr-defined]  # of ASGIRequest
     try:
-        peer = ask_service(lambda service: peer_of(scope, sid), FIND_SECONDS)
-        return None if peer is None else _exchange(peer, request, scope)
-    except (OrsError, OSError, http.client.HTTPException):
+        peer = ask_service(lambda service: peer_of(scope_of(request), sid), FIND_SECONDS)
+    except (OrsError, TimeoutError):
         return None
-
-
-def _exchange(peer: Peer, request: HttpRequest, scope: Scope) -> HttpResponse:
-    """Raises: OSError, http.client.HTTPException."""
-    connection = _PeerConnection(peer.address, timeout=ANSWER_SECONDS)
-    try:
-        headers = passed_headers(scope, peer) | {"Host": request.get_host()}
-        connection.request(request.method or "GET", request.get_full_path(), request.body, headers)
-        answer = connection.getresponse()
-        response = HttpResponse(answer.read(), status=answer.status)
-        for name in _RETURNED:
-            if (value := answer.getheader(name)) is not None:
-                response.headers[name] = value
-        for cookie in answer.headers.get_all("Set-Cookie", ()):
-            response.cookies.load(cookie)
-        return response
-    finally:
-        connection.close()
-
-
-class _PeerConnection(http.client.HTTPConnection):
-    """A connection to the address at which other servers reach one: host:port, or the path of a Unix socket."""
-
-    def connect(self) -> None:
-        if not self._address.startswith("/"):
-            super().connect()
-            return
-        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-        self.sock.settimeout(self.timeout)
-        self.sock.connect(self._address)
-
-    def __init__(self, address: str, timeout: float) -> None:
-        super().__init__("localhost" if address.startswith("/") else address, timeout=timeout)
-        self._address = address
+    return None if peer is None else page_of(peer, request)

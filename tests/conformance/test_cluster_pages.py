@@ -121,6 +121,25 @@ def test_a_client_of_mcp_plays_at_whichever_server(servers: tuple[LiveServer, Li
         assert rows.fetchall() == [(4, "abandoned")]
 
 
+# --- the admin -------------------------------------------------------------------------------------------------------
+
+
+def test_an_import_goes_on_at_whichever_server(servers: tuple[LiveServer, LiveServer]) -> None:
+    first, second = (httpx.Client(base_url=one.url, timeout=TIMEOUT) for one in servers)
+    address = "/admin/environments/task/import/"
+    page = first.get(address).text
+    form = {"environment": re.findall(r'<option value="(\d+)"[^>]*>echo', page)[0], "split": "new", "type": "train"}
+    second.get(address)  # each server is another origin here, so each has cookies of its own
+    for one in (first, second):
+        one.headers["X-CSRFToken"] = one.cookies["csrftoken"]
+    sent = first.post(address, data=form, files={"file": ("tasks.jsonl", b'{"id": 1}\n{"id": 2}\n')})
+    preview = sent.headers["Location"]
+    eventually(lambda: "Refused" in second.get(preview).text)
+    done = second.post(preview).headers["Location"]
+    eventually(lambda: "Open the split" in second.get(done).text)
+    assert second.get(done).text.count("Back to the list") == first.get(done).text.count("Back to the list") == 1
+
+
 # --- people who play -------------------------------------------------------------------------------------------------
 
 
