@@ -232,7 +232,9 @@ def test_rows_of_the_admin_show_all_of_their_words_on_a_phone(page: Page) -> Non
     assert serious(page, "colours") == []
 
 
-@pytest.mark.parametrize("path", ["/", "/runs/", "/runs/{run}/", CURVES, "/environments/guess/leaderboard/"])
+@pytest.mark.parametrize(
+    "path", ["/", "/runs/", "/runs/{run}/", "/tasks/{task}/", CURVES, "/environments/guess/leaderboard/"]
+)
 def test_returns_are_seen_on_a_narrow_phone_without_scrolling(page: Page, places: dict[str, int], path: str) -> None:
     page.set_viewport_size({"width": 320, "height": 860})
     page.goto(path.format(**places))
