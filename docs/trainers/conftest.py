@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -114,19 +115,18 @@ class Server:
             time.sleep(0.1)
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    """Serve the bundled environments on a free port, with a temporary data directory. All tests share this server."""
-    directory = tmp_path_factory.mktemp("served")
+@contextmanager
+def serving(directory: Path, *classes: str) -> Iterator[Server]:
+    """Serve `classes`, found in `directory` where the data is, too; without any, the bundled environments."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = (ORSWEB, "manage.py", "serve", "--port", str(port))
-    environment = {**os.environ, "ORSWEB_DATA_DIR": str(directory), "DATABASE_URL": ""}
+    command = (ORSWEB, ROOT / "manage.py", "serve", *classes, "--port", str(port))
+    environment = {**os.environ, "ORSWEB_DATA_DIR": str(directory / "data"), "DATABASE_URL": ""}
     log = directory / "serve.log"
     with (
         log.open("wb") as output,
-        subprocess.Popen(command, cwd=ROOT, env=environment, stdout=output, stderr=output) as process,
+        subprocess.Popen(command, cwd=directory, env=environment, stdout=output, stderr=output) as process,
     ):
         try:
             started = Server(f"http://127.0.0.1:{port}")
@@ -134,6 +134,13 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
             yield started
         finally:
             process.terminate()
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """Serve the bundled environments on a free port, with a temporary data directory. All tests share this server."""
+    with serving(tmp_path_factory.mktemp("served")) as started:
+        yield started
 
 
 def wait_until_healthy(server: Server, process: subprocess.Popen[bytes], log: Path) -> None:
