@@ -1,7 +1,8 @@
 """`python -m benchmarks [row …]`: measures the named rows, or all of them, which takes about a quarter of an hour.
 
 `python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead, `python -m benchmarks
-sizing` what a server needs. They have their own options (`dashboard.py`, `task_list.py`, `sizing.py`).
+sizing` what a server needs, `python -m benchmarks scale` what several servers cost. They have their own options
+(`dashboard.py`, `task_list.py`, `sizing.py`, `scale.py`).
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import dashboard, lag, new_tasks, sizing, task_list, viewers
+from benchmarks import dashboard, lag, new_tasks, scale, sizing, task_list, viewers
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -22,6 +23,7 @@ _PAGES: Mapping[str, Callable[[list[str]], int]] = {
     "dashboard": dashboard.main,
     "task_list": task_list.main,
     "sizing": sizing.main,
+    "scale": scale.main,
 }
 _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
     "viewers": viewers.measure,

@@ -12,7 +12,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -99,10 +99,12 @@ class Workshop:
             _stop(server)
 
     @contextmanager
-    def serving(self, environments: Sequence[str], directory: Path | None = None) -> Iterator[tuple[int, Path, int]]:
+    def serving(
+        self, environments: Sequence[str], directory: Path | None = None, settings: Mapping[str, str] | None = None
+    ) -> Iterator[tuple[int, Path, int]]:
         """Serve `environments`, or the bundled ones without any, from a data directory, by default a new one.
 
-        Yields the port, the data directory and the process.
+        `settings`: further environment variables. Yields the port, the data directory and the process.
         """
         self._starts += 1
         port, log, directory = free_port(), self._directory / f"{self._starts}.log", directory or self.data_directory()
@@ -111,7 +113,7 @@ class Workshop:
             server = subprocess.Popen(
                 command,
                 cwd=ROOT,
-                env={**_bare_environment(), "ORSWEB_DATA_DIR": str(directory)},
+                env={**_bare_environment(), "ORSWEB_DATA_DIR": str(directory), **(settings or {})},
                 stdout=output,
                 stderr=output,
             )

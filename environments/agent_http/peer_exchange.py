@@ -6,9 +6,8 @@ stream is passed on as it arrives.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
-from urllib.parse import quote
 
 from environments.agent_http.handler import GONE
 from environments.agent_http.request import HttpRequest
@@ -23,7 +22,8 @@ LOOK_SECONDS = 0.1
 """Time between two looks at whether the client has left while another server answers."""
 _OWN = frozenset({b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"expect", TOKEN_HEADER})
 """Headers of a request that are made anew."""
-_PASSED = ("content-type", "cache-control", "x-accel-buffering", "retry-after", "x-backend-state", "www-authenticate")
+_PASSED_NAMES = "content-type cache-control x-accel-buffering retry-after x-backend-state www-authenticate"
+_PASSED = [(name, name.encode()) for name in _PASSED_NAMES.split()]
 """Headers of a response that are passed on."""
 
 
@@ -57,11 +57,11 @@ class PeerConnections:
         try:
             connection.send(_encoded(request, peer.token))
             await _until(lambda: connection.until_headers(LOOK_SECONDS), check)
-            headers = _passed(connection)
+            headers = _passed(connection.headers)
             if "content-length" in connection.headers or connection.status == NO_CONTENT:
-                body = b""
-                while piece := await _until(lambda: connection.read(LOOK_SECONDS), check):
-                    body = body + piece if body else piece
+                body = connection.take()  # most responses have arrived as a whole
+                while not connection.is_complete:
+                    body += await _until(lambda: connection.read(LOOK_SECONDS), check)
                 pool.release(connection, has_result=False)
                 return Response(body, status=connection.status, headers=headers)
         except ClientLeft:
@@ -111,14 +111,17 @@ async def _until(wait: Callable[[], Awaitable[Any]], check: Callable[[], None]) 
 
 def _encoded(request: HttpRequest, token: str) -> bytes:
     """Return the bytes of the request as it is passed on."""
-    query = request.query_string
-    target = quote(request.path) + (f"?{query}" if query else "")
-    lines = [f"{request.method} {target} HTTP/1.1".encode("latin-1")]
-    lines += [b"%b: %b" % header for header in request.raw_headers if header[0] not in _OWN]
-    lines += [b"%b: %b" % (TOKEN_HEADER, token.encode()), b"content-length: %d" % len(request.content)]
-    return b"\r\n".join([*lines, b"", request.content])
+    lines = [b"%b: %b\r\n" % header for header in request.raw_headers if header[0] not in _OWN]
+    return b"%b %b HTTP/1.1\r\n%b%b: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+        request.method.encode("latin-1"),
+        request.target,
+        b"".join(lines),
+        TOKEN_HEADER,
+        token.encode(),
+        len(request.content),
+        request.content,
+    )
 
 
-def _passed(connection: OutboundConnection) -> Headers:
-    found = connection.headers
-    return tuple((name.encode(), found[name].encode("latin-1")) for name in _PASSED if name in found)
+def _passed(headers: Mapping[str, str]) -> Headers:
+    return tuple([(name, headers[text].encode("latin-1")) for text, name in _PASSED if text in headers])

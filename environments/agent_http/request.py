@@ -59,6 +59,13 @@ class HttpRequest(http.HttpRequest):
         return headers
 
     @property
+    def target(self) -> bytes:
+        """The path and the query as they were sent."""
+        path: bytes = self._scope.get("raw_path") or quote(self.path).encode()
+        query: bytes = self._scope["query_string"]
+        return b"%b?%b" % (path, query) if query else path
+
+    @property
     def query_string(self) -> str:
         """The part of the URL after the question mark, as it was sent, decoded as ISO-8859-1."""
         query: bytes = self._scope["query_string"]

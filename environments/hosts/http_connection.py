@@ -43,6 +43,8 @@ class OutboundConnection(asyncio.Protocol):
         self.is_reusable = False
         """Whether the last response is complete and the server keeps the connection open."""
         self.expiry: asyncio.TimerHandle | None = None
+        self.has_headers = False
+        """Whether the status and the headers of the response have arrived."""
         self.on_end: Callable[[], None] | None = None
         """Called once when the response is complete or the connection is lost."""
         self._transport: asyncio.Transport | None = None
@@ -54,7 +56,7 @@ class OutboundConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self.status = 0
         self.headers: dict[str, str] = {}
-        self.is_complete = self.is_reusable = self._has_headers = False
+        self.is_complete = self.is_reusable = self.has_headers = False
         self._pieces: list[bytes] = []
         self._buffered = 0
 
@@ -76,7 +78,7 @@ class OutboundConnection(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_open = False
         ends_by_closing = not {"content-length", "transfer-encoding"} & self.headers.keys()
-        if self._has_headers and ends_by_closing and exc is None and self._error is None:
+        if self.has_headers and ends_by_closing and exc is None and self._error is None:
             self.is_complete = True
         elif self._error is None:
             self._error = ConnectionLost(f"closed the connection{f' ({exc})' if exc else ''}")
@@ -97,7 +99,7 @@ class OutboundConnection(asyncio.Protocol):
 
     def on_headers_complete(self) -> None:
         self.status = self._parser.get_status_code()
-        self._has_headers = self.status >= 200
+        self.has_headers = self.status >= 200
 
     def on_body(self, body: bytes) -> None:
         self._pieces.append(body)
@@ -120,7 +122,7 @@ class OutboundConnection(asyncio.Protocol):
 
     async def until_headers(self, seconds: float) -> None:
         """Wait for the status and the headers, at most `seconds` for each piece. Raises: HttpError."""
-        while not self._has_headers:
+        while not self.has_headers:
             await self._wait(seconds)
 
     async def read(self, seconds: float) -> bytes:
@@ -129,6 +131,12 @@ class OutboundConnection(asyncio.Protocol):
             if self.is_complete:
                 return b""
             await self._wait(seconds)
+        return self.take()
+
+    def take(self) -> bytes:
+        """Return the bytes that have arrived and were not read; empty if there are none."""
+        if not self._pieces:
+            return b""
         data = b"".join(self._pieces) if len(self._pieces) > 1 else self._pieces[0]
         self._pieces = []
         if self._buffered > MAX_BUFFERED_BYTES and self._transport is not None:
