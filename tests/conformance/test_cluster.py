@@ -217,6 +217,7 @@ def test_quotas_count_what_other_servers_have(played: Played) -> None:
     with Agent(first, **key).open({"id": "the only one"}, "forgetting"):
         eventually(lambda: status(second) == 429)
     eventually(lambda: status(second) == 200)
+    eventually(lambda: status(first) == 200)  # it has heard that the session at the second one has ended, too
 
     def recorded_bytes() -> int:
         quotas = Agent(second, **key).http.get("/api/keys/me").json()["quotas"]
