@@ -31,11 +31,11 @@ def nginx(folder: Path, servers: str, port: int) -> Iterator[None]:
 
 
 @contextmanager
-def haproxy(folder: Path, config: str, port: int) -> Iterator[None]:
-    """Run HAProxy with `config`, which listens on `port`, until the block ends."""
+def haproxy(folder: Path, config: str, port: int, host: str = "127.0.0.1") -> Iterator[None]:
+    """Run HAProxy with `config`, which listens on `port` of `host`, until the block ends."""
     file = folder / "haproxy.cfg"
     file.write_text(config)
-    with _running([_program("haproxy", "haproxy"), "-db", "-f", str(file)], port):
+    with _running([_program("haproxy", "haproxy"), "-db", "-f", str(file)], port, host):
         yield
 
 
@@ -48,11 +48,11 @@ def _program(name: str, package: str) -> str:
 
 
 @contextmanager
-def _running(command: list[str], port: int) -> Iterator[None]:
+def _running(command: list[str], port: int, host: str = "127.0.0.1") -> Iterator[None]:
     process = subprocess.Popen(command)
     try:
         deadline = time.monotonic() + 30
-        while not _listens(port):
+        while not _listens(host, port):
             assert process.poll() is None and time.monotonic() < deadline, command
             time.sleep(0.02)
         yield
@@ -61,9 +61,9 @@ def _running(command: list[str], port: int) -> Iterator[None]:
         process.wait(10)
 
 
-def _listens(port: int) -> bool:
+def _listens(host: str, port: int) -> bool:
     with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
+        return probe.connect_ex((host, port)) == 0
 
 
 # --- people ----------------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Response, refusal
 from environments.cluster.ownership import Ownership
 from environments.hosts.http_connection import HttpError
+from environments.runtime.service import SessionService
 from environments.service import ownership_or_none, service_or_none
 
 Answer = Callable[[HttpRequest], Awaitable[Response]]
@@ -52,15 +53,18 @@ class Forwarding:
         if service.is_live(sid):
             return await self._answer(request)
         if (token := request.META.get("HTTP_X_ORSWEB_PEER")) is not None:
-            return await self._answer_peer(request, sid, token, ownership)
+            return await self._answer_peer(request, sid, token, service, ownership)
         return await self._pass_on(request, sid, ownership)
 
-    async def _answer_peer(self, request: HttpRequest, sid: str, token: str, ownership: Ownership) -> Response:
+    async def _answer_peer(
+        self, request: HttpRequest, sid: str, token: str, service: SessionService, ownership: Ownership
+    ) -> Response:
         """Answer a request that another server has passed on about a session that is not live here."""
         if not hmac.compare_digest(token.encode("latin-1"), ownership.membership.token.encode()):
             return refusal(403, "Only servers of this cluster send X-Orsweb-Peer")
         ownership.forget_place(sid)
-        if _opens(request) or await ownership.place_of(sid) is None:
+        is_here = _opens(request) or await ownership.place_of(sid) is None
+        if is_here and not service.is_suspended(sid):
             return await self._answer(request)
         return refusal(NOT_HERE, "This server does not have the session")
 

@@ -15,7 +15,7 @@ from typing import Any
 import structlog
 
 from environments.database.storable import storable
-from environments.errors import EnvironmentFault, SessionNotFound
+from environments.errors import Draining, EnvironmentFault, SessionNotFound
 from environments.runtime.call_outcome import CUT, result_of
 from environments.runtime.calls import Call
 from environments.runtime.crash_notes import RunningCalls
@@ -47,6 +47,7 @@ class EndingSessions:
         self._record, self._limits, self._running = record, limits, running
         self.live: dict[str, LiveEpisode] = {}
         self.is_draining = False
+        self.suspended: set[str] = set()  # ids of sessions with which the next server goes on
         self.places: SessionPlaces | None = None  # where several servers share the database
         self._background: set[asyncio.Task[Any]] = set()
 
@@ -64,16 +65,24 @@ class EndingSessions:
         return durable
 
     def find(self, sid: str, owner: str) -> LiveEpisode:
-        """Return the live session. Raises: SessionNotFound, also for a session of another key."""
-        episode = self.live.get(sid)
+        """Return the live session. Raises: SessionNotFound, also for a session of another key; Draining."""
+        if (episode := self.live.get(sid)) is None:
+            self.check_suspended(sid)
         if episode is None or episode.owner != owner:
             raise SessionNotFound
         return episode
 
+    def check_suspended(self, sid: str) -> None:
+        """Raise Draining if this server has ended the session, and the next one goes on with it."""
+        if sid in self.suspended:
+            raise Draining
+
     def _forget(self, episode: LiveEpisode) -> None:
         """Free the session's id and its place."""
         del self.live[episode.sid]
-        if self.places is not None and not episode.is_suspended:
+        if episode.is_suspended:
+            self.suspended.add(episode.sid)
+        elif self.places is not None:
             self.places.release(episode.sid)
         episode.usage.sessions.leave()
         if episode.timer is not None:

@@ -97,6 +97,10 @@ class SessionService(SessionReading):
         """Return whether this server has the session, whoever opened it."""
         return sid in self._sessions.live
 
+    def is_suspended(self, sid: str) -> bool:
+        """Return whether this server has ended the session, and the next one goes on with it."""
+        return sid in self._sessions.suspended
+
     async def until_survivors(self, seconds: float) -> None:
         """Wait until the next server could go on with every session whose episode has not ended, at most `seconds`."""
         until, live = time.monotonic() + seconds, self._sessions.live
@@ -158,16 +162,17 @@ class SessionService(SessionReading):
             episode.use_key(key)
 
     def ping(self, sid: str, owner: str) -> None:
-        """Keep the session from expiring. Raises: SessionNotFound, also for a session that is ending."""
+        """Keep the session from expiring. Raises: SessionNotFound, also for a session that is ending; Draining."""
         episode = self._sessions.find(sid, owner)
         if is_closing(episode):
-            raise SessionNotFound
+            raise Draining if episode.is_suspended else SessionNotFound
         episode.last_used = time.monotonic()
 
     async def delete(self, sid: str, owner: str, detail: str = "", *, limit: str = "") -> None:
-        """End the session: as abandoned because of `detail`, or as expired because of `limit`. Ignores unknown ids."""
+        """End the session as abandoned because of `detail`, or expired by `limit`, if it exists. Raises: Draining."""
         if (episode := self._sessions.live.get(sid)) is not None and episode.owner == owner:
             await self._sessions.leave(episode, detail, limit)
+        self._sessions.check_suspended(sid)
 
     async def close_run(self, run: str, owner: str | None) -> int:
         """End the live sessions of the run named `run`, and return their number once all of them have ended.

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from environments.errors import OtherEnvironment, SessionDeleted
+from environments.errors import Draining, OtherEnvironment, SessionDeleted
 from environments.runtime.live_episode import LiveEpisode
 
 
 def check_alive(episode: LiveEpisode) -> None:
-    """Raise SessionDeleted if the session is ending, or EnvironmentFault if its construction or setup has failed."""
+    """Raise SessionDeleted if the session is ending, or EnvironmentFault if its construction or setup has failed.
+
+    Raises Draining if it ends here, and the next server goes on with it.
+    """
     if episode.state == "closing":
-        raise SessionDeleted
+        raise Draining if episode.is_suspended else SessionDeleted
     if episode.fault is not None:
         raise episode.fault.copy()
 

@@ -1,4 +1,4 @@
-"""Tests on a Ray cluster of several nodes on this machine, which `make cluster` runs where Ray is installed."""
+"""Tests of several machines, which `make cluster` runs where Ray is installed: Ray nodes, and network namespaces."""
 
 from __future__ import annotations
 

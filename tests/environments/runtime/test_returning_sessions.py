@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from environments.errors import SessionExists
+from environments.errors import Draining, SessionExists
 from environments.runtime.quotas import KeyUsage, Quotas
 from environments.runtime.records import EpisodeEnded, OpenEpisode
 from environments.runtime.returning_sessions import REOPENED
@@ -53,6 +53,20 @@ async def test_it_goes_on_with_its_sum_and_its_steps() -> None:
         await play.service.delete("s", "")
         assert [step.index for step in play.record.steps] == [0, 1, 2]
         assert (play.record.end.cause, play.record.end.steps, play.record.end.return_sum) == ("abandoned", 3, 6.0)
+
+
+async def test_its_server_does_not_say_that_it_is_gone() -> None:
+    async with Play(Adding) as play:
+        await play.open("s", can_return=True)
+        await play.answer("s", "add", number=1)
+        await play.service.drain(1.0)
+        with pytest.raises(Draining):
+            await play.start("s", "process")
+        with pytest.raises(Draining):
+            await play.service.delete("s", "")
+        with pytest.raises(Draining):
+            play.service.ping("s", "")
+    assert not play.record.of(EpisodeEnded)
 
 
 async def test_it_expires_if_it_is_not_used() -> None:

@@ -1,0 +1,168 @@
+"""Three servers on machines of their own under play, while processes, a machine, a link and the database fail.
+
+Unmodified clients play through HAProxy, which stands outside of what fails. Whatever happens, each answered call is on
+record once and in order, and no call of a session that can come back fails.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import pytest
+from pytest_django import DjangoDbBlocker
+
+from tests.cluster.machines import Machines, machines, needs_namespaces
+from tests.conformance.agent import eventually
+from tests.conformance.clients import OpenRewardClient, OrsClient
+from tests.conformance.record import Recorded, recorded
+
+AGENTS = int(os.environ.get("TESTS_CLUSTER_AGENTS", "64"))
+CALLS_AN_EPISODE = 12
+CALL_SECONDS = 0.3
+CALLS_BETWEEN = 400
+"""Answered calls between two failures."""
+RELOADS = 10
+LINK_DOWN_SECONDS = 10.0
+KEY = "secret-of-alice"
+CLASSES = ("tests.envs_returning:Adding", "tests.envs_returning:AddingInWorkers")
+
+
+@dataclass
+class Counted:
+    """What clients saw: the sums that each session was answered, in order, and what failed."""
+
+    answered: dict[str, list[str]] = field(default_factory=dict)
+    failed: list[str] = field(default_factory=list)
+    slowest: float = 0.0
+    """Seconds of the slowest call."""
+    is_over: threading.Event = field(default_factory=threading.Event)
+
+    @property
+    def calls(self) -> int:
+        return sum(map(len, list(self.answered.values())))
+
+    def wait(self) -> None:
+        """Wait until all agents have played on for a while."""
+        goal = self.calls + CALLS_BETWEEN
+        eventually(lambda: self.calls >= goal or self.failed, seconds=240)
+
+
+def play(number: int, place: Machines, counted: Counted) -> None:
+    """Play episode after episode with one client."""
+    kind = OpenRewardClient if number % 4 == 3 else OrsClient
+    environment = "addinginworkers" if number % 2 else "adding"
+    with kind(place.servers[0], KEY, url=place.url) as client:  # type: ignore[arg-type]  # only its address is read
+        while not counted.is_over.is_set():
+            try:
+                _play_episode(client, environment, counted)
+            except Exception as error:
+                counted.failed.append(f"{environment}, {kind.__name__}: {error!r}")
+
+
+def _play_episode(client: OrsClient | OpenRewardClient, environment: str, counted: Counted) -> None:
+    with client.environment(environment).session(split="train", index=1) as session:
+        answered = counted.answered.setdefault(session.sid, [])
+        for _ in range(CALLS_AN_EPISODE):
+            began = time.monotonic()
+            output = session.call_tool("add", {"number": 1, "seconds": CALL_SECONDS})
+            counted.slowest = max(counted.slowest, time.monotonic() - began)
+            answered.append(output.blocks[0].text)
+
+
+@dataclass
+class Played:
+    counted: Counted
+    record: Recorded
+    slowest: dict[str, float]
+
+
+@pytest.fixture(scope="module")
+def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
+    needs_namespaces()
+    with machines(CLASSES, {"ORSWEB_API_KEYS": f"alice:{KEY}"}) as place:
+        counted, slowest = Counted(), dict[str, float]()
+        players = [
+            threading.Thread(target=play, args=[number, place, counted], daemon=True) for number in range(AGENTS)
+        ]
+        for player in players:
+            player.start()
+        counted.wait()
+        for name, failure in FAILURES.items():
+            counted.slowest = 0.0
+            failure(place)
+            counted.wait()
+            slowest[name] = counted.slowest
+            assert not counted.failed, (name, counted.failed, [one.log[-3000:] for one in place.servers])
+        counted.is_over.set()
+        for player in players:
+            player.join(timeout=60)
+        with recorded(place.database, django_db_blocker) as record:  # type: ignore[arg-type]  # only its URL is read
+            yield Played(counted, record, slowest)
+
+
+def _kill_workers(place: Machines) -> None:
+    for machine in place.servers:
+        for worker in machine.server.children():
+            if any("worker_program" in part for part in worker.cmdline()):
+                worker.kill()
+
+
+def _kill_a_server(place: Machines) -> None:
+    """Its supervisor starts another one."""
+    place.servers[1].server.kill()
+
+
+def _crash_a_machine(place: Machines) -> None:
+    place.servers[2].crash()
+    place.servers[2].start()
+    place.servers[2].wait()
+
+
+def _pull_a_cable(place: Machines) -> None:
+    machine = place.servers[1]
+    machine.cut()
+    time.sleep(LINK_DOWN_SECONDS)
+    machine.mend()
+    machine.wait()
+
+
+def _restart_the_database(place: Machines) -> None:
+    place.database.control("restart", "-m", "fast")
+
+
+def _reload(place: Machines) -> None:
+    for number in range(RELOADS):
+        place.servers[number % len(place.servers)].reload()
+
+
+FAILURES: dict[str, Callable[[Machines], None]] = {
+    "worker processes killed": _kill_workers,
+    "a server killed": _kill_a_server,
+    "a machine switched off and on": _crash_a_machine,
+    f"a link down for {LINK_DOWN_SECONDS:g} s": _pull_a_cable,
+    "PostgreSQL restarted": _restart_the_database,
+    f"{RELOADS} reloads": _reload,
+}
+
+
+def test_no_call_fails(played: Played, tried: Callable[[str], None]) -> None:
+    slowest = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in played.slowest.items())
+    tried(f"{AGENTS} agents, {played.counted.calls} answered calls; slowest calls: {slowest}")
+    assert played.counted.failed == []
+
+
+def test_every_answered_call_is_on_record_once_and_in_order(played: Played) -> None:
+    for sid, answered in played.counted.answered.items():
+        steps = played.record.steps(sid)
+        sums = [str(number + 1) for number in range(len(steps))]
+        assert [(step.index, step.blocks[0]["text"]) for step in steps] == list(enumerate(sums)), sid
+        assert answered == sums[: len(answered)] and len(steps) - len(answered) in (0, 1), sid
+
+
+def test_every_episode_ended_by_its_agent(played: Played) -> None:
+    ends = played.record.episodes.exclude(cause="abandoned").values_list("session_id", "cause", "detail")
+    assert list(ends) == []
