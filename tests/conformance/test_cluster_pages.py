@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import re
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import Any
@@ -39,6 +40,8 @@ def stream(server: LiveServer, channel: str) -> Iterator[Iterator[tuple[str, Any
     with httpx.stream("GET", f"{server.url}/events/", params={"channel": channel}, timeout=TIMEOUT) as response:
         events = _events(response.iter_lines())
         assert next(events)[0] == "stream-open"
+        # the server follows the channel once it has done what comes after that line
+        assert httpx.get(f"{server.url}/health", timeout=TIMEOUT).is_success
         yield events
 
 
@@ -47,14 +50,20 @@ def _events(lines: Iterator[str]) -> Iterator[tuple[str, Any]]:
     for line in lines:
         if line.startswith("event: "):
             kind = line.removeprefix("event: ")
-        elif line.startswith("data:") and kind != "keep-alive":
+        elif line.startswith("data:"):
             text = line.removeprefix("data:").strip()
             yield kind, json.loads(text) if text else None
 
 
 def heard(events: Iterator[tuple[str, Any]], kind: str) -> Any:
     """Return the data of the next event of that type."""
-    return next(data for one, data in events if one == kind)
+    until, others = time.monotonic() + TIMEOUT, list[str]()
+    for one, data in events:  # among them those that keep the connection
+        if one == kind:
+            return data
+        others.append(one)
+        assert time.monotonic() < until, f"no {kind!r} among {others}"
+    raise AssertionError(f"the stream ended after {others}")
 
 
 def listed(server: LiveServer) -> str:
