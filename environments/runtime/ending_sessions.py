@@ -36,6 +36,9 @@ STAYS: Mapping[str, str] = {
     "toolset": "The session could not go on, because it was opened with a toolset.",
 }
 """Why a session of a class that is replayable ended with the server, by its `Survival`."""
+MAX_BIND_SECONDS = 0.5
+"""How long a server that stops waits for the first call in a session that was opened without an environment."""
+BIND_CHECK_SECONDS = 0.01
 RUN_ENDED = "The run ended while the session was open."
 """Recorded with the end of a session that was closed because its run has ended."""
 
@@ -46,7 +49,7 @@ class EndingSessions:
     def __init__(self, record: Record, limits: Limits, running: RunningCalls) -> None:
         self._record, self._limits, self._running = record, limits, running
         self.live: dict[str, LiveEpisode] = {}
-        self.is_draining = False
+        self.refuses_sessions = self.is_draining = False
         self.suspended: set[str] = set()  # ids of sessions with which the next server goes on
         self.places: SessionPlaces | None = None  # where several servers share the database
         self._background: set[asyncio.Task[Any]] = set()
@@ -231,7 +234,15 @@ class EndingSessions:
                     self.run_in_background(self.close(episode, "abandoned" if is_left else "expired", detail))
 
     async def settle(self, seconds: float) -> None:
-        """Accept no further sessions and calls, and wait until the running calls are answered, at most `seconds`."""
+        """Accept no further sessions, and, once those that were just opened are bound, no further calls; then wait until
+        the running ones are answered, at most `seconds`.
+
+        A session that is not bound yet is not on record, so no other server could go on with it.
+        """
+        self.refuses_sessions = True
+        until = time.monotonic() + MAX_BIND_SECONDS
+        while any(not one.number for one in self.live.values()) and time.monotonic() < until:  # noqa: ASYNC110  (nobody waits for it)
+            await asyncio.sleep(BIND_CHECK_SECONDS)
         self.is_draining = True
         until = time.monotonic() + seconds
         for call in [call for episode in self.live.values() for call in episode.calls.running]:

@@ -94,7 +94,7 @@ class Sessions(EndingSessions):
 
         Raises: Draining, SessionExists, TooManySessions.
         """
-        if self.is_draining:
+        if self.refuses_sessions:
             raise Draining
         if request.sid in self.live:
             raise SessionExists

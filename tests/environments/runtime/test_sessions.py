@@ -353,6 +353,19 @@ async def test_a_draining_server_opens_nothing_and_interrupts_what_runs() -> Non
     assert play.record.end.cause == "interrupted"
 
 
+async def test_a_session_that_was_just_opened_is_bound_before_the_server_refuses_calls() -> None:
+    async with Play(Echo) as play:
+        await play.open("s", split="train", index=0)
+        settling = asyncio.ensure_future(play.service.settle(5.0))
+        await until(lambda: play.service._sessions.refuses_sessions)
+        with pytest.raises(Draining):
+            await play.open("t")
+        assert (await play.answer("s", "echo", text="in time")).text == "in time"
+        await within(settling)
+        with pytest.raises(Draining):
+            await play.answer("s", "echo", text="too late")
+
+
 async def test_a_running_call_is_answered_before_the_drain_ends_its_session() -> None:
     async with Play(Staged) as play:
         await creating(play, "s", "work")
