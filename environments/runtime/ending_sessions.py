@@ -234,7 +234,7 @@ class EndingSessions:
                     self.run_in_background(self.close(episode, "abandoned" if is_left else "expired", detail))
 
     async def settle(self, seconds: float) -> None:
-        """Accept no further sessions, and, once those that were just opened are bound, no further calls; then wait until
+        """Accept no further sessions, nor, once those that were just opened are bound, further calls; then wait until
         the running ones are answered, at most `seconds`.
 
         A session that is not bound yet is not on record, so no other server could go on with it.

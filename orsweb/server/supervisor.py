@@ -108,10 +108,10 @@ class Supervisor:
 
     def _look_at(self, server: ServerProcess) -> None:
         """Start it again when it has died, and see whether its event loop turns."""
+        self._has_been_ready |= server.is_ready  # before it is reaped: it may have died since
         status = server.reap()
         if not self._predecessors:
             server.answer_waiting()
-        self._has_been_ready |= server.is_ready
         if status is not None:
             self._consider_ending(status, server)
         elif server.pid:
