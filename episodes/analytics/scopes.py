@@ -1,7 +1,7 @@
 """Scopes: whose endings a curve shows, which are those of an environment, a split, a task, a run, or any filter.
 
 People are left out, so that tasks for agents are not chosen by what people reach: only a scope of a filter that names
-people, and that of a task, has theirs.
+people or a run, and that of a task, has theirs.
 Blocks exist for environments, runs and splits that a class declares, so all of their endings count; those of a run
 are divided by environment, so all endings of a run in one of its environments count, too. For other scopes the newest
 MAX_ENDINGS episodes are read. A filter gives one scope, or one for each run, environment or model in it.
@@ -172,8 +172,11 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
 
 
 def without_people(asked: EpisodeFilter) -> EpisodeFilter:
-    """Return the filter with everybody except people as players, unless it says whose episodes it is about."""
-    return asked if asked.player or asked.is_of_people else replace(asked, player="others")
+    """Return the filter with everybody except people as players, unless it says whose episodes it is about: a run has
+    those of its own people.
+    """
+    says_whose = asked.player or asked.is_of_people or asked.run is not None
+    return asked if says_whose else replace(asked, player="others")
 
 
 def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str:
@@ -181,7 +184,7 @@ def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str
 
     `named`: the rows that the filter names; None: they are read.
     """
-    if asked.player or asked.is_of_people:
+    if without_people(asked) is asked:
         return ""
     found = episodes_of(replace(asked, player="human"), named).ended().order_by()[: MAX_COUNTED + 1].count()
     if not found:

@@ -173,7 +173,7 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
     if named.members:
         found &= Q(task__in=SuiteTask.objects.filter(member__in=named.members).values("task"))
     if named.run:
-        found &= Q(run=named.run.pk)
+        found &= _of_place("run_id", named.run.pk, asked)
     if len(named.revisions) == 1:  # an index gives the episodes of one row in order
         found &= Q(revision=named.revisions[0])
     elif named.revisions:
@@ -182,14 +182,19 @@ def _references(asked: EpisodeFilter, named: NamedRows) -> Q:
         low, high = asked.step
         found &= Q(run_step=low) if low == high else Q(run_step__gte=low, run_step__lte=high)
     if named.split and not named.split.is_curated:  # it belongs to one environment, so that is not checked
-        return found & Q(split=named.split.pk)
+        return found & _of_place("split_id", named.split.pk, asked)
     if named.split:  # clients do not name the splits that people make, so what they hold now counts
         found &= Q(task__in=places(named.split.pk).values("task"))
     if not named.environment:
         return found
-    if asked.is_of_people:  # SQLite would use the index of the environment, but people are few
-        return found & Q(Exact(Unindexed(F("environment_id")), named.environment.pk))
-    return found & Q(environment=named.environment.pk)
+    return found & _of_place("environment_id", named.environment.pk, asked)
+
+
+def _of_place(column: str, pk: int, asked: EpisodeFilter) -> Q:
+    """Return the condition on a column that may have the same value in very many episodes."""
+    if asked.is_of_people:  # SQLite would use the column's index, but people are few
+        return Q(Exact(Unindexed(F(column)), pk))
+    return Q(**{column: pk})
 
 
 def _labels(asked: EpisodeFilter) -> Q:

@@ -15,7 +15,7 @@ from episodes.analytics.players import PlayerFigures, at_task, in_environment
 from episodes.analytics.scopes import scope_of
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import count_statistics, end_episode, end_episodes
-from tests.stored import make_environment, make_task
+from tests.stored import make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
 SUM = Definition()
@@ -107,3 +107,17 @@ def test_a_curve_leaves_people_out_unless_it_is_asked_for_them(client: Client, e
     assert [(one.label, one.curve.total.mean) for one in beside.series] == [("agents", 0.0), ("people", 1.0)]
     answer = client.get(f"/api/curves?environment={task.environment.name}").json()
     assert answer["total"]["episodes"] == episodes and "of people left out" in answer["note"]
+
+
+@pytest.mark.parametrize("episodes", [1, 128])
+def test_a_curve_of_a_run_has_its_people_and_says_nothing_else(client: Client, episodes: int) -> None:
+    task, run = make_task(), make_run()
+    for _ in range(episodes):
+        end_episode(0.0, task=task, run=run)
+        end_episode(1.0, task=task, run=run, player="human")
+    catch_up()
+    drawn = client.get(f"/runs/curves/?run={run.name}").context["drawn"]
+    assert [(one.curve.total.episodes, one.curve.total.mean) for one in drawn.series] == [(2 * episodes, 0.5)]
+    assert "player=" not in drawn.series[0].attempts_query and not any("left out" in note for note in drawn.notes)
+    answer = client.get(f"/api/curves?run={run.name}").json()
+    assert answer["total"]["episodes"] == 2 * episodes and "left out" not in answer["note"]
