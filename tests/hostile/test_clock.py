@@ -14,7 +14,7 @@ from pytest_django import DjangoDbBlocker
 from tests.conformance.agent import eventually
 from tests.conformance.record import recorded
 from tests.hostile.sizes import size
-from tests.hostile.test_faults import check_record, playing, some_steps
+from tests.hostile.test_faults import PLAYERS, Counted, check_record, playing, some_steps
 from tests.server import LiveServer
 
 JUMPS = ("+2d", "-2d", "+1h", "-1h", "+400d", "+0", "-1y", "+0")[: size(2, 8)]
@@ -24,6 +24,12 @@ CLOCKS = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 def time_of(server: LiveServer) -> datetime:
     """Return the time of day on the server's clock."""
     return parsedate_to_datetime(httpx.get(f"{server.url}/health").headers["Date"])
+
+
+def some_episodes(counted: Counted) -> None:
+    """Wait until the agents have finished some more episodes, so that some began after this was called."""
+    goal = len(counted.answered) + 2 * PLAYERS
+    eventually(lambda: len(counted.answered) >= goal, seconds=120)
 
 
 @pytest.mark.skipif(CLOCKS is None, reason="needs libfaketime")
@@ -43,10 +49,12 @@ def test_nothing_is_lost_when_the_clock_jumps(
         with playing(server) as counted:
             for jump in JUMPS:
                 some_steps(counted)
+                some_episodes(counted)
                 before = time_of(server)
                 clock.write_text(jump)
                 eventually(lambda before=before: abs(time_of(server) - before) > timedelta(minutes=30))  # type: ignore[misc]  # bound now, called now
             some_steps(counted)
+            some_episodes(counted)
         with recorded(server, django_db_blocker) as record:
             steps = check_record(record, counted)
             causes = set(record.episodes.values_list("cause", flat=True))
