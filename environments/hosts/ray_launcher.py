@@ -13,7 +13,7 @@ import socket
 from typing import Any
 
 from environments.errors import Unhostable
-from environments.hosts.node_worker import NodeWorker
+from environments.hosts.node_launcher import NodeLauncher
 from environments.hosts.process_launcher import how_it_ended
 from environments.hosts.worker_listener import Expected, WorkerListener
 from environments.hosts.worker_messages import MessagePipe
@@ -41,7 +41,7 @@ class RayLauncher:
         self._address = address
         self._listener = WorkerListener()
         self._ray: Any = None
-        self._node_worker: Any = None
+        self._node_launcher: Any = None
         self._here = ("", 0)
 
     async def open(self) -> None:
@@ -66,7 +66,7 @@ class RayLauncher:
             configure_logging=False,
             include_dashboard=False,
         )
-        self._node_worker = self._ray.remote(NodeWorker)
+        self._node_launcher = self._ray.remote(NodeLauncher)
 
     async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> RayProcess:
         with self._listener.expecting(pipe) as expected:
@@ -104,7 +104,7 @@ class RayLauncher:
         options = {"num_cpus": resources.get("CPU", 1), "num_gpus": resources.get("GPU", 0), "resources": own}
         if "memory" in resources:
             options["memory"] = resources["memory"]
-        return self._node_worker.options(**options, scheduling_strategy="SPREAD").remote()
+        return self._node_launcher.options(**options, scheduling_strategy="SPREAD").remote()
 
     async def close(self) -> None:
         await self._listener.close()

@@ -10,7 +10,7 @@ from typing import cast
 
 import structlog
 
-from environments.hosts.node_worker import notice_loss
+from environments.hosts.node_launcher import notice_loss
 from environments.hosts.worker_messages import MessagePipe
 
 log = structlog.get_logger(__name__)

@@ -5,7 +5,7 @@ later: as a line of the logger `orsweb.security` and as a row of SecurityEvent. 
 """
 
 from environments.security_log.actor import Actor, acting
-from environments.security_log.events import FAILURES, KINDS
+from environments.security_log.event import FAILURES, KINDS
 from environments.security_log.log import note, remove_old, start, stop
 
 __all__ = ["FAILURES", "KINDS", "Actor", "acting", "note", "remove_old", "start", "stop"]

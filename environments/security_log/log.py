@@ -21,7 +21,8 @@ from environments.database.storable import storable
 from environments.database.write_turns import give_way
 from environments.models import SecurityEvent
 from environments.security_log.actor import current_actor
-from environments.security_log.events import FAILURES, Bursts, Event
+from environments.security_log.event import FAILURES, Event
+from environments.security_log.failure_bursts import Bursts
 
 WRITE_SECONDS = 1.0
 """Time between two writes."""

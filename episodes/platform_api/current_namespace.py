@@ -1,4 +1,4 @@
-"""GET /v1/namespace/current: who the sender of a request is; and all other addresses under /v1/."""
+"""GET /v1/namespace/current: who the sender of a request is."""
 
 from __future__ import annotations
 
@@ -16,19 +16,3 @@ class CurrentNamespace(PlatformView):
         if self.query.get("type") == "org":
             return failure(404, "This server has no organisations; use type=user.")
         return json_response({"name": self.namespace, "id": self.namespace, "type": "user"})
-
-
-class UnknownAddress(PlatformView):
-    """What the platform offers and this server does not, such as deployments and files."""
-
-    http_method_names = ["get", "post", "put", "patch", "delete"]
-    scopes = ()
-
-    async def get(self) -> Response:
-        return failure(
-            404,
-            f"This server has no /v1/{self.arguments['rest'][:200]}. It has rollouts, environments, runs and "
-            "namespace/current of the platform's API; everything else is on its pages and under /api/.",
-        )
-
-    post = put = patch = delete = get

@@ -5,6 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from episodes.platform_api import current_namespace, environments, rollouts, runs
+from episodes.platform_api.view import UnknownAddress
 
 OF_ENVIRONMENT = {
     "variants": environments.Variants,
@@ -27,5 +28,5 @@ urlpatterns = [
     path("v1/runs", runs.RunListing.as_view()),
     path("v1/runs/<str:run>", runs.RunDescription.as_view()),
     path("v1/runs/<str:run>/rollouts", runs.RunRollouts.as_view()),
-    path("v1/<path:rest>", current_namespace.UnknownAddress.as_view()),
+    path("v1/<path:rest>", UnknownAddress.as_view()),
 ]

@@ -1,4 +1,4 @@
-"""The base class of the endpoints under /v1/. Keys are checked as at the protocol's endpoints."""
+"""What the endpoints under /v1/ share, and the answer where there is none. Keys are checked as at the protocol's."""
 
 from __future__ import annotations
 
@@ -67,6 +67,22 @@ class PlatformView(ProtocolView):
         if value is None:
             raise InvalidRequest(f"{name} is {text[:40]!r}; it must be a whole number from 0")
         return value if most is None else min(value, most)
+
+
+class UnknownAddress(PlatformView):
+    """What the platform offers and this server does not, such as deployments and files."""
+
+    http_method_names = ["get", "post", "put", "patch", "delete"]
+    scopes = ()
+
+    async def get(self) -> Response:
+        return failure(
+            404,
+            f"This server has no /v1/{self.arguments['rest'][:200]}. It has rollouts, environments, runs and "
+            "namespace/current of the platform's API; everything else is on its pages and under /api/.",
+        )
+
+    post = put = patch = delete = get
 
 
 def failure(status: int, detail: Any, headers: Mapping[str, str] | None = None) -> Response:

@@ -26,8 +26,8 @@ from environments.database.worker_threads import Workers
 from environments.runtime.incident_reports import LeftBehind
 from environments.runtime.records import OpenEpisode, RecalledCall, RecordedPast, Row, StepStatus
 from episodes.models import Episode, Step
+from episodes.recording.after_crash import explanations, store_reports
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
-from episodes.recording.incidents import explanations, store_reports
 from episodes.recording.interrupted_episodes import INTERRUPTED, close_interrupted
 from episodes.recording.leader_duties import LeaderDuties
 from episodes.recording.live import Live

@@ -12,7 +12,7 @@ import pytest
 
 from environments.authoring.registry import load_class
 from environments.errors import EnvironmentFault
-from environments.hosts.node_worker import NodeWorker
+from environments.hosts.node_launcher import NodeLauncher
 from environments.hosts.process_launcher import how_it_ended
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
@@ -24,11 +24,11 @@ HERE = "127.0.0.1"
 
 
 class FarProcess:
-    """A process that was started by `NodeWorker`."""
+    """A process that was started by `NodeLauncher`."""
 
     machine = HERE
 
-    def __init__(self, node: NodeWorker, pid: int, connections: Expected, output: asyncio.StreamReader) -> None:
+    def __init__(self, node: NodeLauncher, pid: int, connections: Expected, output: asyncio.StreamReader) -> None:
         self._node, self.pid, self._connections, self.output = node, pid, connections, output
 
     async def wait(self) -> str:
@@ -51,7 +51,7 @@ class FarLauncher:
     async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> FarProcess:
         address = await self.listener.open(HERE)
         with self.listener.expecting(pipe) as expected:
-            node = NodeWorker()
+            node = NodeLauncher()
             machine, pid = await node.start(address, expected.token, python)
             assert machine == HERE
             await expected.messages

@@ -12,7 +12,8 @@ from django.db import connection
 
 from environments import security_log
 from environments.models import SecurityEvent
-from environments.security_log.events import MANY, MAX_BURSTS, Bursts, Event
+from environments.security_log.event import Event
+from environments.security_log.failure_bursts import MANY, MAX_BURSTS, Bursts
 from environments.security_log.log import MAX_QUEUED, SecurityLog
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

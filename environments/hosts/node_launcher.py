@@ -22,7 +22,7 @@ LOST_AFTER_SECONDS = 20
 Purpose = Literal["messages", "output"]
 
 
-class NodeWorker:
+class NodeLauncher:
     """One worker process on this machine. Ray makes an actor of it; its methods run on one event loop."""
 
     async def start(self, address: tuple[str, int], token: str, python: str) -> tuple[str, int]:

@@ -1,4 +1,4 @@
-"""Events of the security log, and the limit on how many entries failures make.
+"""The limit on how many entries of the security log failures make.
 
 The first failure of an address is an entry of its own. Those that follow within a minute become one entry with a count,
 so that nobody fills the disk by guessing: at most two entries a minute for an address, and for at most MAX_BURSTS
@@ -11,32 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
-KINDS = {
-    "login": "Login",
-    "login_failed": "Login failed",
-    "logout": "Logout",
-    "key_used": "Key used",
-    "key_refused": "Key refused",
-    "key_forbidden": "Key not sufficient",
-    "key_made": "Key made",
-    "key_changed": "Key changed",
-    "key_revoked": "Key revoked",
-    "invite_changed": "Invite changed",
-    "account_changed": "Account changed",
-    "group_changed": "Group changed",
-    "environment_changed": "Environment changed",
-    "retention_changed": "Retention changed",
-    "curated": "Tasks or splits changed",
-    "exported": "Exported",
-    "deleted": "Deleted",
-    "redacted": "Redacted",
-    "host_refused": "Host refused",
-    "proxy_refused": "Proxy refused",
-    "events_lost": "Events lost",
-}
-"""Each kind of event with its name for people."""
-FAILURES = frozenset(("login_failed", "key_refused", "key_forbidden", "host_refused", "proxy_refused"))
-"""Kinds that anybody who reaches the server can cause."""
+from environments.security_log.event import FAILURES, Event
 
 BURST = timedelta(seconds=60)
 """Time for which further failures of an address are counted together."""
@@ -45,20 +20,6 @@ MAX_BURSTS = 100
 MAX_NAMED = 5
 """Texts that the entry of several failures quotes."""
 MANY = "many addresses"
-
-
-@dataclass(frozen=True, slots=True)
-class Event:
-    """What happened; the fields are those of SecurityEvent."""
-
-    kind: str
-    at: datetime
-    who: str = ""
-    address: str = ""
-    what: str = ""
-    detail: str = ""
-    count: int = 1
-    until: datetime | None = None
 
 
 @dataclass(slots=True)
