@@ -1,8 +1,10 @@
 """Parts of pages that are made once for all who see the same.
 
 An announcement makes every open page fetch its parts, and while agents play there is always another one. What was made
-since the last announcement holds all that it told, so it also answers whoever fetches until the next. Only fetches by
-`static/orsweb/live.js` are answered so; what a person asks for is always made anew.
+since the last announcement holds all that it told, so it also answers whoever fetches until the next. Making a part
+takes a bounded share of a core away from the agents: one that takes long is made again after a longer pause, which the
+response tells the page. Only fetches by `static/orsweb/live.js` are answered so; what a person asks for is always made
+anew.
 """
 
 from __future__ import annotations
@@ -21,9 +23,17 @@ from episodes.recording.live import announcement
 
 MAX_AGE_SECONDS = 1.0
 """Age of a part that is still given. Not all that changes a page is announced."""
+MAX_SHARE = 0.02
+"""Share of one core that making a part again and again may take."""
+MAX_PAUSE_SECONDS = 3.0
+"""Longest pause between two makings of a part, however long they take."""
 MAX_PARTS = 100
 """Parts that are remembered; when there are more, all are forgotten."""
 HEADER = "X-Refetch"
+PAUSE_HEADER = "X-Refetch-Pause"
+"""Seconds after which the part may be made again; before that, fetching it is of no use."""
+AGAIN_HEADER = "X-Refetch-Again"
+"""Present if more may have happened than the part holds: the page fetches it again after the pause."""
 
 
 @dataclass(slots=True)
@@ -32,6 +42,8 @@ class _SharedPart:
     """Held while the part is made, for which others wait."""
     announcement: int = -1
     made_at: float = 0.0
+    pause: float = 0.0
+    """Seconds from `made_at` in which it is not made again."""
     content: str = ""
 
 
@@ -52,7 +64,14 @@ def shared_part(
     part = _parts.setdefault((request.get_full_path(), sees), _SharedPart())
     with part.lock:
         last, now = announcement(), time.monotonic()
-        if part.announcement != last or now > part.made_at + MAX_AGE_SECONDS:
+        is_current = part.announcement == last and now <= part.made_at + MAX_AGE_SECONDS
+        if not is_current and now >= part.made_at + part.pause:
+            started = time.thread_time()
             part.content = render_to_string(template, dict(context()), request)
-            part.announcement, part.made_at = last, now
-        return HttpResponse(part.content)
+            part.announcement, part.made_at, is_current = last, now, True
+            part.pause = min((time.thread_time() - started) / MAX_SHARE, MAX_PAUSE_SECONDS)
+        response = HttpResponse(part.content)
+        response[PAUSE_HEADER] = f"{max(part.made_at + part.pause - now, 0.0):.3f}"
+        if not is_current:
+            response[AGAIN_HEADER] = "1"
+        return response

@@ -3,7 +3,8 @@
 // Dispatches `orsweb:open` on document when the stream is open; there are no events for changes between rendering and that. Each
 // event is dispatched as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" means that events may have been
 // missed. Elements with data-refetch="URL" are fetched and replaced (the response is the new element), at most once a second or
-// every data-refetch-pause="5" seconds; data-refetch-on="started ended" lists the types that concern it, by default all. A page
+// every data-refetch-pause="5" seconds, or after the seconds that the response names as X-Refetch-Pause if those are more; with
+// X-Refetch-Again, always. data-refetch-on="started ended" lists the types that concern it, by default all. A page
 // whose episode has ended dispatches `orsweb:over` on document: elements that concern the end are fetched once more, and the stream
 // and its indicator are removed.
 const TYPES = ["started", "noted", "steps", "ended", "messages", "catch-up"];
@@ -101,10 +102,11 @@ function refetch(element) {
   if (!fetching.has(address)) fetchLater(element);
 }
 
+const pauseMs = (element) => 1000 * (element.dataset.refetchPause ?? PAUSE_SECONDS);
+
 function fetchLater(element) {
   const address = element.dataset.refetch;
-  const pauseMs = 1000 * (element.dataset.refetchPause ?? PAUSE_SECONDS);
-  const wait = Math.max(0, (fetched.get(address) ?? -Infinity) + pauseMs - performance.now());
+  const wait = Math.max(0, (fetched.get(address) ?? -Infinity) + pauseMs(element) - performance.now());
   setTimeout(() => fetchNow(address), wait);
 }
 
@@ -121,18 +123,21 @@ async function fetchNow(address) {
   else due.delete(address);
 }
 
-// Returns from when on the pause counts. Rows that were not there before get the class `fresh`; the focus is restored, and how far
+// Returns from when on the pause of the element counts. Rows that were not there before get the class `fresh`; the focus is restored, and how far
 // elements with data-keeps-scroll were scrolled.
 async function replace(element, address) {
   const known = new Set([...element.querySelectorAll("[data-id]")].map((row) => row.dataset.id));
   element.addEventListener("htmx:beforeSwap", () => keepPlaces(element, address), { once: true });
-  if (!(await isAnswered(element, address))) {
+  const answer = await answered(element, address);
+  if (!answer) {
     kept.add(element);
     return performance.now() + FAILURE_PAUSE_MS;
   }
   const current = elementOf(address);
   for (const row of current?.querySelectorAll("[data-id]") ?? []) row.classList.toggle("fresh", !known.has(row.dataset.id));
-  return performance.now();
+  if (answer.getResponseHeader("X-Refetch-Again")) due.add(address);
+  const askedMs = 1000 * (Number(answer.getResponseHeader("X-Refetch-Pause")) || 0);
+  return performance.now() + Math.max(0, askedMs - pauseMs(element));
 }
 
 // A key that is pressed right after the swap has to find the focus where it was.
@@ -155,12 +160,12 @@ function selectorOf(element) {
 
 const scrolling = (element) => [...(element?.querySelectorAll("[data-keeps-scroll]") ?? [])];
 
-// False if the server could not be reached or failed. Without a source, htmx sends one request at a time and drops others.
-async function isAnswered(element, address) {
-  let status = 0;
-  element.addEventListener("htmx:afterRequest", ({ detail }) => (status = detail.xhr.status), { once: true });
+// The answer; null if the server could not be reached or failed. Without a source, htmx sends one request at a time and drops others.
+async function answered(element, address) {
+  let answer = null;
+  element.addEventListener("htmx:afterRequest", ({ detail }) => (answer = detail.xhr), { once: true });
   await htmx.ajax("GET", address, { source: element, target: element, swap: "outerHTML", headers: SHARED }).catch(() => {});
-  return status > 0 && status < 500;
+  return answer?.status > 0 && answer.status < 500 ? answer : null;
 }
 
 // True if replacing the element would remove a field that is in use or a link that is being clicked: a click needs its link

@@ -110,6 +110,27 @@ def test_what_happens_while_the_page_asks_is_asked_for_again(page: Page, live: L
         expect(page.locator("[data-returned]")).to_contain_text("+0.20 so far")
 
 
+def test_a_part_that_is_behind_is_fetched_again_after_the_pause_that_the_server_asks_for(
+    page: Page, live: LiveServer
+) -> None:
+    asked, fetched = re.compile(r"/episodes/\?$"), list[str]()
+
+    def answer(route: Route) -> None:
+        fetched.append(route.request.url)
+        answered = route.fetch()
+        behind = {"X-Refetch-Pause": "1.4", "X-Refetch-Again": "1"} if len(fetched) == 1 else {}
+        route.fulfill(response=answered, headers={**answered.headers, **behind})
+
+    page.route(asked, answer)
+    with page.expect_response(asked), page.expect_response(lambda response: len(fetched) == 2):
+        page.goto("/episodes/")  # fetches its list once the stream is open, and nothing happens after that
+    first, second = page.evaluate(
+        "performance.getEntriesByType('resource').filter(({name}) => name.endsWith('/episodes/?'))"
+        ".map(({startTime, responseEnd}) => [startTime, responseEnd])"
+    )
+    assert second[0] - first[1] >= 1390
+
+
 def test_what_the_agent_asks_for_appears_and_what_was_live_is_at_rest_when_it_is_over(
     page: Page, live: LiveServer
 ) -> None:

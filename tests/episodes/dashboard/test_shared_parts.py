@@ -22,6 +22,7 @@ PARTS = ["/episodes/", "/?part=now", "/?part=environments"]
 @pytest.fixture(autouse=True)
 def nothing_made(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(shared_parts, "MAX_AGE_SECONDS", 3600.0)
+    monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 0.0)
     shared_parts._parts.clear()
     yield
     shared_parts._parts.clear()
@@ -66,6 +67,27 @@ def test_an_old_one_is_made_again(client: Client, monkeypatch: pytest.MonkeyPatc
     make_episode()
     monkeypatch.setattr(shared_parts, "MAX_AGE_SECONDS", -1.0)
     assert fetched(client, "/episodes/") != first
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_one_that_takes_long_is_made_again_after_a_pause_which_the_page_is_told(
+    client: Client, monkeypatch: pytest.MonkeyPatch, part: str
+) -> None:
+    monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 100.0)
+    monkeypatch.setattr(shared_parts, "MAX_SHARE", 1e-9)
+    first = client.get(part, headers=REFETCH)
+    make_episode()
+    Live().tell([])  # without a listener
+    soon = client.get(part, headers=REFETCH)
+    assert soon.content == first.content
+    assert [90 < float(one["X-Refetch-Pause"]) <= 100 for one in (first, soon)] == [True, True]
+    assert ["X-Refetch-Again" in one for one in (first, soon)] == [False, True]
+
+    (made,) = shared_parts._parts.values()
+    made.made_at -= 100
+    later = client.get(part, headers=REFETCH)
+    assert later.content != first.content
+    assert "X-Refetch-Again" not in later
 
 
 @pytest.mark.parametrize("part", PARTS)
