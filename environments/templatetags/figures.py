@@ -7,18 +7,8 @@ from django.utils.safestring import SafeString
 
 from environments.access.private_tag import private_tag
 from environments.display.card import plain as plain_card
-from environments.display.formats import (
-    NONE,
-    bucket,
-    code_spans,
-    moment,
-    plain,
-    reward,
-    signed,
-    success,
-    unsigned,
-    until,
-)
+from environments.display.formats import NONE, bucket, code_spans, moment, reward, success, until
+from environments.display.numbers import plain, signed, unsigned
 from environments.models import TaskStatistics
 
 register = template.Library()

@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
+from environments.display.numbers import plain
 from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.attempts.sketches import Sketch, count_of
@@ -61,7 +62,7 @@ def sentence_of(bound: float, definitions: Definitions) -> str:
     if not bound:
         return ""
     percent = f"{100 * bound:.1f}" if bound < 0.1 else f"{100 * bound:.0f}"
-    above = f" above {definitions.threshold:g}" if isinstance(definitions, Definition) else ""
+    above = f" above {plain(definitions.threshold)}" if isinstance(definitions, Definition) else ""
     return f"Not every return of older episodes is stored: success{above} may be off by up to {percent} % of them."
 
 

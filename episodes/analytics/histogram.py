@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import Literal
 
-from environments.display.formats import shown
+from environments.display.numbers import shown
 from environments.scoring.definition import Definition
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.figures import ScopeFigures, figures_together, judged

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
+from environments.display.numbers import digits_of
 from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import OVERLAYS, Overlay
@@ -64,7 +65,7 @@ class CurveAsked:
 
         shown = Range(value("from", real, None), value("to", real, None))
         if shown.low is not None and shown.high is not None and shown.low > shown.high:
-            raise BadFilter("from", shown.low, f"it is above to={shown.high:g}; swap the two")
+            raise BadFilter("from", shown.low, f"it is above to={digits_of(shown.high)}; swap the two")
         return cls(
             filter=asked,
             x=value("x", chosen(AXES), "episode"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -11,12 +10,13 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
+from environments.display.numbers import digits_of
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.view_parameters import definition_asked, definition_context, takes
 from episodes.doctor.report import examine
 from episodes.doctor.scope import MAX_EPISODES, MAX_STEPS, DoctorScope
-from episodes.doctor.thresholds import MEANINGS, THRESHOLDS
+from episodes.doctor.thresholds import MEANINGS, THRESHOLDS, DoctorThresholds
 from episodes.filtering.parameters import BadFilter
 
 TITLES = {"problem": "Problems", "fine": "Fine", "too_little_data": "Too little data"}
@@ -36,6 +36,7 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         return refused(request, "This address cannot be used", str(error), links)
     report = examine(scope)
     others = {key: text for key, text in request.GET.items() if key not in THRESHOLDS and text}
+    defaults = DoctorThresholds()
     context = {
         "environment": environment,
         "scope": scope,
@@ -47,8 +48,8 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         ],
         "splits": environment.splits.order_by("position", "name"),
         "thresholds": [
-            (one.name, f"{getattr(scope.thresholds, one.name):g}", f"{one.default:g}", MEANINGS[one.name])
-            for one in fields(scope.thresholds)
+            (name, digits_of(getattr(scope.thresholds, name)), digits_of(getattr(defaults, name)), MEANINGS[name])
+            for name in THRESHOLDS
         ],
         "others": others,
         "defaults_query": urlencode(others),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from urllib.parse import urlencode
 
-from environments.display.formats import plain, shown, unsigned
+from environments.display.numbers import plain, shown, unsigned
 from environments.models import Environment
 from episodes.analytics.histogram import Histogram
 from episodes.attempts.conventions import parts_in_address

@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import hidden_from
+from environments.display.numbers import digits_of
 from environments.models import Split
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked, definition_of
@@ -150,7 +151,7 @@ def _row(member: Any, splits: list[Split]) -> dict[str, Any]:
     definition, own = definition_of_member(member), definition_of(member.environment)
     return {
         "split": member.split_id if any(split.pk == member.split_id for split in splits) else None,
-        "weight": f"{member.weight:g}",
+        "weight": digits_of(member.weight),
         "return_": definition.return_ if definition.return_ != own.return_ else "",
         "threshold": definition.threshold if definition.threshold != own.threshold else None,
         **definition.convention.parameters(own.convention),

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, NamedTuple
 
+from environments.display.numbers import digits_of
 from episodes.filtering.parameters import BadFilter, given, real, whole_from
 
 
@@ -66,7 +67,7 @@ class DoctorThresholds:
     def values(self) -> dict[str, str]:
         """Return those that are not the defaults as parameters of an address."""
         own = {one.name: (getattr(self, one.name), one.default) for one in fields(self)}
-        return {name: f"{value:g}" for name, (value, default) in own.items() if value != default}
+        return {name: digits_of(value) for name, (value, default) in own.items() if value != default}
 
 
 THRESHOLDS = tuple(one.name for one in fields(DoctorThresholds))
@@ -82,7 +83,8 @@ def _parser(meaning: ThresholdMeaning, default: Any) -> Any:
     def parse(name: str, text: str) -> float:
         value = real(name, text)
         if not least <= value <= most:
-            raise BadFilter(name, text, f"it has to be a number from {least:g} to {most:g}, such as {default:g}")
+            limits = f"{digits_of(least)} to {digits_of(most)}"
+            raise BadFilter(name, text, f"it has to be a number from {limits}, such as {default:g}")
         return value
 
     return parse

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 from urllib.parse import urlencode
 
+from environments.display.numbers import digits_of
 from environments.scoring.convention import CONVENTION_PARTS, Treatment
 from environments.scoring.definition import DefinitionAsked
 from environments.scoring.returns import Return
@@ -245,7 +246,7 @@ def _attribute(parameter: str) -> str:
 def _text(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+    return digits_of(value) if isinstance(value, float) else str(value)
 
 
 def _refuse_doubles(query: Mapping[str, str], name: str) -> None:

@@ -19,6 +19,7 @@ from django.db import transaction
 from django.db.models import Max, QuerySet
 
 from environments.access.privacy import visible
+from environments.display.numbers import plain
 from environments.errors import OrsError, nearest
 from environments.models import Split
 from environments.scoring.convention import Convention
@@ -196,7 +197,7 @@ def _check(asked: SuiteAsked) -> None:
     for one in asked.members:
         if not 0 < one.weight <= MAX_WEIGHT:
             raise SuiteRefused(
-                f"The weight of {one.split} is {one.weight:g}; it must be above 0 and at most {MAX_WEIGHT:g}."
+                f"The weight of {one.split} is {plain(one.weight)}; it must be above 0 and at most {plain(MAX_WEIGHT)}."
             )
         if one.split.is_generated:
             raise SuiteRefused(

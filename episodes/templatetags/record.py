@@ -10,20 +10,8 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.display.formats import (
-    NONE,
-    clock,
-    in_words,
-    milliseconds,
-    moment,
-    plain,
-    reward,
-    seconds,
-    signed,
-    success,
-    unsigned,
-    until,
-)
+from environments.display.formats import NONE, clock, in_words, milliseconds, moment, reward, seconds, success, until
+from environments.display.numbers import digits_of, plain, signed, unsigned
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.run_hues import hue_of_run
@@ -34,6 +22,7 @@ register = template.Library()
 for written in (reward, signed, unsigned, moment, until, clock, seconds, milliseconds, in_words):
     register.filter(written)
 register.filter("figure", plain)
+register.filter("digits", digits_of)
 register.simple_tag(success)
 
 ERRORS = {

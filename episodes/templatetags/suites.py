@@ -6,7 +6,8 @@ from django import template
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.display.formats import NONE, unsigned
+from environments.display.formats import NONE
+from environments.display.numbers import unsigned
 from environments.scoring.task_buckets import Interval
 
 register = template.Library()

@@ -21,7 +21,8 @@ from django.urls import reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.display.formats import NOTHING, clock, in_words, milliseconds, moment, reward, signed
+from environments.display.formats import NOTHING, clock, in_words, milliseconds, moment, reward
+from environments.display.numbers import signed
 from episodes.models import Episode
 from episodes.rendering.kinds import Kind
 from episodes.rendering.visible import visible

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.db.models import QuerySet
 
+from environments.display.numbers import digits_of
 from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, Coverage
 from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked, Definitions, definition_of
@@ -86,7 +87,7 @@ def definition_header(*definitions: Definitions) -> dict[str, str]:
 
 
 def _definition_text(definition: Definitions) -> str:
-    threshold = None if definition.threshold is None else f"{definition.threshold:g}"
+    threshold = None if definition.threshold is None else digits_of(definition.threshold)
     parts = {"return": definition.return_, "threshold": threshold}
     parts |= {name: definition.part(name) for name in CONVENTION_PARTS}
     return "; ".join(f"{name}={value or 'environment'}" for name, value in parts.items())

@@ -1,4 +1,4 @@
-// Numbers as `environments/display/formats.py` writes them.
+// Numbers as `environments/display/numbers.py` writes them.
 export const MIN_SHOWN = 1e-12; // a smaller size is what rounding leaves of 0
 const NUMBERS = new Intl.NumberFormat("en-US", { minimumFractionDigits: 2, maximumFractionDigits: 2 });
 const UNITS = { 6: "M", 9: "B", 12: "T" };

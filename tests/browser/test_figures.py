@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from playwright.sync_api import Page
 
-from environments.display.formats import signed
+from environments.display.numbers import signed
 
 SMALL = [0.0, 0.075, 0.015, 0.125, 0.625, -0.005, -0.0, -1.4e-17, 0.0049, 0.00123, 5e-05, 9.96e-05, 0.995]
 VALUES = [*SMALL, 1234.5, 999999.994, 1e6, 1234567.0, 1125000.0, 999999999.0, 4.56e14, 1.2e18, -3e290]

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.checking.check_state import CheckState
+from environments.display.numbers import plain
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
 
@@ -17,7 +18,7 @@ TOLERANCE = 1e-9
 async def check_rewards(state: CheckState) -> None:
     if state.local is None:
         seen = [reward for played in state.episodes for reward in played.rewards]
-        seen_range = f"Rewards from {min(seen):g} to {max(seen):g} were seen." if seen else "No reward was seen."
+        seen_range = f"Rewards from {_span((min(seen), max(seen)))} were seen." if seen else "No reward was seen."
         state.report.skip(SUBJECT, "range", f"The protocol does not transmit the declared range. {seen_range}")
         return
     cls = state.local.hosted.cls
@@ -29,7 +30,8 @@ async def check_rewards(state: CheckState) -> None:
         problems.append(f"default_return is {definition!r}; use one of {', '.join(RETURNS)}.")
     if bounds is None:
         problems.append(f"reward_range is {declared!r}; use two finite numbers, the lower first.")
-    state.report.judge(SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {bounds}.")
+    span = _span(bounds) if bounds else ""
+    state.report.judge(SUBJECT, "declarations", problems, f"Return is the {definition} of rewards, within {span}.")
     _check_convention(state, getattr(cls, "convention", {}))
     if bounds is not None and definition in RETURNS:
         _check_threshold(state, getattr(cls, "success_threshold", 0.9), bounds)
@@ -57,11 +59,11 @@ def bounds_of(declared: Any) -> tuple[float, float] | None:
 def _check_threshold(state: CheckState, threshold: Any, bounds: tuple[float, float]) -> None:
     low, high = bounds
     fits = isinstance(threshold, int | float) and low <= threshold < high
-    problem = (
-        f"success_threshold is {threshold!r}, which no return from {low:g} to {high:g} can exceed, or all do; set it."
-    )
-    problems = [] if fits else [problem]
-    state.report.judge(SUBJECT, "success", problems, f"An episode succeeds above {threshold}.", "warning")
+    problem = f"success_threshold is {threshold!r}, which no return from {_span(bounds)} can exceed, or all do; set it."
+    if fits:
+        state.report.judge(SUBJECT, "success", [], f"An episode succeeds above {plain(threshold)}.")
+    else:
+        state.report.judge(SUBJECT, "success", [problem], "", "warning")
 
 
 def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]) -> None:
@@ -70,14 +72,19 @@ def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]
     if not returns:
         return state.report.skip(SUBJECT, "range", "No reward was seen, so the declared range could not be compared.")
     problems = [
-        f"An episode of {played.sample.label} returned {value:g} after {len(played.moves)} calls; "
+        f"An episode of {played.sample.label} returned {plain(value)} after {len(played.moves)} calls; "
         + _remedy(state, value)
         for value, played in returns
         if not low - TOLERANCE <= value <= high + TOLERANCE
     ]
     values = [value for value, _ in returns]
-    seen = f"Returns from {min(values):g} to {max(values):g} were seen, within {low:g} to {high:g}."
+    seen = f"Returns from {_span((min(values), max(values)))} were seen, within {_span(bounds)}."
     state.report.judge(SUBJECT, "range", problems, seen, "failed" if _declares(state) else "warning")
+
+
+def _span(bounds: tuple[float, float]) -> str:
+    low, high = bounds
+    return f"{plain(low)} to {plain(high)}"
 
 
 def _declares(state: CheckState) -> bool:
@@ -89,7 +96,7 @@ def _declares(state: CheckState) -> bool:
 def _remedy(state: CheckState, value: float) -> str:
     if _declares(state):
         return "that is outside of reward_range: correct the rewards or the range."
-    return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that includes {value:g}."
+    return f"the class declares no reward_range, so 0 to 1 is assumed: declare one that includes {plain(value)}."
 
 
 def return_of(rewards: Sequence[float], definition: str) -> float:

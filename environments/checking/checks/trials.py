@@ -18,6 +18,7 @@ from environments.checking.check_state import CheckState, PlayedEpisode, PlayedM
 from environments.checking.checked_environment import Broken, CheckedSession, RequestRefused, Sample, leave
 from environments.checking.checks.rewards import TOLERANCE, bounds_of, return_of
 from environments.checking.local import LocalEnvironment
+from environments.display.numbers import plain
 from environments.errors import shorten
 from environments.scoring.returns import RETURNS
 from environments.wire import value_json
@@ -78,7 +79,8 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
         lengths.add(len(played.moves))
     places = ", ".join(sample.label for sample in state.samples)
     calls = f"{' to '.join(map(str, sorted({min(lengths), max(lengths)})))} call{'' if lengths == {1} else 's'}"
-    fine = f"The oracle returns {pay.high:g}, the top of {pay.low:g} to {pay.high:g}, with {calls} in {places}."
+    top = plain(pay.high)
+    fine = f"The oracle returns {top}, the top of {plain(pay.low)} to {top}, with {calls} in {places}."
     state.report.judge(SUBJECT, check, problems, fine)
 
 
@@ -92,7 +94,7 @@ def _oracle_problems(played: PlayedEpisode, pay: Pay) -> list[str]:
         return []
     side = "below" if value < pay.high else "above"
     return [
-        f"The oracle returned {value:g} {where}, {side} the top of {pay.low:g} to {pay.high:g}: "
+        f"The oracle returned {plain(value)} {where}, {side} the top of {plain(pay.low)} to {plain(pay.high)}: "
         f"{_calls(played.moves)}. Correct the rewards, reward_range or the oracle."
     ]
 
@@ -106,18 +108,18 @@ async def _check_exploits(state: CheckState, pay: Pay) -> None:
             else f"The protocol does not transmit exploits. {_CHECK_THE_CLASS}"
         )
         return state.report.skip(SUBJECT, check, reason)
-    problems, names = [], []
+    problems, names, unearned = [], [], plain(pay.unearned)
     for sample in state.samples[:MAX_EXPLOITED]:
         names = await _names(state.local, sample)
         for name in names:
             moves = (await _scripted(state.local, sample, name)).moves
             if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
                 problems.append(
-                    f"The exploit {name!r} returned {value:g} in {sample.label}, more than the {pay.unearned:g} that "
+                    f"The exploit {name!r} returned {plain(value)} in {sample.label}, more than the {unearned} that "
                     f"nothing achieved may return: {_calls(moves)}. Pay only for what solves the task."
                 )
     tried = ", ".join(names)
-    state.report.judge(SUBJECT, check, problems, f"None returns more than {pay.unearned:g}: {tried or 'no exploit'}.")
+    state.report.judge(SUBJECT, check, problems, f"None returns more than {unearned}: {tried or 'no exploit'}.")
 
 
 def _declares(local: LocalEnvironment, method: str) -> bool:
@@ -162,18 +164,18 @@ async def _moves(seat: CheckedSession, calls: AsyncIterator[Any]) -> list[Played
 
 
 async def _check_doing_nothing(state: CheckState, pay: Pay) -> None:
-    problems, ways = [], dict[str, None]()
+    problems, ways, unearned = [], dict[str, None](), plain(pay.unearned)
     for sample in state.samples:
         for tool, arguments in await _idle_calls(state, sample):
             ways[tool] = None
             moves = await _idled(state, sample, tool, arguments)
             if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
                 problems.append(
-                    f"Doing nothing returned {value:g} in {sample.label}, more than {pay.unearned:g}: {_calls(moves)}. "
+                    f"Doing nothing returned {plain(value)} in {sample.label}, more than {unearned}: {_calls(moves)}. "
                     "Pay for changes that bring the task closer to its solution."
                 )
     how = f"without a call{', or with only ' + ', '.join(ways) if ways else ''}"
-    fine = f"Doing nothing, {how}, returns at most {pay.unearned:g}."
+    fine = f"Doing nothing, {how}, returns at most {unearned}."
     state.report.judge(SUBJECT, "doing nothing", problems, fine, "failed" if state.local else "warning")
 
 
@@ -221,7 +223,7 @@ def _blocks(move: PlayedMove) -> Any:
 def _calls(moves: list[PlayedMove]) -> str:
     """Return the calls with their rewards, of many the first and the last ones."""
     told = [
-        f"{_call(move)} {'no reward' if move.answer.reward is None else f'{move.answer.reward:g}'}" for move in moves
+        f"{_call(move)} {'no reward' if move.answer.reward is None else plain(move.answer.reward)}" for move in moves
     ]
     if (more := len(told) - MAX_SHOWN_CALLS) > 0:
         told[MAX_SHOWN_CALLS // 2 : -MAX_SHOWN_CALLS // 2] = [f"{more} more"]

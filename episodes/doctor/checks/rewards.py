@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from environments.display.formats import plain
+from environments.display.numbers import plain
 from episodes.doctor.findings import DoctorVerdict, check, fine, problem, too_little
 from episodes.doctor.scope import DoctorScope, SampledAttempt
 

@@ -7,7 +7,7 @@ from operator import or_
 
 from django.db.models import Count, Min, Q, Sum
 
-from environments.display.formats import plain
+from environments.display.numbers import plain
 from episodes.doctor.checks.rewards import lacking
 from episodes.doctor.findings import (
     MAX_EVIDENCE,

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.urls import reverse
 
 from environments import conf
-from environments.display.formats import plain
+from environments.display.numbers import plain
 from environments.models import TaskStatistics
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import bucket_of

@@ -223,6 +223,26 @@ class Uncounted(Sound):
     convention: ClassVar = {"no_call": "keep"}
 
 
+class Grand(Sound):
+    """Its rewards are written as people write them, not as 1.25e+06. The oracle misses the top of the range."""
+
+    reward_range = (-2_000_000.0, 2_500_000.0)
+    success_threshold = 1_250_000.0
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Earn a lot."""
+        return told("Here.", 1_250_000.0, finished=True)
+
+    @tool
+    def wait(self) -> ToolOutput:
+        """Be paid for nothing."""
+        return told("Here too.", 1_500_000.0, finished=True)
+
+    def exploits(self) -> Mapping[str, Calls]:
+        return {"no work": [("wait", {})]}
+
+
 class Overpaid(Sound):
     reward_range = (0.0, 1.0)
 

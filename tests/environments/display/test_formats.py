@@ -8,7 +8,8 @@ import math
 
 import pytest
 
-from environments.display.formats import code_spans, plain, reward, signed, unsigned
+from environments.display.formats import code_spans, reward
+from environments.display.numbers import plain, signed, unsigned
 from environments.models import Environment
 
 
@@ -43,7 +44,11 @@ def test_two_decimals_and_a_sign_unless_they_would_hide_the_value(value: float, 
 
 
 @pytest.mark.parametrize(
-    ("value", "text"), [(1e6, "1,000,000"), (-1234567.0, "\u22121,234,567"), (0.123456789, "0.123457"), (2e20, "2e+20")]
+    ("value", "text"),
+    [
+        *((1e6, "1,000,000"), (999_999.6, "1,000,000"), (-1234567.0, "\u22121,234,567"), (999_999.4, "999999")),
+        *((0.123456789, "0.123457"), (2e20, "2e+20")),
+    ],
 )
 def test_a_sentence_has_all_digits_of_a_large_number(value: float, text: str) -> None:
     assert plain(value) == text

@@ -13,7 +13,7 @@ from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import Definition, DefinitionAsked, definition_of
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, curve, drawn
-from episodes.analytics.error_bounds import error_bound_of
+from episodes.analytics.error_bounds import error_bound_of, sentence_of
 from episodes.analytics.histogram import histogram
 from episodes.analytics.scopes import Scope, scope_of
 from episodes.analytics.summary_cover import cover
@@ -51,6 +51,10 @@ def assert_within_the_bound(scope: Scope, threshold: float) -> None:
     assert found.total and whole and found.total.success is not None and whole.success is not None
     assert 0 < bound < 0.1 and abs(found.total.success - whole.success) <= bound
     assert f"success above {threshold} may be off by up to" in found.note and found.success_error == bound
+
+
+def test_a_sentence_about_the_bound_writes_large_thresholds_out() -> None:
+    assert "success above 1,250,000 may be off" in sentence_of(0.01, Definition("max", 1_250_000.0))
 
 
 def test_the_mean_and_its_standard_error_are_exact(scope: Scope) -> None:

@@ -62,11 +62,19 @@ def test_a_threshold_of_the_address_decides(client: Client) -> None:
     assert 'value="0.4"' in client.get(f"{PAGE}?sparse=0.4").content.decode()
 
 
+def test_a_large_threshold_is_kept_in_links_as_it_was_given(client: Client) -> None:
+    play_healthily()
+    page = client.get(f"{PAGE}?attempts=1000000&scale=123456.75").content.decode()
+    assert f'href="{PAGE}?attempts=1000000&amp;scale=123456.75&amp;run=grpo-3"' in page
+    assert 'value="1000000"' in page and 'value="123456.75"' in page
+
+
 @pytest.mark.parametrize(
     ("query", "said"),
     [
         ("sparse=2", "sparse=&#x27;2&#x27; cannot be used: it has to be a number from 0 to 1, such as 0.95."),
         ("attempts=none", "it has to be a whole number from 1 to 1000000"),
+        ("scale=0", "it has to be a number from 1 to 1000000, such as 10."),
         ("split=dev", "No split of math is named &#x27;dev&#x27;."),
         ("run=grpo-4", "No run is named &#x27;grpo-4&#x27;."),
         ("sparce=1", "no parameter has that name. Did you mean"),

@@ -1,0 +1,70 @@
+"""How numbers are written, as plain text, on pages, in sentences and in addresses. Needs neither Django nor a database.
+
+`static/orsweb/figures.js` writes signed numbers like `signed` does (`tests/browser/test_figures.py`).
+"""
+
+from __future__ import annotations
+
+import math
+from decimal import ROUND_HALF_UP, Context, Decimal
+
+MIN_SHOWN = 1e-12
+"""Smallest size that is not written as 0: sums of floating-point numbers leave such as 1.4e-17 where 0 is meant."""
+_THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
+_UNITS = {6: "M", 9: "B", 12: "T"}
+_RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def shown(value: float) -> float:
+    """Return the value, or 0.0 for what rounding leaves of it."""
+    return 0.0 if abs(value) < MIN_SHOWN else value
+
+
+def signed(value: float) -> str:
+    """Return `value` with a sign and two decimals; 0.0012 where they would be 0, and 1.23M from 1e6 on."""
+    return f"+{unsigned(value)}" if value >= MIN_SHOWN else unsigned(value)
+
+
+def unsigned(value: float) -> str:
+    """Return `value` with two decimals but no plus sign: for a size, such as a standard error, or an end of a range."""
+    size = abs(value)
+    if size < MIN_SHOWN:
+        return "0.00"
+    if 1e6 <= size < math.inf:
+        text = _large(size)
+    else:
+        text = f"{_rounded(size):,.2f}" if 0.005 <= size < 1e6 else f"{size:.2g}"
+    if "e-" in text:  # below 0.0001
+        text = "0.00"
+    return f"\N{MINUS SIGN}{text}" if value < 0 else text
+
+
+def plain(value: float, digits: int = 6) -> str:
+    """Return `value` with up to so many significant digits, such as an end of a declared range in a sentence.
+
+    From 1e6 to 1e15 all digits before the point are written.
+    """
+    text = f"{value:,.0f}" if 999_999.5 <= abs(value) < 1e15 else f"{shown(value):.{digits}g}"
+    return text.replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)
+
+
+def digits_of(value: float) -> str:
+    """Return a short text, without an exponent up to 1e15, that is read as exactly the same number."""
+    text = f"{value:g}"
+    if float(text) == value and "e+" not in text:
+        return text
+    return f"{value:.0f}" if float(value).is_integer() and abs(value) < 1e15 else repr(value)
+
+
+def _rounded(size: float) -> Decimal:
+    """Return `size` rounded to two decimals of its shortest text, halves up: 0.075 becomes 0.08, as in JavaScript."""
+    return Decimal(repr(float(size))).quantize(Decimal("0.01"), ROUND_HALF_UP)
+
+
+def _large(size: float) -> str:
+    """Return a size from 1e6 on with three digits: 1.23M, 12.3B, 123T, and a power of ten from 1e15 on."""
+    rounded = _THREE_DIGITS.create_decimal(repr(float(size)))
+    exponent = rounded.adjusted()
+    unit = exponent // 3 * 3 if exponent < 15 else exponent
+    name = _UNITS.get(unit) or f"\N{MULTIPLICATION SIGN}10{str(unit).translate(_RAISED)}"
+    return f"{rounded.scaleb(-unit).normalize():f}{name}"
