@@ -6,6 +6,7 @@ on the labels follow from the revisions alone: a process that dies in between le
 
 from __future__ import annotations
 
+from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -53,22 +54,26 @@ def apply_labels(change: str, progress: Progress = silent) -> None:
     """Write what the revisions of an action say of their tasks, in batches. Writing it again changes nothing."""
     done = 0
     for batch in changes_of(change):
-        with transaction.atomic():
-            flush_later()
-            write_labels(batch)
-        give_way()
+        if labelled := [one for one in batch if _has_labels(one)]:
+            with transaction.atomic():
+                flush_later()
+                write_labels(labelled)
+            give_way()
         done += len(batch)
         progress(done, done)
 
 
 def changes_of(change: str, *, newest_first: bool = False) -> Iterator[list[Change]]:
-    """Yield the revisions of an action in batches."""
-    order, beyond = ("-id", "id__lt") if newest_first else ("id", "id__gt")
-    found = changes_in(TaskRevision.objects.filter(change=change)).order_by(order)
-    batch: list[Change] = list(found[:BATCH_REVISIONS])
-    while batch:
-        yield batch
-        batch = list(found.filter(**{beyond: batch[-1][0]})[:BATCH_REVISIONS])
+    """Yield the revisions of an action in batches.
+
+    All ids are read first: PostgreSQL, whose statistics know little of a new action, would sort all that is left of it
+    for each batch.
+    """
+    order = "-pk" if newest_first else "pk"
+    ids = array("q", TaskRevision.objects.filter(change=change).order_by(order).values_list("pk", flat=True))
+    for start in range(0, len(ids), BATCH_REVISIONS):
+        some = TaskRevision.objects.filter(among("pk", ids[start : start + BATCH_REVISIONS]))
+        yield list(changes_in(some).order_by(order))
 
 
 def changes_in(revisions: QuerySet[TaskRevision]) -> Any:
@@ -78,16 +83,23 @@ def changes_in(revisions: QuerySet[TaskRevision]) -> Any:
     return revisions.annotate(old=old, new=new).values_list("pk", "task_id", "successor_id", "old", "new")
 
 
+def _has_labels(change: Change) -> bool:
+    """Return whether a revision says more than which splits have the task."""
+    _, _, successor, _, after = change
+    return successor is not None or not object_of(after).keys().isdisjoint(("state", "tags"))
+
+
 def write_labels(changes: Sequence[Change]) -> None:
     """Write the labels of at most BATCH_REVISIONS tasks, in the transaction of the caller."""
     replaced = [(task, successor) for _, task, successor, _, _ in changes if successor is not None]
     mark_replaced(replaced)
     states, gained, lost = defaultdict[tuple[str, str], list[Any]](list), list[Any](), defaultdict[str, list[Any]](list)
     for _, task, successor, before, after in changes:
-        old, new = (object_of(before), object_of(after)) if successor is None else ({}, {})
+        new = object_of(after) if successor is None else {}
         if "state" in new:
             states[new["state"], new.get("reason", "")].append([task])
         if "tags" in new:
+            old = object_of(before)
             gained += [[task, name] for name in set(new["tags"]) - set(old["tags"])]
             for name in set(old["tags"]) - set(new["tags"]):
                 lost[name].append([task])

@@ -19,7 +19,8 @@ from environments.tasks.task_places import places_of_tasks
 
 _INSERT = """
     INSERT INTO environments_taskrevision (task_id, kind, change, author, reason, created, before, after)
-    SELECT CAST(value->>0 AS bigint), %s, %s, %s, %s, %s, value->>1, value->>2 FROM {rows} WHERE true
+    SELECT CAST(value->>0 AS bigint), %s, %s, %s, %s, %s, CAST(value->1 AS text), CAST(value->2 AS text)
+    FROM {rows} WHERE true
 """
 _EDIT = """
     INSERT INTO environments_taskrevision
@@ -42,9 +43,9 @@ class Revisions:
 
     def write(self, rows: Iterable[tuple[int, dict[str, Any], dict[str, Any]]]) -> int:
         """Write a revision for each (task, before, after), in the transaction of the change. Returns their number."""
-        texts = [(task, json.dumps(before), json.dumps(after)) for task, before, after in rows]
-        execute(_INSERT, [self.kind, self.change, self.author[:150], self.reason, timezone.now()], texts)
-        return len(texts)
+        written = list(rows)
+        execute(_INSERT, [self.kind, self.change, self.author[:150], self.reason, timezone.now()], written)
+        return len(written)
 
     def write_edits(self, pairs: Sequence[tuple[int, int]], merged: Collection[int] = ()) -> None:
         """Write of each (task, task in its place) a revision with both specs.

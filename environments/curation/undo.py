@@ -85,10 +85,11 @@ class Undo:
         for batch in changes_of(row.token, newest_first=True):
             for pk, task, successor, before, after in batch:
                 found.revisions.append(pk)
-                old, new = (object_of(before), object_of(after)) if successor is None else ({}, {})
+                new = object_of(after) if successor is None else {}
                 if successor is not None or "state" in new:
                     found.tasks.add(successor or task)
-                found.splits |= set(old.get("splits", ())) ^ set(new.get("splits", ()))
+                if "splits" in new:
+                    found.splits |= set(object_of(before).get("splits", ())) ^ set(new["splits"])
             if is_brief:
                 break
         return found

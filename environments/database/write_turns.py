@@ -6,12 +6,19 @@ SQLite has one write lock and no queue for it: a writer that finds it taken trie
 
 from __future__ import annotations
 
+import threading
 import time
 
 from django.db import connection
 
+WORK_SECONDS = 0.1
+"""Work between two pauses: shorter batches have one together."""
 TURN_SECONDS = 0.03
 """Longer than the pauses of writers that have been trying for up to 128 ms."""
+
+
+_last = threading.local()
+"""`pause`: when this thread last paused."""
 
 
 def flush_later() -> None:
@@ -26,5 +33,8 @@ def flush_later() -> None:
 
 def give_way() -> None:
     """Pause after a batch of long work, so that a waiting writer gets the lock. Does nothing inside a transaction."""
-    if connection.vendor == "sqlite" and not connection.in_atomic_block:
+    if connection.vendor != "sqlite" or connection.in_atomic_block:
+        return
+    if time.monotonic() > getattr(_last, "pause", 0.0) + WORK_SECONDS:
         time.sleep(TURN_SECONDS)
+        _last.pause = time.monotonic()

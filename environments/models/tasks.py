@@ -266,8 +266,11 @@ class SplitStretches(models.Model):
 class SplitRemoval(models.Model):
     """A task that the class lists in a split but that people removed, so that a sync does not add it again."""
 
-    split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="removals")
+    split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="removals", db_index=False)
     source_hash = models.CharField(max_length=64)
+
+    class Meta:
+        indexes: ClassVar = [models.Index(fields=["split", "source_hash"], name="splitremoval_hash")]  # what comes back
 
     def __str__(self) -> str:
         return f"without {self.source_hash[:8]}"

@@ -24,7 +24,7 @@ from environments.database.write_turns import give_way
 from environments.models import Split, SplitEntry, SplitRemoval
 from environments.tasks.split_errors import FrozenSplit, SplitBusy, SplitGone
 from environments.tasks.split_indexes import renew, stretch_of
-from environments.tasks.task_places import FormerPlace, SplitPlace, batched
+from environments.tasks.task_places import FormerPlace, SplitPlace, StoredPlace, batched, stored_places
 
 BATCH = 900
 """Places written in one transaction, which takes about 30 ms. Also within SQLite's limit of parameters."""
@@ -85,7 +85,7 @@ class SplitChange:
         self._has_staged = False
         self._keeps_ended = False  # places that this change ended stay in the database
         self._removals: list[int] = []
-        self._put_back: list[int] = []  # removals that the commit deletes
+        self._put_back: set[int] = set()  # removals that the commit deletes
         self._stretches: set[int] = set()  # the stretches in which something changed
         self._served = 0  # change in the number of served tasks
 
@@ -126,7 +126,7 @@ class SplitChange:
         """Remove every place of the tasks and return how many there were. A sync will not add them back."""
         removed = 0
         for batch in batched(tasks, BATCH):
-            places = list(self._open(batch))
+            places = stored_places(self._open(batch))
             self._forget(places)
             self._finish(places)
             removed += len(places)
@@ -172,7 +172,7 @@ class SplitChange:
         replaced = 0
         for batch in batched(tasks.items(), BATCH):
             news = dict(batch)
-            places = list(self._open(news.keys()))
+            places = stored_places(self._open(news.keys()))
             there = self._open(news.values()).values_list("task_id", flat=True)
             heirs = {task: task for task in set(there) - news.keys()}  # new task -> the one task whose places it takes
             kept = [at for at in places if heirs.setdefault(news[at.task_id], at.task_id) == at.task_id]
@@ -186,7 +186,7 @@ class SplitChange:
         """Remove all places, and leave them in the database for `revive`."""
         self._has_staged = self._keeps_ended = True
         last = -1
-        while places := list(self._open().filter(position__gt=last).order_by("position")[:BATCH]):
+        while places := stored_places(self._open().filter(position__gt=last).order_by("position")[:BATCH]):
             last = places[-1].position
             self._finish(places)
 
@@ -194,7 +194,7 @@ class SplitChange:
         """Put back the places that `end` removed with the present version of the split. Return their number."""
         ended = self._entries.filter(until=self.split.version).order_by("position")
         last, revived = -1, 0
-        while places := list(ended.filter(position__gt=last)[:BATCH]):
+        while places := stored_places(ended.filter(position__gt=last)[:BATCH]):
             last = places[-1].position
             self._insert([(at.position, at.task_id, at.source_hash) for at in places])
             revived += len(places)
@@ -211,7 +211,7 @@ class SplitChange:
         for batch in batched(tasks, BATCH):
             quarantined = Q(task__state="quarantined")
             wrong = (quarantined & Q(is_hidden=False)) | (~quarantined & Q(is_hidden=True))
-            places = list(self._open(batch).filter(wrong))
+            places = stored_places(self._open(batch).filter(wrong))
             self._finish(places)
             self._insert([(at.position, at.task_id, at.source_hash) for at in places])
             changed += len(places)
@@ -239,12 +239,14 @@ class SplitChange:
         """Make `order` the whole content of the split. Places that are already right are left alone."""
         for start in range(0, len(order), BATCH):
             stop = min(start + BATCH, len(order))
-            there = {at.position: at for at in self._open().filter(position__gte=start, position__lt=stop)}
+            there = {
+                at.position: at for at in stored_places(self._open().filter(position__gte=start, position__lt=stop))
+            }
             wrong = [n for n in range(start, stop) if not _is_at(there.get(n), order[n])]
             self._finish([there[n] for n in wrong if n in there])
             self._insert([(n, order[n].task, order[n].source_hash) for n in wrong])
         tail = self._open().filter(position__gte=len(order)).order_by("-position")
-        while places := list(tail[:BATCH]):
+        while places := stored_places(tail[:BATCH]):
             self._finish(places)
         self._end = max(self._end, len(order))
 
@@ -283,13 +285,13 @@ class SplitChange:
     def _set_hidden(self, tasks: Iterable[int], *, is_hidden: bool) -> int:
         changed = 0
         for batch in batched(tasks, BATCH):
-            places = list(self._open(batch).exclude(is_hidden=is_hidden))
+            places = stored_places(self._open(batch).exclude(is_hidden=is_hidden))
             self._finish(places)
             self._insert([(at.position, at.task_id, at.source_hash) for at in places], is_hidden=is_hidden)
             changed += len(places)
         return changed
 
-    def _forget(self, places: Sequence[SplitEntry]) -> None:
+    def _forget(self, places: Sequence[StoredPlace]) -> None:
         """Record that a sync must not add these places back, although the class lists them."""
         rows = [SplitRemoval(split=self.split, source_hash=at.source_hash) for at in places if at.source_hash]
         self._removals += [row.pk for row in SplitRemoval.objects.bulk_create(rows)]
@@ -297,13 +299,13 @@ class SplitChange:
     def _remember(self, hashes: Sequence[str]) -> None:
         """Let the commit forget one removal of each hash, because its task is back."""
         wanted = Counter(hashes)
-        rows = SplitRemoval.objects.filter(split=self.split, source_hash__in=wanted).exclude(pk__in=self._put_back)
+        rows = SplitRemoval.objects.filter(among("source_hash", wanted), split=self.split)
         for pk, content in rows.values_list("pk", "source_hash") if wanted else ():
-            if wanted[content]:
+            if wanted[content] and pk not in self._put_back:
                 wanted[content] -= 1
-                self._put_back.append(pk)
+                self._put_back.add(pk)
 
-    def _finish(self, places: Sequence[SplitEntry]) -> None:
+    def _finish(self, places: Sequence[StoredPlace]) -> None:
         """End these places with the next version, and delete those that would only have started with it."""
         if not places:
             return
@@ -349,7 +351,7 @@ class SplitChange:
         values = {**self._becomes, "version": self._next, "size": F("size") + self._served}
         if not self._changeable.filter(changing=self._token).update(**values):
             raise SplitBusy(self.split)
-        for removals in batched(self._put_back, BATCH):
+        for removals in batched(self._put_back, MAX_DELETED):
             SplitRemoval.objects.filter(among("pk", removals)).delete()
 
     def _discard(self) -> None:
@@ -357,7 +359,8 @@ class SplitChange:
         _delete(self._entries.filter(since=self._next))
         for batch in _key_batches(self._entries.filter(until=self._next)):
             SplitEntry.objects.filter(among("pk", batch)).update(until=None)
-        SplitRemoval.objects.filter(pk__in=self._removals).delete()
+        for removals in batched(self._removals, MAX_DELETED):
+            SplitRemoval.objects.filter(among("pk", removals)).delete()
 
     def _purge(self) -> None:
         """Delete places that ended. Readers of the split work on their own snapshot."""
@@ -378,7 +381,7 @@ def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> 
         change.is_committed = True
 
 
-def _is_at(entry: SplitEntry | None, place: SplitPlace) -> bool:
+def _is_at(entry: StoredPlace | None, place: SplitPlace) -> bool:
     return entry is not None and (entry.task_id, entry.source_hash) == (place.task, place.source_hash)
 
 
