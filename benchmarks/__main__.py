@@ -13,7 +13,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import dashboard, lag, new_tasks, scale, sizing, task_list, viewers
+from benchmarks import dashboard, lag, new_tasks, scale, sizing, task_list, undo, viewers
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -29,6 +29,7 @@ _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
     "viewers": viewers.measure,
     "new_tasks": new_tasks.measure,
     "lag": lag.measure,
+    "undo": undo.measure,
 }
 """Rows of our server only, which print what they measure."""
 _SCENARIOS = {scenario.name: scenario for scenario in SCENARIOS}

@@ -76,3 +76,16 @@ class ManyTasks(Echo):
     @classmethod
     def list_tasks(cls, split: str) -> list[JSONObject]:
         return [{"id": number, "question": f"Say something {number} times."} for number in range(1_000_000)]
+
+
+class HundredThousand(Echo):
+    """Has 100,000 tasks, and a split without any."""
+
+    @classmethod
+    def list_splits(cls) -> list[str]:
+        return ["train", "spare"]
+
+    @classmethod
+    def list_tasks(cls, split: str) -> list[JSONObject]:
+        count = 100_000 if split == "train" else 0
+        return [{"id": number, "question": f"Say something {number} times."} for number in range(count)]

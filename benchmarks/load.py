@@ -34,6 +34,8 @@ class Load:
     agents: int = 32
     players: int = 0
     """Number of people in browsers; if there are any, no agents play."""
+    interval_seconds: float = 0.0
+    """Time from one request of an agent to its next; 0: it sends the next at once."""
     text_bytes: int = 100
     nap_every: int = 0
     """One in this many agents calls `nap_tool`, which takes `nap_seconds`; 0: no agent does."""
@@ -81,7 +83,7 @@ async def run(load: Load) -> Sample:
     if load.players:
         return await _run_players(load, tally)
     idle_kb, sids = await _settle(load, tally) if load.idle_sessions else (0.0, [])
-    connections = await _connect(load, _agents(load, tally), tally)
+    connections = await _connect(load, _agents(load, tally), tally, load.interval_seconds)
     if sids:
         scripts = [ping(itertools.cycle(sids[first::PING_CONNECTIONS]), tally) for first in range(PING_CONNECTIONS)]
         connections += await _connect(load, scripts, tally, SDK_PING_SECONDS * PING_CONNECTIONS / len(sids))
