@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
@@ -60,12 +61,12 @@ def overview_of(environment: Environment) -> Overview:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """An environment with tasks that need attention; each count is MAX_COUNTED at most."""
+    """An environment with tasks that need attention."""
 
     environment: Environment
-    flagged: int
-    quarantined: int
-    dropped: int
+    flagged: Count
+    quarantined: Count
+    dropped: Count
 
 
 def attention(hidden: frozenset[int] = frozenset()) -> list[Attention]:
@@ -78,11 +79,19 @@ def attention(hidden: frozenset[int] = frozenset()) -> list[Attention]:
     quarantined = _per_environment(Task.objects.filter(shown, state="quarantined"))
     dropped = _per_environment(Task.objects.filter(shown, dropped__isnull=False))
     found = Environment.objects.filter(pk__in={*flags, *quarantined, *dropped})
-    return [Attention(row, flags[row.pk], quarantined[row.pk], dropped[row.pk]) for row in found]
+    nothing = Count(0, is_exact=True)
+
+    def of(counts: Mapping[int, Count], row: Environment) -> Count:
+        return counts.get(row.pk, nothing)
+
+    return [Attention(row, of(flags, row), of(quarantined, row), of(dropped, row)) for row in found]
 
 
-def _per_environment(tasks: QuerySet[Task]) -> Counter[int]:
-    return Counter(tasks.order_by("-pk").values_list("environment", flat=True)[:MAX_COUNTED])
+def _per_environment(tasks: QuerySet[Task]) -> dict[int, Count]:
+    """Return how many of the newest MAX_COUNTED tasks each environment has."""
+    newest = list(tasks.order_by("-pk").values_list("environment", flat=True)[: MAX_COUNTED + 1])
+    counts, is_all = Counter(newest[:MAX_COUNTED]), len(newest) <= MAX_COUNTED
+    return {pk: Count(count, is_all, is_over=count == MAX_COUNTED and newest[-1] == pk) for pk, count in counts.items()}
 
 
 def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
@@ -90,7 +99,8 @@ def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
     of_served = TaskStatistics.objects.filter(served, environment=environment, by="all")
     ids = list(of_served.filter(attempts__gt=0).order_by("task").values_list("pk", flat=True)[: MAX_COUNTED + 1])
     if len(ids) > MAX_COUNTED or not ids:
-        return Count(min(len(ids), MAX_COUNTED), len(ids) <= MAX_COUNTED), None
+        is_over = len(ids) > MAX_COUNTED
+        return Count(min(len(ids), MAX_COUNTED), not is_over, is_over), None
     sums = of_served.aggregate(**{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)})
     counts = {name: count or 0 for name, count in sums.items()}
     attempts = counts["attempts"]

@@ -70,7 +70,7 @@ def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> Http
         job.cancel()
         return HttpResponseRedirect(request.get_full_path())
     if "state" in request.GET:
-        return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
+        return JsonResponse({"state": job.state, "done": job.done, "total": job.total, "progress": job.progress})
     back = request.GET.get("back", "")
     inside = back if back.startswith(reverse("admin:index")) else reverse("admin:environments_task_changelist")
     shown = {"title": job.title, "job": job, "back": inside, "link": job_link(job)}

@@ -78,7 +78,7 @@ class SplitAdmin(ReadOnlyAdmin):
         is_compared = row.source_hash and (row.size <= MAX_TASKS_AT_ONCE or "compare" in request.GET)
         return {
             "title": str(row),
-            "hidden": places_of(row).filter(is_hidden=True)[:1000].count(),
+            "hidden": places_of(row).filter(is_hidden=True)[:1001].count(),
             "differences": differences(row) if is_compared else None,
             "review": None if row.is_generated else _review(row, is_asked="review" in request.GET),
             "max_review": MAX_READ_ON_REQUEST,

@@ -141,6 +141,12 @@ class Count:
     tasks: int
     is_exact: bool
     """Whether `tasks` is the exact number; otherwise there are at least that many."""
+    is_over: bool = False
+    """Whether there are more than `tasks`."""
+
+    def __str__(self) -> str:
+        words = "" if self.is_exact else "over " if self.is_over else "at least "
+        return f"{words}{self.tasks:,}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,7 +206,8 @@ class Selection(Filters):
     def count(self, limit: int, seconds: float | None = None) -> Count:
         """Return the number of tasks, or of places in a chosen split, counted up to `limit` for at most `seconds`."""
         batch = self.batch(limit=limit + 1, seconds=seconds)
-        return Count(min(len(batch.ids), limit), batch.is_last and len(batch.ids) <= limit)
+        is_over = len(batch.ids) > limit
+        return Count(min(len(batch.ids), limit), batch.is_last and not is_over, is_over)
 
     # --- inside -------------------------------------------------------------------------------------------------------
 

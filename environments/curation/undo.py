@@ -54,7 +54,7 @@ class Undo:
             return replace(inverse.plan(), title=title)
         sentences = [f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places."]
         if since := changed_since(row)[: MAX_COUNTED + 1].count():
-            many = f"{MAX_COUNTED:,} or more" if since > MAX_COUNTED else f"{since:,}"
+            many = f"Over {MAX_COUNTED:,}" if since > MAX_COUNTED else f"{since:,}"
             sentences.append(f"{many} of them had other changes since. What was changed since is left alone.")
         frozen = _splits(row, self._touched(row, is_brief=True).splits)
         sentences += [f"Split {split.name!r} is frozen and stays as it is." for split in frozen if split.frozen]

@@ -175,7 +175,7 @@ def carry_out(
         give_way()
         for change in changes:
             change.hold()
-        progress(done, 2 * len(tasks))
+        progress(done // 2, len(tasks))
     commit(*staged(changes), also=decide)
     apply_labels(action.row.token, _finishing(progress, len(tasks)))
     refresh_statistics()
@@ -183,11 +183,14 @@ def carry_out(
 
 
 def _finishing(progress: Progress, staged: int) -> Progress:
-    """Return the progress of the second half, which cannot be stopped, because the action has been decided on."""
+    """Return the progress of the second half, which cannot be stopped, because the action has been decided on.
+
+    A task counts half when it is staged.
+    """
 
     def finish(done: int, total: int) -> None:
         with suppress(Exception):
-            progress(min(2 * staged, staged + done), 2 * staged)
+            progress(min(staged, (staged + done) // 2), staged)
 
     return finish
 

@@ -63,6 +63,11 @@ class Job:
         """Share of the work that is done, from 0 to 1, or None while the total is not known."""
         return min(1.0, self.done / self.total) if self.total else None
 
+    @property
+    def progress(self) -> str:
+        """How much is done, for people to read."""
+        return f"{self.done:,} of {self.total:,}" if self.total else "started"
+
     def cancel(self) -> None:
         """Make the work stop at its next report of progress."""
         self._is_cancelled.set()

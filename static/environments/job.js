@@ -15,7 +15,7 @@ async function look() {
     if (job.total) {
       bar.max = job.total;
       bar.value = job.done;
-      count.textContent = `${Math.floor((100 * job.done) / job.total)} %`;
+      count.textContent = job.progress;
     }
   } catch {
     count.textContent = "The server doesn't respond, retrying…";

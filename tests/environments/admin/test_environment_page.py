@@ -143,6 +143,20 @@ def test_the_first_page_leads_to_tasks_that_need_attention(client: Client) -> No
     assert "1 quarantined" in page and ">quiet</strong>" in page
 
 
+def test_counts_are_exact_or_say_that_they_are_not(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.admin.environment_counts.MAX_COUNTED", 2)
+    few, many = make_environment("few"), make_environment("many")
+    make_split(*(make_task(environment=one) for one in (few, few, many)))
+    Task.objects.update(state="quarantined")
+    first = client.get("/admin/").content.decode()
+    assert "⊘ 1 quarantined" not in first and first.count("⊘ at least 1 quarantined") == 2
+    make_task(environment=many)
+    make_task(environment=many)
+    Task.objects.update(state="quarantined")
+    assert "⊘ over 2 quarantined" in client.get("/admin/").content.decode()
+    assert ">over 2</a>" in page_of(client, many) and ">2</a>" in page_of(client, few)
+
+
 def test_the_first_page_and_the_environments_lead_to_tasks_that_a_person_flagged(client: Client) -> None:
     task = make_task(environment=make_environment("quiet", position=2))
     for author in ("ada", "bob"):

@@ -139,7 +139,7 @@ def test_it_makes_no_split_of_nothing() -> None:
 def test_it_shows_no_half_of_a_new_split_and_its_name_stays_free() -> None:
     tasks = make_tasks(2 * BATCH)
     with pytest.raises(ZeroDivisionError):
-        SaveAsSplit(everything(), "new", "train").apply(AUTHOR, break_off_after(BATCH))
+        SaveAsSplit(everything(), "new", "train").apply(AUTHOR, break_off_after(BATCH // 2))
     assert not Split.objects.filter(is_served=True).exists()
     assert not SplitEntry.objects.exists()
     outcome = SaveAsSplit(everything(), "new", "test").apply(AUTHOR)
@@ -233,7 +233,7 @@ def test_it_moves_many_tasks_or_none() -> None:
     train, hard = split_of(*tasks), split_of(name="hard")
     action = MoveToSplit(everything(), train.pk, hard.pk)
     with pytest.raises(ZeroDivisionError):
-        action.apply(AUTHOR, break_off_after(BATCH))
+        action.apply(AUTHOR, break_off_after(BATCH // 2))
     assert (served(train), served(hard)) == (tasks, [])
     assert action.apply(AUTHOR).changed == 2 * BATCH
     assert (served(train), served(hard)) == ([], tasks)

@@ -244,7 +244,7 @@ def test_it_stops_when_its_time_is_over_and_continues_from_there(monkeypatch: py
 def test_it_counts_up_to_a_limit() -> None:
     make_tasks(5)
     assert Selection().count(5) == selection.Count(5, True)
-    assert Selection().count(4) == selection.Count(4, False)
+    assert Selection().count(4) == selection.Count(4, False, is_over=True)
 
 
 @pytest.mark.parametrize("text", ["nothing", '"n": 1'])

@@ -219,7 +219,7 @@ def test_a_stopped_action_leaves_nothing_behind() -> None:
     split = split_of(*ids)
     for action in (AddTags(Selection(), ("a",)), Quarantine(Selection(), "wrong")):
         with pytest.raises(ZeroDivisionError):
-            action.apply(AUTHOR, break_off_after(1000))
+            action.apply(AUTHOR, break_off_after(500))
     counts = [rows.objects.count() for rows in (TaskRevision, TaskTag, CurationAction)]
     assert (counts, Task.objects.filter(state="quarantined").count()) == ([0, 0, 0], 0)
     assert len(served(split)) == 1100
