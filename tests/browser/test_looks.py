@@ -66,6 +66,9 @@ _ADMIN = (
     *("", "environments/task/", "environments/task/{task}/change/", "environments/split/", "environments/apikey/add/"),
     *("episodes/episode/", "episodes/episode/{first}/change/", "episodes/run/{run}/change/", "episodes/retention/add/"),
     *("auth/user/", "auth/user/1/change/", "auth/group/1/change/"),
+    # without rows
+    *("environments/task/?q=no-task-says-this", "environments/apikey/", "environments/curationaction/"),
+    *("episodes/incident/", "episodes/redaction/", "episodes/removal/", "episodes/retention/"),
 )
 ADMIN = tuple(f"/admin/{path}" for path in _ADMIN)
 CUT_OFF = """([sentence, name]) => {
