@@ -165,7 +165,7 @@ audit: | $(BIN)/python
 
 # The long forms of what `make test` runs in short: half an hour on a machine that does nothing else.
 HOSTILE := tests/hostile --ignore tests/hostile/test_soak.py tests/conformance/test_kill.py \
-  tests/environments/protocol/test_sse.py tests/environments/runtime/test_secret_forms.py --durations 0
+  tests/environments/protocol/test_sse.py tests/environments/runtime/test_secret_forms.py tests/browser/test_studies.py --durations 0
 
 hostile: venv
 	HOSTILE=long HYPOTHESIS_EXAMPLES=500 $(BIN)/python -m pytest $(HOSTILE)
