@@ -222,7 +222,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
         leases.start()
         taken = await take_left(leases, record)  # before RunningCalls replaces the notes, which others may read
     elif directory is not None:
-        closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.replayable])
+        closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.comes_back])
         if closed or going_on:
             death = left.death or None
             log.warning("an earlier server left episodes open", closed=closed, going_on=len(going_on), death=death)

@@ -55,3 +55,43 @@ class Forgetting(Adding):
     """The same, but its author promises nothing."""
 
     replayable = False
+
+
+class Saving(Forgetting):
+    """The same, which is saved after each call, by plain code."""
+
+    def save(self) -> bytes:
+        return str(self.sum).encode()
+
+    def load(self, state: bytes) -> None:
+        self.note("load")
+        self.sum = int(state)
+
+
+class SavingInWorkers(Saving):
+    """The same in worker processes, saved by async code."""
+
+    isolation = "process"
+
+    async def save(self) -> bytes:  # type: ignore[override]
+        return super().save()
+
+    async def load(self, state: bytes) -> None:  # type: ignore[override]
+        super().load(state)
+
+    @tool
+    def crash(self) -> ToolOutput:
+        """End the process."""
+        os._exit(3)
+
+
+class SavingSeldom(Saving):
+    """Saved after every second call."""
+
+    snapshot_every = 2
+
+
+class SavingAndAdding(SavingSeldom):
+    """The same, whose calls can also be made again."""
+
+    replayable = True

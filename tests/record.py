@@ -10,7 +10,15 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import ClassTasks
 from environments.errors import InvalidSplit
-from environments.runtime.records import EpisodeEnded, EpisodeStarted, RecalledCall, RecordedPast, Row, StepTaken
+from environments.runtime.records import (
+    EpisodeEnded,
+    EpisodeStarted,
+    RecalledCall,
+    RecordedPast,
+    Row,
+    SnapshotTaken,
+    StepTaken,
+)
 from environments.runtime.usercode import UserCode
 from environments.wire import Split
 
@@ -54,7 +62,9 @@ class ListRecord:
 
     async def past(self, episode: int) -> RecordedPast:
         start = next(row for row in self.of(EpisodeStarted) if row.episode == episode)
-        return RecordedPast(start.spec_json, None, [row for row in self.steps if row.episode == episode])
+        snapshots = [row for row in self.of(SnapshotTaken) if row.episode == episode]
+        steps = [row for row in self.steps if row.episode == episode]
+        return RecordedPast(start.spec_json, None, steps, snapshots[-1] if snapshots else None)
 
     async def interruption(self, session_id: str, owner: str) -> str:
         return ""

@@ -40,6 +40,7 @@ class ClassDescription(BaseModel):
     declared: dict[str, Any]
     isolation: str | None
     replayable: bool
+    saves: bool
     resources: dict[str, float]
     runs_constructor: bool
     supports_score_group: bool
@@ -81,6 +82,10 @@ class DescribedClass(HostedEnvironment):
     @property
     def replayable(self) -> bool:
         return self._of.replayable
+
+    @property
+    def saves(self) -> bool:
+        return self._of.saves
 
     @property
     def description(self) -> str:

@@ -71,6 +71,13 @@ class Environment:
     """Whether the same calls on the same task have the same outcomes in a new instance. A session then survives a
     restart of the server, and the end of its worker process: its calls are made again, and their outcomes compared."""
 
+    snapshot_every: ClassVar[int] = 1
+    """Number of calls from one snapshot to the next, for a class that defines `def save(self) -> bytes` and
+    `def load(self, state: bytes) -> None`, plain or async. A session then comes back, even if the class is not
+    replayable: a new instance is constructed and set up for the same task, and `load` gets what `save` returned last.
+    Calls after the last snapshot are made again if the class is replayable; otherwise the session ends. `save` runs
+    while no call does. It must not return secrets, nor more than 4 MB."""
+
     recoverable_errors: ClassVar[tuple[type[Exception], ...]] = ()
     """Exceptions that are treated like `ToolError` when a tool raises them: the agent gets their text and may go on."""
 

@@ -109,6 +109,7 @@ class HostedClass(HostedEnvironment):
         self._check_tools()
         self._check_isolation()
         self._check_resources()
+        self._check_snapshots()
         self._check_content()
         self._check_constructor()
 
@@ -138,6 +139,15 @@ class HostedClass(HostedEnvironment):
         if wrong:
             allowed = "a name such as 'CPU', 'GPU' or 'memory' (bytes) for each amount, a number of at least 0"
             raise Unhostable(f"{self.cls.__name__}.resources has {wrong!r}; use {allowed}.")
+
+    def _check_snapshots(self) -> None:
+        label, every = self.cls.__name__, getattr(self.cls, "snapshot_every", 1)
+        if not isinstance(every, int) or every < 1:
+            raise Unhostable(
+                f"{label}.snapshot_every is {every!r}; use the number of calls from one snapshot to the next."
+            )
+        if every > 1 and not self.saves:
+            raise Unhostable(f"{label} has snapshot_every, but not both save() and load(state); define them.")
 
     def _check_content(self) -> None:
         label = self.cls.__name__
@@ -211,6 +221,20 @@ class HostedClass(HostedEnvironment):
         """Return whether the same calls on the same task have the same outcomes in a new instance."""
         return bool(getattr(self.cls, "replayable", False))
 
+    @cached_property
+    def saves(self) -> bool:
+        """Return whether the class defines `save()` and `load(state)`. Tools and other methods may have these names."""
+        methods = [getattr(self.cls, name, None) for name in ("save", "load")]
+        are_tools = any(
+            name in self.tools.by_name and self.tools.by_name[name].toolset is None for name in ("save", "load")
+        )
+        return not are_tools and all(_takes(method, count) for count, method in enumerate(methods, 1))
+
+    @property
+    def snapshot_every(self) -> int:
+        """Number of calls from one snapshot to the next."""
+        return int(getattr(self.cls, "snapshot_every", 1))
+
     @property
     def python(self) -> str:
         """The interpreter that plays the class, as the class names it; empty: this one. A tool may have that name."""
@@ -251,6 +275,7 @@ class HostedClass(HostedEnvironment):
     def _methods(self) -> list[Any]:
         ours = ("setup", "teardown", "get_prompt", "get_messages", "list_task_tools", "score_group")
         methods = [getattr(self.cls, name) for name in ours if hasattr(self.cls, name) and self.overrides(name)]
+        methods += [self.cls.save, self.cls.load] if self.saves else []  # type: ignore[attr-defined]
         return methods + [getattr(tool.toolset or self.cls, tool.name) for tool in self.tools.by_name.values()]
 
     @cached_property
@@ -339,6 +364,17 @@ def _unmark_bases(cls: type) -> None:
     for base in cls.__mro__:
         if base.__module__ in ("abc", "collections.abc") and "__provides__" in vars(base):
             delattr(base, "__provides__")
+
+
+def _takes(method: Any, count: int) -> bool:
+    """Return whether a method of a class takes `count` arguments, with self, and needs no more."""
+    if not inspect.isfunction(method):
+        return False
+    try:
+        inspect.signature(method).bind(*range(count))
+    except TypeError:
+        return False
+    return True
 
 
 def _is_plain(method: Any) -> bool:

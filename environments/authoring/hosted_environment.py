@@ -72,6 +72,16 @@ class HostedEnvironment(ABC):
         return False
 
     @property
+    def saves(self) -> bool:
+        """Return whether a session can be saved after each call, or some calls, and loaded into a new instance."""
+        return False
+
+    @property
+    def comes_back(self) -> bool:
+        """Return whether a session can go on in a new instance."""
+        return self.replayable or self.saves
+
+    @property
     @abstractmethod
     def description(self) -> str:
         """Its description in plain text; empty if there is none."""

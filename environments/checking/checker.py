@@ -24,6 +24,7 @@ from environments.checking.checks import (
     prompts,
     protocol,
     rewards,
+    snapshots,
     tasks,
     teardown,
     tools,
@@ -55,6 +56,7 @@ _LIVE: list[tuple[str, Check]] = [
     (rewards.SUBJECT, rewards.check_rewards),
     (trials.SUBJECT, trials.check_trials),
     (isolation.SUBJECT, isolation.check_isolation),
+    (snapshots.SUBJECT, snapshots.check_snapshots),
     (teardown.SUBJECT, teardown.check_teardown),
 ]
 

@@ -37,9 +37,13 @@ class CheckedHost(LocalHost):
 
 
 class CheckedInstance(Instance):
-    """An Instance of which a check can ask the author's `oracle` and `exploits`; a server's cannot be asked."""
+    """An Instance of which a check can ask the author's `save`, `oracle` and `exploits`."""
 
     __slots__ = ()
+
+    async def save(self) -> Any:
+        """Return what the author's `save` returns. Raises: EnvironmentFault."""
+        return await self._code.call(self._env.save)
 
     async def exploits(self) -> dict[str, Any]:
         """Return what the author's `exploits` returns. Raises: EnvironmentFault."""
@@ -189,6 +193,14 @@ class LocalSeat:
         group = ScoreGroup.model_validate({"candidates": candidates}).candidates
         scoring = self._instance.score(group)
         return json.loads(await self._door.step(f"score_group() for {self._label}", scoring))
+
+    async def save(self) -> Any:
+        """Return what the class's `save` returns."""
+        return await self._door.step(f"save() in {self._label}", self._instance.save())
+
+    async def load(self, state: bytes) -> None:
+        """Give the class's `load` what `save` has returned."""
+        await self._door.step(f"load() in {self._label}", self._instance.restore(state))
 
     async def exploits(self) -> list[str]:
         """Return the names of the class's exploits."""

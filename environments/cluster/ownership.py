@@ -187,8 +187,8 @@ class Ownership:
 
     async def _go_on(self, sids: Collection[str], left: LeftBehind, *, stores_reports: bool) -> None:
         """Go on with those of the sessions, which are this server's now, that can, and end the others' episodes."""
-        replayable = [hosted.name for hosted in self._service.registry if hosted.replayable]
-        closed, going_on = await self._record.recover(left, replayable, sids, stores_reports=stores_reports)
+        names = [hosted.name for hosted in self._service.registry if hosted.comes_back]
+        closed, going_on = await self._record.recover(left, names, sids, stores_reports=stores_reports)
         self._service.take_over(going_on, self._usage_of)
         for sid in {*sids} - {one.session_id for one in going_on}:
             self.release(sid)

@@ -52,6 +52,18 @@ class BulkWriter:
         if rows:
             self.run((_sqlite_update if self.is_sqlite else _postgresql_update)(model, columns, (), columns), rows)
 
+    def replace(self, model: type[models.Model], columns: Columns, rows: Collection[Values]) -> None:
+        """Insert rows whose first column is the id, or update those with the same id."""
+        if rows:
+            self.run(_replace(model, columns, self.is_sqlite), rows)
+
+    def delete(self, model: type[models.Model], ids: Collection[int]) -> None:
+        """Delete rows by id."""
+        if ids:
+            where = "= ?" if self.is_sqlite else "= ANY(%s::bigint[])"
+            sql = f'DELETE FROM "{model._meta.db_table}" WHERE "id" {where}'  # nosec B608 # only our own names
+            self.run(sql, [(one,) for one in ids])
+
     def add(self, model: type[models.Model], key: Columns, counts: Columns, rows: Collection[Values]) -> None:
         """Insert rows of `key` and `counts`, each key once; if a row with the key exists, add the counts to it."""
         if rows:
@@ -133,6 +145,14 @@ def _postgresql_update(model: type[models.Model], columns: Columns, once: Column
     changes = ", ".join(f'"{name}" = {new}' for name, new in news.items())
     source = _unnest(model, (*columns, "id"))
     return f'UPDATE "{model._meta.db_table}" AS t SET {changes} FROM ({source}) AS v WHERE t."id" = v."id"'  # nosec B608 # only our own names
+
+
+@cache
+def _replace(model: type[models.Model], columns: Columns, is_sqlite: bool) -> str:
+    table, marks = model._meta.db_table, ", ".join("?" for _ in columns)
+    rows = f"VALUES ({marks})" if is_sqlite else _unnest(model, columns)
+    changes = ", ".join(f'"{name}" = excluded."{name}"' for name in columns[1:])
+    return f'INSERT INTO "{table}" ({_names(columns)}) {rows} ON CONFLICT ("{columns[0]}") DO UPDATE SET {changes}'  # nosec B608 # only our own names
 
 
 @cache

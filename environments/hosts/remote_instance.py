@@ -143,6 +143,10 @@ class RemoteInstance:
 
     # --- what the agent reads -----------------------------------------------------------------------------------------
 
+    async def restore(self, state: bytes) -> None:
+        """Raise EnvironmentFault: another server keeps its snapshots to itself."""
+        raise EnvironmentFault(REMOTE_ERROR, "A session of another server has no snapshot.")
+
     async def prompt_json(self) -> str:
         """Return the prompt as a JSON array of blocks. Raises: RemoteFault."""
         value = await self._read("prompt")

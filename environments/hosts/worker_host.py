@@ -187,7 +187,7 @@ class WorkerHost:
             self._report(worker)
         for instance in instances:
             if instance.is_idle and not instance.can_revive:
-                self.on_loss(instance, reason)
+                self.on_loss(instance, reason + instance.why_lost)
 
     def _report(self, worker: WorkerProcess) -> None:
         if worker.how and not self._is_closing:  # else it could not be started

@@ -1,18 +1,20 @@
-"""One session in a worker process, which can come back in another one if its class is replayable."""
+"""One session in a worker process, which can come back in another one if its class is replayable, or saves."""
 
 from __future__ import annotations
 
 import asyncio
+from base64 import b64encode
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 import structlog
 
 from environments import wire
 from environments.errors import WORKER_LOST, EnvironmentFault
+from environments.hosts.worker_messages import packed, unpacked
 from environments.hosts.worker_process import WorkerClass, WorkerProcess
-from environments.runtime.call_outcome import CallOutcome, faulted
+from environments.runtime.call_outcome import HARMLESS, CallOutcome, faulted
 from environments.runtime.host import PlayedInstance
 from environments.runtime.limits import Limits
 from environments.runtime.usercode import consume_exception
@@ -21,6 +23,7 @@ log = structlog.get_logger(__name__)
 
 LATE_SECONDS = 2.0
 """How much longer than its limits the end of a session in a worker may take."""
+_PROMPTS = ("prompt_json", "messages_json")
 MAX_REVIVALS = 5
 """How often one session comes back after the end of its worker."""
 MAX_PAST_CHARACTERS = 4_000_000
@@ -49,11 +52,29 @@ class _Past:
     """What a session was asked, in the order of the answers, so that it can be asked again in another process."""
 
     construction: tuple[Any, ...]
-    answers: list[tuple[str, tuple[Any, ...], Any]]
-    """Kind of request, its arguments, and its answer."""
     is_set_up: bool
+    needs_setup: bool
+    answers: list[tuple[str, tuple[Any, ...], Any]] = field(default_factory=list)
+    """Kind of request, its arguments, and its answer; since the snapshot, if there is one."""
+    snapshot: str | None = None
+    """The newest, in base64."""
+    unsaved: str = ""
+    """Why the session cannot come back now, although its class saves; completes a sentence."""
     characters: int = 0
     revivals: int = 0
+
+    def keep(self, do: str, given: tuple[Any, ...], answer: Any, *, replayable: bool) -> None:
+        """Add a request and its answer; with a snapshot, replace everything before it."""
+        snapshot = answer[-1] if do == "run" else None
+        if snapshot and not snapshot[1]:
+            self.snapshot, self.unsaved, self.characters = snapshot[0], "", 0
+            self.answers.clear()
+        elif replayable or do != "run":
+            self.answers.append((do, given, answer))
+            self.characters += len(str(given)) + len(str(answer))
+        elif answer[5] not in HARMLESS:
+            problem = f": {snapshot[1]}" if snapshot else ""
+            self.unsaved = f"its class is not replayable, and a call of {given[0]!r} is in no snapshot{problem}"
 
 
 class WorkerInstance:
@@ -78,7 +99,18 @@ class WorkerInstance:
     def can_revive(self) -> bool:
         """Return whether the session can go on in another process if its own ends."""
         past = self._past
-        return past is not None and past.is_set_up and past.revivals < MAX_REVIVALS
+        is_known = past is not None and past.is_set_up and past.revivals < MAX_REVIVALS
+        return is_known and (self._replayable or not past.unsaved)  # type: ignore[union-attr]
+
+    @property
+    def why_lost(self) -> str:
+        """Return, as a sentence after a space, why a session whose class saves cannot come back; empty if unknown."""
+        past = self._past
+        return f" The session did not come back, because {past.unsaved}." if past and past.unsaved else ""
+
+    @property
+    def _replayable(self) -> bool:
+        return self._workers.hosted.replayable
 
     # --- the contract of a played instance ----------------------------------------------------------------------------
 
@@ -86,16 +118,22 @@ class WorkerInstance:
         """Create the instance in a worker. Raises: EnvironmentFault, InvalidRequest."""
         self._worker = await self._workers.enter(self)
         needs_setup = bool(await self._ask("construct", spec, secrets, toolset, what="the constructor"))
-        if self._workers.hosted.replayable:
-            self._past = _Past((spec, secrets, toolset), [], not needs_setup)
+        if self._workers.hosted.comes_back:
+            self._past = _Past((spec, secrets, toolset), not needs_setup, needs_setup)
         return needs_setup
 
     async def set_up(self) -> None:
         """Run the author's setup. Raises: EnvironmentFault."""
         await self._ask("set_up", what="setup")
-        self._keep("set_up", (), None)
         if self._past is not None:
             self._past.is_set_up = True
+
+    async def restore(self, state: bytes) -> None:
+        """Run the author's `load`. Raises: EnvironmentFault."""
+        snapshot = b64encode(state).decode("ascii")
+        await self._ask("restore", snapshot, what="load")
+        if self._past is not None:
+            self._past.snapshot = snapshot
 
     async def prompt_json(self) -> str:
         """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault."""
@@ -112,7 +150,7 @@ class WorkerInstance:
     async def run(self, tool: str, arguments: wire.JSONObject, /) -> CallOutcome:
         """Run one tool call in the worker. Raises only asyncio.CancelledError."""
         try:
-            outcome = CallOutcome(*await self._answer("run", tool, arguments, what=repr(tool)))
+            outcome = unpacked(await self._answer("run", tool, arguments, what=repr(tool)))
         except EnvironmentFault as fault:
             return faulted(fault)
         if outcome.reason == "timeout" and self._worker is not None:  # once the step is on its way:
@@ -157,13 +195,17 @@ class WorkerInstance:
             except EnvironmentFault as fault:
                 if fault.kind != WORKER_LOST or not self.can_revive:
                     raise
+                if do == "run" and not self._replayable:  # it is told, and the session goes on without it
+                    return packed(faulted(fault))
                 await self._come_back()
                 answer = await self._ask(do, *given, what=what)
         except EnvironmentFault as fault:
             if fault.kind == WORKER_LOST:
+                if self.why_lost:
+                    fault = EnvironmentFault(fault.kind, fault.text + self.why_lost)
                 self._past = None
                 asyncio.get_running_loop().call_soon(self._workers.on_loss, self, fault.text)
-            raise
+            raise fault from None
         self._keep(do, given, answer)
         return answer
 
@@ -178,8 +220,7 @@ class WorkerInstance:
     def _keep(self, do: str, given: tuple[Any, ...], answer: Any) -> None:
         if self._past is None or do == "score":
             return
-        self._past.answers.append((do, given, answer))
-        self._past.characters += len(str(given)) + len(str(answer))
+        self._past.keep(do, given, answer, replayable=self._replayable)
         if self._past.characters > MAX_PAST_CHARACTERS:
             self._past = None
 
@@ -216,16 +257,29 @@ class WorkerInstance:
                 raise EnvironmentFault(WORKER_LOST, "The session was closed.")
             self._worker = worker
             await worker.ask("construct", self._number, past.construction, "a revival")
-            for place, (do, given, answer) in enumerate(past.answers):
+            if past.needs_setup:
+                await worker.ask("set_up", self._number, (), "a revival")
+            if past.snapshot is not None:
+                await worker.ask("restore", self._number, (past.snapshot,), "a revival")
+            for place, (do, given, _) in enumerate(past.answers):
                 now = await worker.ask(do, self._number, given, "a revival")
-                if do == "run" and _observed(now) != _observed(answer):
-                    step = sum(kind == "run" for kind, _, _ in past.answers[:place])
-                    text = f"The session did not come back, because step {step} ({given[0]!r}) had another outcome."
+                if reason := self._difference(past, place, now):
+                    text = f"The session did not come back, because {reason}."
                     raise EnvironmentFault(WORKER_LOST, f"{lost.lost} {text}")
         finally:
             self.requests -= 1
             self._reviving = None
         log.info("a session came back in another worker process", environment=self._workers.hosted.name, pid=worker.pid)
+
+    def _difference(self, past: _Past, place: int, now: Any) -> str:
+        """Return what the answer `now` shows about a session that is not as it was; empty if it may be."""
+        do, given, answer = past.answers[place]
+        if do == "run" and _observed(now) != _observed(answer):
+            step = sum(kind == "run" for kind, _, _ in past.answers[:place])
+            name = f"step {step} ({given[0]!r})" if past.snapshot is None else f"a call of {given[0]!r}"
+            return f"{name} had another outcome"
+        is_new = not self._replayable and past.snapshot is None
+        return "its prompt was another one" if is_new and do in _PROMPTS and now != answer else ""
 
 
 def _observed(outcome: list[Any]) -> list[Any]:

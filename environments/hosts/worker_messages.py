@@ -9,11 +9,30 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64decode, b64encode
 from collections.abc import Callable
+from dataclasses import astuple
 from typing import Any, cast
+
+from environments.runtime.call_outcome import CallOutcome, Snapshot
 
 Message = dict[str, Any]
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
+
+
+def packed(outcome: CallOutcome) -> list[Any]:
+    """Return an outcome as a JSON value."""
+    *fields, snapshot = astuple(outcome)
+    return [*fields, snapshot and [b64encode(snapshot[0]).decode("ascii"), snapshot[1]]]
+
+
+def unpacked(value: list[Any]) -> CallOutcome:
+    """Return the outcome that `packed` made a JSON value of."""
+    *fields, snapshot = value
+    outcome = CallOutcome(*fields)
+    if snapshot:
+        outcome.snapshot = Snapshot(b64decode(snapshot[0]), snapshot[1])
+    return outcome
 
 
 class MessagePipe(asyncio.Protocol):

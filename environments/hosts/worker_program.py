@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
-import dataclasses
 import faulthandler
 import json
 import math
@@ -22,6 +21,7 @@ import signal
 import socket
 import sys
 import time
+from base64 import b64decode
 from typing import Any
 
 import uvloop
@@ -32,7 +32,7 @@ from environments.authoring.registry import Registry, load_class
 from environments.authoring.revision import note_revisions
 from environments.authoring.task_source import ClassTasks
 from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidRequest, Unhostable
-from environments.hosts.worker_messages import Message, MessagePipe
+from environments.hosts.worker_messages import Message, MessagePipe, packed
 from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
 from environments.runtime.limits import Limits
@@ -105,7 +105,9 @@ class WorkerProgram:
             case "close":
                 return await self._close(number)
             case "run":
-                return dataclasses.astuple(await self._instances[number].run(*given))
+                return packed(await self._instances[number].run(*given))
+            case "restore":
+                return await self._instances[number].restore(b64decode(given[0]))
             case "score":
                 return await self._instances[number].score([GroupCandidate.model_validate(one) for one in given[0]])
         return await getattr(self._instances[number], what)(*given)

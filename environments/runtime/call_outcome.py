@@ -23,6 +23,8 @@ UNSTATED = "unstated"
 """Reason of a refusal for which the server of a remote environment gave none; agents get none either."""
 QUOTA = "quota"
 """Reason of a refusal because the key has used what it may use for now."""
+HARMLESS = _WIRE_REASONS | {QUOTA}
+"""Reasons of refusals before the environment's code ran."""
 _ANSWERED_REASONS = _WIRE_REASONS | {"tool_error", UNSTATED, QUOTA}
 
 
@@ -36,6 +38,15 @@ class CallResult:
 
 
 CUT = CallResult("cut", "")
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """What the author's `save` returned after a call, from which `load` can make the session again."""
+
+    state: bytes = b""
+    problem: str = ""
+    """Why there is no state, without the full stop; empty if there is one."""
 
 
 @dataclass(slots=True)
@@ -55,6 +66,8 @@ class CallOutcome:
     reason: str = ""
     trace: str = ""
     waited_ms: float = 0.0
+    snapshot: Snapshot | None = None
+    """Of the environment after the call; None if none was due."""
 
 
 def refused(error: str, reason: str, *, waited_ms: float = 0.0) -> CallOutcome:

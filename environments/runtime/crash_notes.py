@@ -124,9 +124,7 @@ class RunningCalls:
     def note(self, episode: int, environment: str, what: str, input_json: str = "") -> CallNote:
         """Note that code of `environment` is about to run: a context manager, to be entered at once."""
         offset = self._free.pop() if self._free else self._take_new()
-        digest = b""
-        if input_json and len(input_json) <= MAX_HASHED_CHARACTERS:
-            digest = hashlib.blake2b(input_json.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        digest = _digest_of(input_json)
         _NOTE.pack_into(
             self._memory, offset, episode or -1, time.time(), 0, 0, digest, self._numbers.get(environment, 0),
             what.encode("utf-8", "replace"),
@@ -154,6 +152,17 @@ class RunningCalls:
         return offset
 
 
+def hash_of(input_json: str) -> str:
+    """Return what `NotedCall.input_hash` is for a call with the recorded input."""
+    return _digest_of(input_json).hex()
+
+
+def _digest_of(input_json: str) -> bytes:
+    if not input_json or len(input_json) > MAX_HASHED_CHARACTERS:
+        return b""
+    return hashlib.blake2b(input_json.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
 def _map(directory: Path | None) -> mmap.mmap:
     size = (MAX_NOTES + 1) * _NOTE.size
     if directory is None:
@@ -176,13 +185,13 @@ def read_running_calls(directory: Path) -> list[NotedCall]:
     return [_noted(names, *fields) for fields in _notes(directory) if fields[0] > _RAN]
 
 
-def read_unsent_steps(directory: Path) -> dict[int, frozenset[int]]:
-    """Return the steps whose results that process had not sent when it died: their indexes by episode."""
-    found: dict[int, frozenset[int]] = {}
-    for episode, index, *_ in _notes(directory):
+def read_unsent_steps(directory: Path) -> dict[int, dict[int, NotedCall]]:
+    """Return the steps whose results that process had not sent when it died: their calls by index, by episode."""
+    found: dict[int, dict[int, NotedCall]] = {}
+    for episode, index, *fields in _notes(directory):
         if episode <= _RAN:
             number = _RAN - episode
-            found[number] = found.get(number, frozenset()) | {int(index)}
+            found.setdefault(number, {})[int(index)] = _noted([], number, 0.0, *fields)
     return found
 
 

@@ -35,7 +35,7 @@ STAYS: Mapping[str, str] = {
     "secrets": "The session could not go on, because it had secrets, which are not stored.",
     "toolset": "The session could not go on, because it was opened with a toolset.",
 }
-"""Why a session of a class that is replayable ended with the server, by its `Survival`."""
+"""Why a session of a class that comes back ended with the server, by its `Survival`."""
 MAX_BIND_SECONDS = 0.5
 """How long a server that stops waits for the first call in a session that was opened without an environment."""
 BIND_CHECK_SECONDS = 0.01
@@ -124,6 +124,7 @@ class EndingSessions:
 
     async def _read_past(self, episode: LiveEpisode) -> RecordedPast:
         past = await self._record.past(episode.number)
+        episode.has_snapshot = past.snapshot is not None
         for step in past.steps:
             episode.recount(step)
         return past
@@ -197,7 +198,7 @@ class EndingSessions:
         for call in calls:
             if call.task is not None and not call.task.done():  # it swallowed the cancellation
                 now, outcome = time.time(), episode.cut_short()
-                if episode.is_suspended:
+                if episode.repeats_calls:
                     call.finish(CUT)
                     continue
                 if episode.number:

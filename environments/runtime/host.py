@@ -20,6 +20,7 @@ from environments.errors import UnknownEnvironment
 from environments.runtime.call_outcome import CallOutcome
 from environments.runtime.instance import Instance
 from environments.runtime.limits import Limits
+from environments.runtime.saving_instance import SavingInstance
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
 
@@ -37,6 +38,9 @@ class PlayedInstance(Protocol):
 
     async def set_up(self) -> None:
         """Run the author's setup."""
+
+    async def restore(self, state: bytes) -> None:
+        """Go on from a snapshot (`CallOutcome.snapshot`) of another instance of a class that `saves`, after setup."""
 
     async def prompt_json(self) -> str:
         """Return the prompt as a JSON array of blocks."""
@@ -97,7 +101,8 @@ class LocalHost:
 
     def instance(self, environment: str) -> Instance:
         hosted = self._class(environment)
-        return Instance(hosted, UserCode(self._pool, hosted), self._limits)
+        kind = SavingInstance if hosted.saves else Instance
+        return kind(hosted, UserCode(self._pool, hosted), self._limits)
 
     def tasks(self, environment: str) -> ClassTasks:
         return ClassTasks(self._class(environment), self._call_user)

@@ -54,8 +54,8 @@ class LeftBehind:
 
     running: tuple[NotedCall, ...] = ()
     """The code that ran when it died."""
-    unsent: Mapping[int, frozenset[int]] = field(default_factory=dict)
-    """Steps whose results it had not sent: their indexes by episode. They may not be recorded."""
+    unsent: Mapping[int, Mapping[int, NotedCall]] = field(default_factory=dict)
+    """Steps whose results it had not sent: their calls by index, by episode. They may not be recorded."""
     reports: tuple[IncidentReport, ...] = ()
     paths: tuple[Path, ...] = field(default=(), repr=False)
 

@@ -85,6 +85,10 @@ class Instance:
         """Run the author's `setup`. Raises: EnvironmentFault."""
         await self._code.call(self._env.setup)
 
+    async def restore(self, state: bytes) -> None:
+        """Give the author's `load` what its `save` has returned. Raises: EnvironmentFault."""
+        await self._code.call(self._env.load, state)
+
     async def close(self) -> None:
         """Tear down after the last thread that runs this instance's code has ended or was abandoned.
 

@@ -10,10 +10,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Literal
 
+import structlog
+
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import REMOTE_ERROR, WORKER_LOST, EnvironmentFault, SessionDeleted
 from environments.runtime.call_outcome import (
     CallOutcome,
+    Snapshot,
     cut_short,
     failed,
     recorded_outcome,
@@ -21,6 +24,7 @@ from environments.runtime.call_outcome import (
     truncate_error,
 )
 from environments.runtime.calls import Call, Calls
+from environments.runtime.crash_notes import NotedCall, hash_of
 from environments.runtime.host import PlayedInstance
 from environments.runtime.play_counts import EnvironmentCounts
 from environments.runtime.records import (
@@ -32,11 +36,14 @@ from environments.runtime.records import (
     OpenEpisode,
     RecordedPast,
     RunInfo,
+    SnapshotTaken,
     StepTaken,
     Survival,
 )
 from environments.runtime.secrets_mask import mask_of
 from environments.runtime.session_request import SessionRequest
+
+log = structlog.get_logger(__name__)
 
 State = Literal["dormant", "unbound", "constructing", "setting_up", "ready", "failed", "closing"]
 """A session is dormant from a restart of the server until its client's next request."""
@@ -55,54 +62,13 @@ class LiveEpisode:
     """
 
     __slots__ = (
-        "_failed",
-        "_failed_readings",
-        "_first_acted",
-        "_has_failed_last",
-        "_has_noted_prompt",
-        "_has_noted_ready",
-        "_is_named",
-        "_last_acted",
-        "_last_failure",
-        "_last_reward",
-        "_mask",
-        "_maximum",
-        "_next_index",
-        "_noted_tools",
-        "_refused",
-        "_rewards",
-        "_steps",
-        "_sum",
-        "_waiters",
-        "calls",
-        "cause",
-        "closing_cause",
-        "closing_detail",
-        "counts",
-        "detail",
-        "ended",
-        "environment",
-        "fault",
-        "instance",
-        "is_suspended",
-        "key",
-        "last_used",
-        "limit",
-        "number",
-        "on_step",
-        "owner",
-        "past",
-        "player",
-        "ready",
-        "request",
-        "run",
-        "sid",
-        "state",
-        "survival",
-        "timer",
-        "unsent",
-        "usage",
-        "work",
+        *("_failed", "_failed_readings", "_first_acted", "_has_failed_last", "_has_noted_prompt"),
+        *("_has_noted_ready", "_is_named", "_last_acted", "_last_failure", "_last_reward", "_mask", "_maximum"),
+        *("_next_index", "_noted_tools", "_refused", "_rewards", "_steps", "_sum", "_waiters", "calls"),
+        *("cause", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
+        *("has_snapshot", "instance", "is_suspended", "key", "last_used", "limit", "lost_calls", "number"),
+        *("on_step", "owner", "past", "player", "ready", "request", "run", "sid", "state", "survival", "timer"),
+        *("is_replayable", "unsent", "usage", "work"),
     )
 
     def __init__(self, request: SessionRequest, now: float) -> None:
@@ -129,6 +95,9 @@ class LiveEpisode:
         self.past: asyncio.Task[RecordedPast] | None = None  # of a dormant session, once it is being read
         self.unsent: frozenset[int] = frozenset()  # steps of a dormant session whose results were perhaps not sent
         self.key = ""  # the API key of a dormant session, once its client has sent it
+        self.is_replayable = False  # whether its calls can be made again
+        self.has_snapshot = False  # whether one is on record
+        self.lost_calls: list[NotedCall] = []  # that ran when an earlier server died, and are not made again
         self.is_suspended = False  # whether the server stops, and the next one goes on with the episode
         self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
         self._mask = mask_of(request.masked)
@@ -175,13 +144,18 @@ class LiveEpisode:
         """Return whether the next server can go on with the episode after this one has stopped."""
         return self.survival in GOES_ON and self.state != "failed" and self.number > 0 and self.cause is None
 
+    @property
+    def repeats_calls(self) -> bool:
+        """Return whether the server stops, and the next one makes the calls again that have not ended."""
+        return self.is_suspended and self.is_replayable
+
     # --- after a restart ----------------------------------------------------------------------------------------------
 
     def continue_from(self, left: OpenEpisode) -> None:
         """Become dormant, with what is known about an episode that an earlier server left running."""
         self.state, self.request, self.survival = "dormant", None, left.survival
         self.environment, self.number, self.ready = left.environment, left.number, left.ready
-        self._is_named, self.unsent = left.is_named, left.unsent
+        self._is_named, self.unsent, self.lost_calls = left.is_named, left.unsent, list(left.running)
         self._has_noted_prompt, self._has_noted_ready = left.has_prompt, left.ready is not None
 
     def recount(self, step: StepTaken) -> None:
@@ -213,6 +187,7 @@ class LiveEpisode:
         mask = self._mask
         self._noted_tools = hosted.tools_json
         run, session_id = request.run, mask.text(self.sid)
+        self.is_replayable = hosted.replayable
         self.survival = request.survival(hosted) if session_id == self.sid else None
         if run.name or run.model or run.labels_json:
             run = RunInfo(self.run, run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json))
@@ -278,6 +253,26 @@ class LiveEpisode:
             duration_ms=max(0.0, (now - started) * 1000 - queued_ms),
             waited_ms=max(0.0, (started - arrived) * 1000) + queued_ms,
         )
+
+    def snapshot_row(self, index: int, snapshot: Snapshot) -> SnapshotTaken | None:
+        """Return the row of a snapshot that contains all steps up to `index`; None if it is of no use."""
+        if self.survival not in GOES_ON or self.cause is not None:
+            return None
+        state, problem = snapshot.state, self.mask_text(snapshot.problem.rstrip("."))
+        if state and self._mask.text(text := state.decode("utf-8", "surrogateescape")) != text:
+            state, problem = b"", "what save() returned contains a secret of the session"
+        if problem:
+            log.warning("a snapshot was not kept", episode=self.number, step=index, reason=problem)
+        self.has_snapshot = True
+        return SnapshotTaken(self.number, index, state, problem)
+
+    def take_lost(self, call: Call) -> bool:
+        """Return whether the call is one that ran when an earlier server died; it is told of that once."""
+        digest = hash_of(self.recorded_input(call))
+        found = next((one for one in self.lost_calls if (one.what, one.input_hash) == (call.tool, digest)), None)
+        if found is not None:
+            self.lost_calls.remove(found)
+        return found is not None
 
     def recorded_input(self, call: Call) -> str:
         """Return the JSON text of a call's arguments as it is recorded, without secrets; made once."""
@@ -362,6 +357,7 @@ class LiveEpisode:
             ready=self.ready,
             first_acted=self._first_acted,
             last_acted=self._last_acted,
+            has_snapshot=self.has_snapshot,
         )
 
     @property

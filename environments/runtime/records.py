@@ -15,15 +15,16 @@ from typing import Literal, Protocol
 
 from environments.authoring.hosted_environment import ClassRevision
 from environments.errors import nearest_names
+from environments.runtime.crash_notes import NotedCall
 from environments.wire import Split
 
 Cause = Literal["finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
 StepStatus = Literal["ok", "refused", "failed"]
 Player = Literal["agent", "human", "script"]
 Survival = Literal["replay", "key", "secrets", "toolset"] | None
-"""How a session goes on after a restart of the server. replay: its calls are made again; key: the same, and it gets the
-API key of the next request as the secrets KEY_SECRETS. It ends if it has other secrets, which are not stored, or a
-toolset; None: its class or its client cannot go on."""
+"""How a session goes on after a restart of the server. replay: its calls are made again, or its snapshot is loaded;
+key: the same, and it gets the API key of the next request as the secrets KEY_SECRETS. It ends if it has other secrets,
+which are not stored, or a toolset; None: its class or its client cannot go on."""
 GOES_ON = frozenset({"replay", "key"})
 KEY_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
 """Secrets as which the openreward client always sends its API key."""
@@ -145,9 +146,24 @@ class EpisodeEnded:
     ready: float | None
     first_acted: float | None
     last_acted: float | None
+    has_snapshot: bool = False
+    """Whether a snapshot is on record, which is deleted now."""
 
 
-Row = EpisodeStarted | EpisodeNoted | StepTaken | EpisodeEnded
+@dataclass(slots=True)
+class SnapshotTaken:
+    """The newest snapshot of a session's environment, which replaces the one before it."""
+
+    episode: int
+    index: int
+    """Of the last step that it contains."""
+    state: bytes
+    """What `save` returned; empty if there is a `problem`."""
+    problem: str = ""
+    """Why there is no state, without the full stop."""
+
+
+Row = EpisodeStarted | EpisodeNoted | StepTaken | SnapshotTaken | EpisodeEnded
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,6 +193,8 @@ class OpenEpisode:
     ready: float | None
     unsent: frozenset[int] = frozenset()
     """Indexes of steps whose results were perhaps not sent; they may not be recorded."""
+    running: tuple[NotedCall, ...] = ()
+    """Calls that ran when the server died."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,6 +205,7 @@ class RecordedPast:
     prompt_json: str | None
     """As the agent got it: blocks or messages; None if it got none."""
     steps: Sequence[StepTaken]
+    snapshot: SnapshotTaken | None = None
 
 
 Hidden = frozenset[int]

@@ -15,8 +15,8 @@ from typing import Any
 
 import structlog
 
-from environments.errors import OrsError, SessionExists
-from environments.runtime.call_outcome import QUOTA, recorded_outcome, result_of
+from environments.errors import WORKER_LOST, EnvironmentFault, OrsError, SessionExists
+from environments.runtime.call_outcome import HARMLESS, QUOTA, recorded_outcome, result_of
 from environments.runtime.calls import Call, Calls
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
@@ -32,6 +32,8 @@ REOPENED = "After a restart of the server, its client opened the session again."
 """Recorded with the end of a session without calls whose client does not know that it was opened."""
 _UNKNOWN = frozenset({"timeout", "internal", "WorkerLost"})
 """Reasons of failed calls of which nobody knows how far they came, so that they cannot be made again."""
+_WITHOUT_TRACE = HARMLESS | {"interrupted", WORKER_LOST}
+"""Reasons of calls that an instance made from the last snapshot knows nothing of."""
 
 
 class OtherPast(OrsError):
@@ -56,6 +58,7 @@ class ReturningSessions(Sessions):
             episode = self.live[one.session_id] = LiveEpisode(request, time.monotonic())
             episode.continue_from(one)
             episode.counts = self.counts[one.environment]
+            episode.is_replayable = self.registry.get(one.environment).replayable
             usage.sessions.taken += 1  # even over its quota: it had its place before
             self._limit_time(episode, one.created - time.time())
 
@@ -121,11 +124,28 @@ class ReturningSessions(Sessions):
         if await self._construct(episode, instance, json.loads(past.spec_json), request):
             with self._running.note(episode.number, episode.environment, "setup"):
                 await instance.set_up()
-        if past.prompt_json is not None:
+        snapshot = past.snapshot
+        if snapshot is not None and not snapshot.problem:
+            await self._load(episode, instance, snapshot.state)
+        elif past.prompt_json is not None:
             await self._compare_prompt(episode, instance, past.prompt_json)
-        for step in past.steps:
-            if step.reason != QUOTA:  # of which the environment knows nothing
+        saved = -1 if snapshot is None or snapshot.problem else snapshot.index
+        for step in past.steps[saved + 1 :]:
+            if hosted.replayable and step.reason != QUOTA:  # of which the environment knows nothing
                 await self._repeat(episode, instance, step)
+            elif step.reason not in _WITHOUT_TRACE:
+                why = f": {snapshot.problem}" if snapshot is not None and snapshot.problem else ""
+                name = f"step {step.index} ({step.tool!r})"
+                raise OtherPast(f"its class is not replayable, and {name} is in no snapshot{why}")
+        if hosted.replayable:
+            episode.lost_calls.clear()  # they are made again
+
+    async def _load(self, episode: LiveEpisode, instance: PlayedInstance, state: bytes) -> None:
+        with self._running.note(episode.number, episode.environment, "load"):
+            try:
+                await instance.restore(state)
+            except EnvironmentFault as fault:
+                raise OtherPast(f"load() failed with {fault.kind}: {fault.text}") from None
 
     async def _compare_prompt(self, episode: LiveEpisode, instance: PlayedInstance, recorded: str) -> None:
         with self._running.note(episode.number, episode.environment, "prompt"):

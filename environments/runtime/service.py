@@ -51,6 +51,8 @@ from environments.sandbox.fair_turns import KEY
 log = structlog.get_logger(__name__)
 
 SURVIVOR_CHECK_SECONDS = 0.1
+LOST = "The server ended while the call ran, and its environment does not allow to make a call again."
+"""Told to the client that repeats such a call."""
 
 
 class SessionService(SessionReading):
@@ -151,10 +153,6 @@ class SessionService(SessionReading):
             if not self.is_live(request.sid):
                 places.release(request.sid)
 
-    def environment_of(self, sid: str, owner: str) -> str:
-        """Return the name of the environment that the session plays; empty until it is bound to one."""
-        return self._sessions.find(sid, owner).environment
-
     def name_key(self, sid: str, owner: str, key: str) -> None:
         """Mask `key`, which its client sends, in what is recorded of a session that an earlier server has begun."""
         episode = self._sessions.live.get(sid)
@@ -185,12 +183,6 @@ class SessionService(SessionReading):
     async def close_owned(self, owners: Collection[str], detail: str) -> None:
         """End the live sessions that the keys with the labels `owners` opened, as interrupted because of `detail`."""
         await self._sessions.close_owned(owners, detail)
-
-    def remaining_seconds(self, sid: str, owner: str) -> float:
-        """Return the time until the session expires if it is not used; it does not expire while a call runs."""
-        episode = self._sessions.find(sid, owner)
-        idle = 0.0 if episode.calls.running else time.monotonic() - episode.last_used
-        return max(0.0, self.limits.session_timeout_seconds - idle)
 
     async def until_gone(self, sid: str, owner: str) -> None:
         """Wait until the session has ended and its end is recorded."""
@@ -284,6 +276,8 @@ class SessionService(SessionReading):
             has_place = True
             if episode.limit:
                 outcome = episode.refusal(call.tool)
+            elif episode.lost_calls and episode.take_lost(call):
+                outcome = failed(LOST, "interrupted")
             else:
                 running = self._running.note(
                     episode.number, episode.environment, call.tool, episode.recorded_input(call)
@@ -316,7 +310,7 @@ class SessionService(SessionReading):
         if call.result is not None:  # it was answered when the session ended
             call.forget_note()
             return
-        if episode.is_suspended and outcome.reason == "interrupted":  # the next server makes the call
+        if episode.repeats_calls and outcome.reason == "interrupted":  # the next server makes the call
             call.forget_note()
             self._answer(episode, call, CUT)
             return
@@ -329,6 +323,8 @@ class SessionService(SessionReading):
         if call.note is not None:
             call.note.note_step(step.episode, step.index)
         rows: list[Row] = [step]
+        if outcome.snapshot is not None and (saved := episode.snapshot_row(step.index, outcome.snapshot)) is not None:
+            rows.append(saved)
         if (note := episode.noted_row()) is not None:
             rows.insert(0, note)
         if outcome.finished:

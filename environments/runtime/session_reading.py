@@ -35,6 +35,16 @@ class SessionReading:
         check_path(episode, path_environment)  # another request may have bound it in the meantime
         return episode
 
+    def environment_of(self, sid: str, owner: str) -> str:
+        """Return the name of the environment that the session plays; empty until it is bound to one."""
+        return self._sessions.find(sid, owner).environment
+
+    def remaining_seconds(self, sid: str, owner: str) -> float:
+        """Return the time until the session expires if it is not used; it does not expire while a call runs."""
+        episode = self._sessions.find(sid, owner)
+        idle = 0.0 if episode.calls.running else time.monotonic() - episode.last_used
+        return max(0.0, self.limits.session_timeout_seconds - idle)
+
     async def prompt_json(self, sid: str, owner: str, path_environment: str | None) -> str:
         """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault, SessionDeleted, SessionStarting."""
         episode = await self._enter(sid, owner, path_environment)

@@ -59,7 +59,7 @@ class SessionRequest:
 
     def survival(self, hosted: HostedEnvironment) -> Survival:
         """Return how the session of `hosted` goes on after a restart of the server."""
-        if not (hosted.replayable and self.can_return):
+        if not (hosted.comes_back and self.can_return):
             return None
         if self.toolset:
             return "toolset"

@@ -1,7 +1,18 @@
 """Models of the record: what was played, what people and clients add to it, and rollups derived from it."""
 
 from episodes.models.people import Guest, Invite, Note, Play, RedactedEpisode, Redaction, SeenTask, SignOnAccount
-from episodes.models.record import UNCHECKED, Blob, EnvironmentRevision, Episode, Incident, Run, RunTag, SavedView, Step
+from episodes.models.record import (
+    UNCHECKED,
+    Blob,
+    EnvironmentRevision,
+    Episode,
+    Incident,
+    Run,
+    RunTag,
+    SavedView,
+    SessionSnapshot,
+    Step,
+)
 from episodes.models.removal import LooseBlob, Removal, Retention
 from episodes.models.rollouts import Rollout, RolloutMessage, RolloutScan, RolloutText
 from episodes.models.rollups import (
@@ -49,6 +60,7 @@ __all__ = [
     "RunTask",
     "SavedView",
     "SeenTask",
+    "SessionSnapshot",
     "SignOnAccount",
     "Step",
     "StepGroup",

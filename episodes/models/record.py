@@ -1,4 +1,4 @@
-"""Models of what was played: Run, Episode, Step, Blob and Incident, and SavedView for the people who read them.
+"""Models of what was played: Run, Episode, Step, SessionSnapshot, Blob and Incident, and SavedView for people who read.
 
 The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start, which ends the
 episodes that a dead server left open (`recording/interrupted_episodes.py`), and so do imports (`episodes/transfer`).
@@ -259,9 +259,8 @@ class Episode(models.Model):
             models.Index(fields=["environment", "end_number"], name="episode_environment_end", condition=ENDED),
             models.Index(fields=["split", "end_number"], name="episode_split_end", condition=ENDED & HAS_SPLIT),
             models.Index(fields=["run", "end_number"], name="episode_run_end", condition=ENDED & HAS_RUN),
-            models.Index(  # episodes that a dead server left open
-                fields=["id"], name="episode_running", condition=models.Q(status="running")
-            ),
+            # episodes that a dead server left open
+            models.Index(fields=["id"], name="episode_running", condition=models.Q(status="running")),
         ]
 
     def __str__(self) -> str:
@@ -353,6 +352,18 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+
+class SessionSnapshot(models.Model):
+    """What the environment of a running episode saved last. Deleted with the end of the episode."""
+
+    id = models.BigIntegerField(primary_key=True, help_text="Id of the episode")
+    step = models.BigIntegerField(help_text="Index of the last step that it contains")
+    state = models.BinaryField()
+    problem = models.TextField(blank=True, help_text="Why there is no state")
+
+    def __str__(self) -> str:
+        return f"{self.pk} after step {self.step}"
 
 
 class Incident(models.Model):

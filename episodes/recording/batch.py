@@ -12,9 +12,16 @@ from django.db import DEFAULT_DB_ALIAS
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, digest_of, finite, storable, storable_id
-from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
+from environments.runtime.records import (
+    EpisodeEnded,
+    EpisodeNoted,
+    EpisodeStarted,
+    Row,
+    SnapshotTaken,
+    StepTaken,
+)
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
-from episodes.models import Blob, Episode, Step
+from episodes.models import Blob, Episode, SessionSnapshot, Step
 from episodes.recording.referenced_rows import Ids, KnownRows
 from episodes.recording.task_statistics import count
 from episodes.uploads.batch import KnownRollouts, UploadBatch
@@ -41,6 +48,7 @@ STEP_COLUMNS = (
     *("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "reward", "finished"),
     *("status", "error", "reason", "task_id", "started", "duration_ms", "waited_ms"),
 )
+SNAPSHOT_COLUMNS = ("id", "step", "state", "problem")
 END_COLUMNS = (
     *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count"),
     *("return_sum", "return_last", "return_max", "return_mean", "first_acted", "last_acted", "ended"),
@@ -75,6 +83,8 @@ class RecordBatch:
         self._episodes: list[Values] = []
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
         self._steps: list[Values] = []
+        self._snapshots: dict[int, Values] = {}  # by episode: the newest
+        self._without_snapshot: list[int] = []  # ended episodes
         self._ends: dict[int, Values] = {}
         self._rollouts: dict[int, Values] = {}
 
@@ -92,6 +102,10 @@ class RecordBatch:
                 self._notes[row.episode] = self._noted(row)
             elif isinstance(row, EpisodeEnded):
                 self._ends[row.episode] = self._ended(row)
+                if row.has_snapshot:
+                    self._without_snapshot.append(row.episode)
+            elif isinstance(row, SnapshotTaken):
+                self._snapshots[row.episode] = (row.episode, row.index, row.state, storable(row.problem))
             elif isinstance(row, UploadChunk):
                 uploads.append(row)
             else:
@@ -110,6 +124,8 @@ class RecordBatch:
             writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
+            writer.replace(SessionSnapshot, SNAPSHOT_COLUMNS, self._snapshots.values())
+            writer.delete(SessionSnapshot, self._without_snapshot)
             count(writer, self._rollouts.values())  # before the ends: it counts episodes that are still running
             writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
             self._uploads.write()

@@ -13,7 +13,21 @@ from typing import Any
 
 from django.db import DataError, connection, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import Avg, Count, DateTimeField, F, FloatField, Func, Max, Min, OuterRef, Q, Subquery, Sum, Value
+from django.db.models import (
+    Avg,
+    Count,
+    DateTimeField,
+    F,
+    FloatField,
+    Func,
+    Max,
+    Min,
+    OuterRef,
+    Q,
+    Subquery,
+    Sum,
+    Value,
+)
 from django.db.models.functions import Coalesce, Concat
 from django.db.models.sql.compiler import SQLCompiler
 
@@ -21,7 +35,7 @@ from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite, storable
 from environments.runtime.ending_sessions import STAYS
-from episodes.models import Episode, Step
+from episodes.models import Episode, SessionSnapshot, Step
 from episodes.recording.task_statistics import count_ended
 from episodes.rollups.progress import last_end
 
@@ -111,12 +125,14 @@ def close_interrupted(
                 return_mean=_over_steps(Finite(Avg("reward"))),
             )
             _count(numbers)
+            _delete_snapshots(numbers)
     except DataError:  # because of one episode, but the error does not say which
         with transaction.atomic():
             _lock_endings()
             ending = _ending(now)
             ended = sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
             _count(numbers)
+            _delete_snapshots(numbers)
     return ended
 
 
@@ -130,6 +146,13 @@ def _lock_endings() -> None:
 def _count(numbers: list[int]) -> None:
     """Count the episodes in the statistics of their tasks."""
     count_ended(connection, f"e.id IN ({ID_LISTS[connection.vendor]})", [json.dumps(numbers)])
+
+
+def _delete_snapshots(numbers: list[int]) -> None:
+    """Delete the snapshots of episodes that have ended."""
+    table, ids = SessionSnapshot._meta.db_table, ID_LISTS[connection.vendor]
+    with connection.cursor() as cursor:
+        cursor.execute(f"DELETE FROM {table} WHERE id IN ({ids})", [json.dumps(numbers)])  # nosec B608 # only our own names
 
 
 def _ending(now: float) -> dict[str, Any]:

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from datetime import datetime
 from typing import cast
 
+from environments.runtime.crash_notes import NotedCall
 from environments.runtime.incident_reports import LeftBehind
-from environments.runtime.records import GOES_ON, OpenEpisode, RecordedPast, StepStatus, StepTaken, Survival
-from episodes.models import Episode, Step
+from environments.runtime.records import (
+    GOES_ON,
+    OpenEpisode,
+    RecordedPast,
+    SnapshotTaken,
+    StepStatus,
+    StepTaken,
+    Survival,
+)
+from episodes.models import Episode, SessionSnapshot, Step
 
 _OPEN_FIELDS = (
     *("pk", "environment__name", "session_id", "key_label", "survival", "run__name", "model"),
@@ -35,12 +44,12 @@ def open_episodes(
     if sessions is not None:
         running = running.filter(session_id__in=sessions)
     found = [row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in blamed]
-    by_session = {row[2]: _open_episode(left.unsent.get(row[0], frozenset()), *row) for row in found}
+    by_session = {row[2]: _open_episode(left, *row) for row in found}
     return list(by_session.values())
 
 
 def _open_episode(
-    unsent: frozenset[int],
+    left: LeftBehind,
     number: int,
     environment: str,
     session_id: str,
@@ -52,6 +61,7 @@ def _open_episode(
     created: datetime,
     ready: datetime | None,
 ) -> OpenEpisode:
+    unsent = left.unsent.get(number, {})
     return OpenEpisode(
         number,
         environment,
@@ -63,8 +73,17 @@ def _open_episode(
         has_prompt=prompt is not None,
         created=created.timestamp(),
         ready=None if ready is None else ready.timestamp(),
-        unsent=unsent,
+        unsent=frozenset(unsent),
+        running=(*(call for call in left.running if call.episode == number), *_unrecorded(number, unsent)),
     )
+
+
+def _unrecorded(number: int, unsent: Mapping[int, NotedCall]) -> list[NotedCall]:
+    """Return those of the calls whose steps are not recorded."""
+    if not unsent:
+        return []
+    recorded = set(Step.objects.filter(episode=number, index__in=unsent).values_list("index", flat=True))
+    return [call for index, call in unsent.items() if index not in recorded]
 
 
 def recorded_past(number: int) -> RecordedPast:
@@ -72,7 +91,9 @@ def recorded_past(number: int) -> RecordedPast:
     episode = Episode.objects.select_related("task", "prompt").get(pk=number)
     steps = Step.objects.filter(episode=number).order_by("index").select_related("input_blob", "output_blob")
     prompt = episode.prompt.text if episode.prompt else None
-    return RecordedPast(episode.task.spec, prompt, [_step_taken(step) for step in steps])
+    kept = SessionSnapshot.objects.filter(pk=number).first()
+    snapshot = SnapshotTaken(number, kept.step, bytes(kept.state), kept.problem) if kept else None
+    return RecordedPast(episode.task.spec, prompt, [_step_taken(step) for step in steps], snapshot)
 
 
 def _step_taken(step: Step) -> StepTaken:

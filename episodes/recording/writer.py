@@ -29,7 +29,7 @@ from django.db import (
 
 from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.bulk_writer import BulkWriter, tune
-from environments.runtime.records import EpisodeEnded, Row, StepTaken
+from environments.runtime.records import EpisodeEnded, Row, SnapshotTaken, StepTaken
 from episodes.recording.batch import RecordBatch
 from episodes.recording.recorder_load import CommitCounts
 from episodes.recording.referenced_rows import KnownRows
@@ -104,7 +104,13 @@ class Fence:
 
 def _characters(call: Call | None) -> int:
     rows = call[0] if call else ()
-    return sum(len(row.input_json) + len(row.output_json or "") for row in rows if isinstance(row, StepTaken))
+    return sum(map(_size, rows))
+
+
+def _size(row: Row | UploadChunk) -> int:
+    if isinstance(row, StepTaken):
+        return len(row.input_json) + len(row.output_json or "")
+    return 2 * len(row.state) if isinstance(row, SnapshotTaken) else 0  # written as hexadecimal digits
 
 
 def _upload_characters(call: Call | None) -> int:

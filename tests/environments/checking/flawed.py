@@ -92,6 +92,36 @@ class Sound(Environment):
         return {"to and fro": [("step", {"direction": "south"}), ("step", {"direction": "north"})]}
 
 
+class Saved(Sound):
+    """Saved after each call."""
+
+    def save(self) -> bytes:
+        return str(self.place).encode()
+
+    def load(self, state: bytes) -> None:
+        self.place = int(state)
+
+
+class LosesPlaces(Saved):
+    """Loads the place before the last one."""
+
+    def load(self, state: bytes) -> None:
+        self.place = int(state) - 1
+
+
+class SavesNoBytes(Saved):
+    """Saves text."""
+
+    def save(self) -> bytes:
+        return str(self.place)  # type: ignore[return-value]
+
+
+class SavesSeldom(Saved):
+    """Saved after every third call, although calls can't be made again."""
+
+    snapshot_every = 3
+
+
 class Procedural(Sound):
     """Asked for each task, of which it has very many."""
 

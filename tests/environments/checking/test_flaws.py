@@ -85,6 +85,9 @@ FLAWS = [
     ("Hackable", "trials", "exploits", "failed", "The exploit 'to and fro' returned 0.25 in train[0]"),
     ("Random", "sessions", "repeatable", "warning", "'step', had a different result"),
     ("Shared", "sessions", "side by side", "failed", "they share state"),
+    ("LosesPlaces", "snapshots", "round trip", "failed", "'step', had a different result after save() and load()"),
+    ("SavesNoBytes", "snapshots", "round trip", "failed", "save() returned str; let it return bytes"),
+    ("SavesSeldom", "snapshots", "nothing between snapshots", "warning", "snapshot_every is 3, and sessions end"),
     ("Teardown", "teardown", "without setup", "warning", "AttributeError"),
     ("Teardown", "teardown", "twice", "warning", "AttributeError"),
     ("BadTeardown", "teardown", "after play", "failed", "the door is stuck"),
@@ -132,7 +135,7 @@ def test_a_flaw_is_found(
     assert words in found.sentence
 
 
-@pytest.mark.parametrize("name", ["Sound", "Procedural", "Penalised"])
+@pytest.mark.parametrize("name", ["Sound", "Saved", "Procedural", "Penalised"])
 def test_an_environment_without_a_flaw_has_no_warning(report_of: Callable[[str], CheckReport], name: str) -> None:
     assert _problems(report_of(name)) == []
 

@@ -33,9 +33,10 @@ def test_it_finds_the_running_episodes_whose_sessions_go_on() -> None:
 
 def test_it_says_what_is_known_of_them() -> None:
     record((started(1, key_label="alice", run=RunInfo("grpo-3")), episode_noted(1, ready=NOON + 1, prompt_json="[]")))
-    [found] = open_episodes(LeftBehind(unsent={1: frozenset({4})}), ["echo"])
+    [found] = open_episodes(LeftBehind(unsent={1: {4: NotedCall("echo", 1, "say", NOON, "ab", 0, 0)}}), ["echo"])
     assert (found.environment, found.key_label, found.run, found.is_named) == ("echo", "alice", "grpo-3", True)
     assert (found.has_prompt, found.created, found.ready, found.unsent) == (True, NOON, NOON + 1, {4})
+    assert [call.what for call in found.running] == ["say"]  # it is not recorded
 
 
 def test_of_two_with_one_id_the_newer_goes_on() -> None:

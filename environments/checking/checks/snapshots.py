@@ -1,0 +1,85 @@
+"""Checks that a session of a class that saves can go on in a new instance: save, load, and the same next result."""
+
+from __future__ import annotations
+
+from environments.checking.check_state import CheckState, PlayedEpisode, same
+from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, leave
+from environments.checking.local import LocalEnvironment
+from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
+
+SUBJECT = "snapshots"
+ROUND_TRIP = "round trip"
+MAX_MOVES = 4
+"""Calls of an episode before each of which it is saved and loaded."""
+MAX_EPISODES = 2
+
+
+async def check_snapshots(state: CheckState) -> None:
+    if state.local is None or not state.local.hosted.saves:
+        return
+    _check_rest(state, state.local)
+    problems: list[str] = []
+    tried = 0
+    for played in _repeatable(state.episodes):
+        for place in range(len(played.moves[:MAX_MOVES])):
+            tried += 1
+            try:
+                problem = await _round_trip(state.local, played, place)
+            except (Broken, RequestRefused) as error:
+                problem = str(error)
+            if problem:
+                problems.append(problem)
+                break
+    if not tried:
+        return state.report.skip(SUBJECT, ROUND_TRIP, "No episode was played that could be saved.")
+    text = f"{tried} sessions that were saved and loaded into a new instance went on with the same result."
+    state.report.judge(SUBJECT, ROUND_TRIP, problems, text)
+
+
+def _check_rest(state: CheckState, local: LocalEnvironment) -> None:
+    """Warn of a class whose sessions are lost with the calls after the last snapshot."""
+    every = local.hosted.snapshot_every
+    if every > 1 and not local.hosted.replayable:
+        text = f"snapshot_every is {every}, and sessions end that have calls after the last snapshot; set it to 1, or "
+        state.report.warn(SUBJECT, "nothing between snapshots", f"{text}replayable to True if calls can be made again.")
+
+
+def _repeatable(episodes: list[PlayedEpisode]) -> list[PlayedEpisode]:
+    """Return episodes without failed calls, the longest first."""
+    found = [one for one in episodes if one.moves and all(move.answer.status != "failed" for move in one.moves)]
+    return sorted(found, key=lambda one: -len(one.moves))[:MAX_EPISODES]
+
+
+async def _round_trip(local: LocalEnvironment, played: PlayedEpisode, place: int) -> str:
+    """Return what is wrong with a session that was saved before the call at `place`; empty if nothing.
+
+    Raises: Broken, RequestRefused.
+    """
+    seat = await local.open(played.sample)
+    try:
+        for move in played.moves[:place]:
+            await seat.call(move.tool, move.arguments)
+        saved, move = await seat.save(), played.moves[place]
+        expected = await seat.call(move.tool, move.arguments)
+    finally:
+        await leave(seat)
+    if not isinstance(saved, bytes):
+        return f"save() returned {type(saved).__name__}; let it return bytes."
+    if len(saved) > MAX_SNAPSHOT_BYTES:
+        return f"save() returned {len(saved):,} bytes; at most {MAX_SNAPSHOT_BYTES:,} are kept."
+    fresh = await local.open(played.sample)
+    try:
+        await fresh.load(saved)
+        answer = await fresh.call(move.tool, move.arguments)
+    finally:
+        await leave(fresh)
+    if _is_same(answer, expected):
+        return ""
+    where = f"Call {place + 1} of {played.sample.label}, {move.tool!r},"
+    return (
+        f"{where} had a different result after save() and load(); save everything that calls change, also randomness."
+    )
+
+
+def _is_same(one: CallAnswer, other: CallAnswer) -> bool:
+    return one.status == other.status and same(one.output, other.output) and one.error == other.error
