@@ -11,10 +11,10 @@ from tests.browser.axe import load_axe, serious
 from tests.server import LiveServer
 
 
-def make_link(page: Page, name: str) -> str:
-    """Create an invite for all of `echo`; the page still shows its link."""
+def make_link(page: Page, name: str, environment: str = "echo") -> str:
+    """Create an invite for all of an environment; the page still shows its link."""
     page.goto("/play/invites/")
-    page.get_by_label("Environment or split").select_option(label="echo: every split")
+    page.get_by_label("Environment or split").select_option(label=f"{environment}: every split")
     page.get_by_label("Name").fill(name)
     page.keyboard.press("Enter")
     return page.locator(".made pre").inner_text()

@@ -21,6 +21,8 @@ from tests.server import LiveServer
 BUNDLED = [f"environments.builtin.{name}:{name.capitalize()}" for name in ("math", "web", "chart", "maze")]
 MAZE = 12
 """A task of maze whose exit is six cells away."""
+DOORS = 3
+"""A task of maze with keys, matches and a map, and so with two rows of buttons on a phone."""
 
 
 @pytest.fixture(scope="module")
@@ -410,6 +412,26 @@ def test_a_phone_keeps_the_newest_step_and_the_form_in_sight(page: Page, height:
         assert shown["below"] and shown["page"], shown
         assert shown["seen"] >= 44 and shown["goal"] >= 16, shown
         assert shown["button"] >= 44 and shown["field"] >= 44 and shown["font"] >= 16, shown
+
+
+def test_a_phone_shows_the_drawing_and_all_buttons_before_and_after_a_move(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(make_link(page, "phone maze", "maze"))
+    page.keyboard.type("Zoë")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/play/?environment=maze")
+    page.get_by_text("Choose which task").click()
+    page.get_by_label("By number").check()
+    page.locator("input[name=number]").fill(str(DOORS))
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    for steps in (0, 1):
+        expect(page.locator(".step")).to_have_count(steps)
+        expect(page.locator("[data-drawing] img")).to_be_in_viewport(ratio=1)
+        for button in page.locator("[data-pad] button").all():
+            expect(button).to_be_in_viewport(ratio=1)
+        assert (page.locator(".goal .prompt-text").bounding_box() or {"height": 0})["height"] >= 32
+        page.get_by_role("button", name="Map", exact=True).click()
 
 
 def assert_sound(page: Page) -> None:
