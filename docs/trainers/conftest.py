@@ -87,6 +87,11 @@ class Server:
     """A running orsweb with the bundled environments, without API keys."""
 
     url: str
+    data: Path
+
+    def reload(self) -> None:
+        """Let the server go on with the code that is installed now, and wait until it does."""
+        run(ORSWEB, ROOT / "manage.py", "reload", ORSWEB_DATA_DIR=str(self.data), DATABASE_URL="")
 
     def api(self, path: str, **parameters: Any) -> Any:
         """Return a JSON document of the API. `api("episodes", run="grpo-3")` reads /api/episodes?run=grpo-3."""
@@ -122,14 +127,15 @@ def serving(directory: Path, *classes: str) -> Iterator[Server]:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
     command = (ORSWEB, ROOT / "manage.py", "serve", *classes, "--port", str(port))
-    environment = {**os.environ, "ORSWEB_DATA_DIR": str(directory / "data"), "DATABASE_URL": ""}
+    data = directory / "data"
+    environment = {**os.environ, "ORSWEB_DATA_DIR": str(data), "DATABASE_URL": ""}
     log = directory / "serve.log"
     with (
         log.open("wb") as output,
         subprocess.Popen(command, cwd=directory, env=environment, stdout=output, stderr=output) as process,
     ):
         try:
-            started = Server(f"http://127.0.0.1:{port}")
+            started = Server(f"http://127.0.0.1:{port}", data)
             wait_until_healthy(started, process, log)
             yield started
         finally:

@@ -1,6 +1,7 @@
 """Tests trl_grpo.md: a model learns, and the server's curve shows what the trainer logs of every step.
 
-One training of a tiny model serves all tests. It takes five CPU minutes.
+One training of a tiny model serves all tests. It takes five CPU minutes, and in its middle the server is reloaded,
+which no figure may show.
 """
 
 from __future__ import annotations
@@ -8,11 +9,14 @@ from __future__ import annotations
 import json
 import math
 import sys
+import time
 from collections import defaultdict
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean, pstdev
 from typing import Any
+from urllib.error import HTTPError
 
 import pytest
 import torch
@@ -33,6 +37,8 @@ class Training:
 
     server: Server
     output: Path
+    reloaded_after: int
+    """Training step of the run when the server was reloaded."""
 
     @property
     def log(self) -> dict[int, dict[str, float]]:
@@ -57,8 +63,28 @@ class Training:
 @pytest.fixture(scope="module")
 def training(server: Server, tmp_path_factory: pytest.TempPathFactory) -> Training:
     output = tmp_path_factory.mktemp("training")
-    run(sys.executable, HERE / "tiny_grpo.py", server.url, "--run", RUN, "--output", output)
-    return Training(server, output)
+    with ThreadPoolExecutor(1) as pool:
+        ended = pool.submit(run, sys.executable, HERE / "tiny_grpo.py", server.url, "--run", RUN, "--output", output)
+        while (step := step_of_run(server)) < MAX_STEPS // 2 and not ended.done():
+            time.sleep(0.1)
+        server.reload()
+        ended.result()
+    return Training(server, output, step)
+
+
+def step_of_run(server: Server) -> int:
+    """Return the run's current training step, 0 while there is no such run."""
+    try:
+        return server.run(RUN)["step"] or 0
+    except HTTPError:
+        return 0
+
+
+def test_a_reload_in_the_middle_fails_no_rollout(training: Training) -> None:
+    """The other tests say that each rollout counts, with the reward that the trainer has."""
+    assert 0 < training.reloaded_after < MAX_STEPS
+    for ending in ("interrupted", "env_error", "expired"):
+        assert training.server.api("episodes", run=RUN, ending=ending)["results"] == []
 
 
 def test_the_model_is_tiny(training: Training) -> None:
