@@ -200,7 +200,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     await host.open()
     revising = asyncio.create_task(asyncio.to_thread(note_revisions, registry, conf.version()))
     async with starting_alone(membership):
-        report = await sync(registry, host)
+        report = await sync(registry, host, is_alone=recovers and membership is None)
     log.debug("environments synced", seconds=round(report.seconds, 2))
     for split in report.splits:
         if split.is_taken:

@@ -20,7 +20,7 @@ from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from environments.database.json_rows import among, execute, rows_among
-from environments.database.write_turns import give_way
+from environments.database.write_turns import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval
 from environments.tasks.split_errors import FrozenSplit, SplitBusy, SplitGone
 from environments.tasks.split_indexes import renew, stretch_of
@@ -237,8 +237,9 @@ class SplitChange:
 
     def place(self, order: Sequence[SplitPlace]) -> None:
         """Make `order` the whole content of the split. Places that are already right are left alone."""
-        for start in range(0, len(order), BATCH):
-            stop = min(start + BATCH, len(order))
+        size = rows_at_once(BATCH)
+        for start in range(0, len(order), size):
+            stop = min(start + size, len(order))
             there = {
                 at.position: at for at in stored_places(self._open().filter(position__gte=start, position__lt=stop))
             }

@@ -2,7 +2,8 @@
 
 Runs when the server starts and in `manage.py sync_environments`. A split whose list has not changed since the last sync
 costs no query per task. Changes that people made to a split are kept (`sync_merge.py`). SQLite's write lock is held for
-one batch at a time, and a split changes visibly only when all of it is written; an interrupted sync is simply repeated.
+one batch at a time, which is large only while the server starts, and a split changes visibly only when all of it is
+written; an interrupted sync is simply repeated.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from environments.authoring.registry import Registry
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.worker_threads import Workers
+from environments.database.write_turns import rows_at_once, write_alone
 from environments.errors import EnvironmentFault, Unhostable
 from environments.models import Environment, Split
 from environments.runtime.host import Host
@@ -37,8 +39,8 @@ from environments.tasks.sync_merge import Merge, listed_before, mark_dropped, me
 from environments.tasks.sync_report import SplitSync, SyncReport
 
 BATCH_TASKS = 1000
-MAX_BATCH_BYTES = 2 * 1024 * 1024
-"""Limits of one transaction, which then takes about 50 ms."""
+BYTES_OF_TASK = 2048
+"""Mean size of the texts up to which a transaction has that many. It then takes about 50 ms."""
 
 _ADD_TASKS = """
     INSERT INTO environments_task (environment_id, content_hash, spec, source, created)
@@ -53,16 +55,19 @@ IN_FORCE = (
 )
 """Columns that people may change -> columns with what the class declares. Each group changes as a whole."""
 
+_SORTED = json.JSONEncoder(sort_keys=True)
+
 MIN_LOGGED_TASKS = 50_000
 """Writing this many tasks takes seconds, so it is logged for the operator."""
 
 log = structlog.get_logger(__name__)
 
 
-async def sync(registry: Registry, host: Host, *, is_whole: bool = True) -> SyncReport:
+async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alone: bool = False) -> SyncReport:
     """Make the rows match `registry`, whose environments `host` runs.
 
     `is_whole`: the registry has everything that is hosted, in order; other environments are not hosted then.
+    `is_alone`: nobody else writes to the database meanwhile, so it is written in large batches.
     Raises: Unhostable, with one sentence that says what to change.
     """
     started = time.monotonic()
@@ -70,6 +75,8 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True) -> Sync
     synced: list[SplitSync] = []
     procedural: list[str] = []
     try:
+        if is_alone:
+            await writer.run(write_alone)
         await writer.run(_write_environments if is_whole else _write_some, registry)
         for hosted in (one for one in registry if one.is_described):
             lists, is_procedural = await _lists(hosted, host)
@@ -325,11 +332,11 @@ def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
 
 
 def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:
-    batch, size_bytes = [], 0
+    batch, size_bytes, most = [], 0, rows_at_once(BATCH_TASKS)
     for digest, text in tasks:
         batch.append((digest, text))
         size_bytes += len(text)
-        if len(batch) == BATCH_TASKS or size_bytes > MAX_BATCH_BYTES:
+        if len(batch) == most or size_bytes > most * BYTES_OF_TASK:
             yield batch
             batch, size_bytes = [], 0
     if batch:
@@ -338,7 +345,7 @@ def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]
 
 def content_hash(text: str) -> str:
     """Return a task's identity: the sha256 of its content with sorted keys."""
-    return hashlib.sha256(json.dumps(json.loads(text), sort_keys=True).encode()).hexdigest()
+    return hashlib.sha256(_SORTED.encode(json.loads(text)).encode()).hexdigest()
 
 
 def _list_hash(texts: list[str]) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from environments.database.json_rows import rows_among
-from environments.database.write_turns import give_way
+from environments.database.write_turns import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.tasks.split_change import BATCH
 from environments.tasks.task_places import SplitPlace
@@ -112,10 +112,10 @@ def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
 
 def _ids(environment: int, hashes: set[str]) -> dict[str, int]:
     found: dict[str, int] = {}
-    for batch in _batches(sorted(hashes)):
+    for batch in _batches(sorted(hashes), rows_at_once(BATCH)):
         found.update(rows_among(_IDS, [environment], batch))
     return found
 
 
-def _batches(items: Sequence[str]) -> Iterator[Sequence[str]]:
-    return (items[start : start + BATCH] for start in range(0, len(items), BATCH))
+def _batches(items: Sequence[str], size: int = BATCH) -> Iterator[Sequence[str]]:
+    return (items[start : start + size] for start in range(0, len(items), size))

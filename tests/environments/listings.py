@@ -69,11 +69,11 @@ def numbered(count: int, start: int = 0) -> list[dict[str, int]]:
     return [{"n": n} for n in range(start, start + count)]
 
 
-async def synced(*hosted: HostedClass) -> SyncReport:
+async def synced(*hosted: HostedClass, is_alone: bool = False) -> SyncReport:
     pool = ThreadPool()
     try:
         registry = Registry(hosted)
-        return await sync(registry, LocalHost(registry, pool, Limits()))
+        return await sync(registry, LocalHost(registry, pool, Limits()), is_alone=is_alone)
     finally:
         pool.close()
 

@@ -83,6 +83,16 @@ def test_it_keeps_the_order_of_tasks_over_several_batches() -> None:
     assert specs() == [f'{{"n":{n}}}' for n in range(2 * BATCH_TASKS + 1)]
 
 
+@pytest.mark.parametrize(("is_alone", "statements"), [(False, 3), (True, 1)])
+def test_what_has_the_database_alone_writes_a_long_list_at_once(
+    is_alone: bool, statements: int, queries: list[str]
+) -> None:
+    asyncio.run(synced(listing({"train": numbered(2 * BATCH_TASKS + 1)}), is_alone=is_alone))
+    for table in ("environments_task", "environments_splitentry"):
+        assert len([sql for sql in queries if f"INSERT INTO {table} " in sql]) == statements
+    assert specs() == [f'{{"n":{n}}}' for n in range(2 * BATCH_TASKS + 1)]
+
+
 def test_it_knows_a_task_by_its_content_whatever_the_order_of_keys() -> None:
     sync_now(listing({"train": [{"a": 1, "b": 2}, {"b": 2, "a": 1}], "test": [{"a": 1, "b": 2}]}))
     [task] = Task.objects.all()
