@@ -236,6 +236,16 @@ def test_rows_of_the_admin_show_all_of_their_words_on_a_phone(page: Page) -> Non
 
 
 @pytest.mark.parametrize(
+    "path", ["environments/task/", "episodes/episode/", "environments/apikey/", "episodes/retention/"]
+)
+def test_a_phone_shows_where_in_the_admin_one_is(page: Page, path: str) -> None:
+    page.set_viewport_size({"width": 320, "height": 860})
+    page.goto(f"/admin/{path}")
+    above, last = page.locator(".trail > *").evaluate_all("(all) => all.map((it) => [it.clientWidth, it.scrollWidth])")
+    assert last[0] == last[1] > 0 and above[0] > 60
+
+
+@pytest.mark.parametrize(
     "path", ["/", "/runs/", "/runs/{run}/", "/tasks/{task}/", CURVES, "/environments/guess/leaderboard/"]
 )
 def test_returns_are_seen_on_a_narrow_phone_without_scrolling(page: Page, places: dict[str, int], path: str) -> None:
