@@ -51,7 +51,7 @@ class GuestDeck:
     fresh: int | None
     """Task that would be dealt next; None if there is none for the guest."""
     size: int
-    """Tasks of the study that are not quarantined."""
+    """Tasks of the study that are not quarantined, or that the guest has played or plays."""
 
     @property
     def open(self) -> int | None:
@@ -126,7 +126,10 @@ def deck_of(guest: Guest) -> GuestDeck:
     dealt = tuple(task for task in given if task in set(tasks))
     plays = Play.objects.filter(guest=guest).order_by("episode__ended", "pk")
     used = list(plays.filter(USES_ATTEMPT).values_list("episode__task", flat=True))
-    running = plays.filter(episode__status="running").values_list("pk", flat=True).first()
+    running, playing = plays.filter(episode__status="running").values_list("pk", "episode__task").first() or (
+        None,
+        None,
+    )
     return GuestDeck(
         study=study,
         guest=guest,
@@ -135,7 +138,7 @@ def deck_of(guest: Guest) -> GuestDeck:
         running=running,
         last=used[-1] if used else None,
         fresh=_fresh(study, [task for task in tasks if task not in given], len({*dealt, *used})),
-        size=len(tasks),
+        size=len({*tasks, *used, playing} - {None}),
     )
 
 

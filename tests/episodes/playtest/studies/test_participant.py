@@ -163,6 +163,21 @@ async def test_a_task_that_is_quarantined_meanwhile_is_not_given_any_longer() ->
     assert await in_database(_plays) == [(1, 1, True)]
 
 
+async def test_a_task_that_is_quarantined_while_it_is_played_is_played_to_its_end() -> None:
+    async with taking_part() as browser:
+        async with open_tab(browser, first := await start(browser, "/play/study/begin/")) as tab:
+            await tab.call("echo", text="hello")
+            await tab.receive("step")
+            await in_database(lambda: Task.objects.exclude(episodes=None).update(state="quarantined"))
+            page = (await browser.get("/play/study/")).text
+            assert "is waiting for you" in page and f'href="/play/{first}/"' in page
+            await tab.call("finish")
+            assert "1 of 2 done" in (await tab.receive("ended"))["html"]
+        await finish(browser, await start(browser))
+        assert "You finished 2 tasks" in (await browser.get("/play/study/")).text
+    assert await in_database(_plays) == [(1, 1, True), (2, 1, True)]
+
+
 async def test_a_task_that_is_edited_meanwhile_is_played_as_it_was() -> None:
     def edit() -> list[int]:
         listed = list(SuiteTask.objects.order_by("position").values_list("task", flat=True))
