@@ -42,9 +42,9 @@ def unsigned(value: float) -> str:
 def plain(value: float, digits: int = 6) -> str:
     """Return `value` with up to so many significant digits, such as an end of a declared range in a sentence.
 
-    From 1e6 to 1e15 all digits before the point are written.
+    Up to 1e15 all digits before the point are written.
     """
-    text = f"{value:,.0f}" if 999_999.5 <= abs(value) < 1e15 else f"{shown(value):.{digits}g}"
+    text = f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e15 else f"{shown(value):.{digits}g}"
     return text.replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandParser
 
 from environments import conf
+from environments.display.numbers import plain
 from environments.models import Environment
 from episodes.analytics.no_call_report import ChangedRow, NoCallReport, no_call_report
 from episodes.recording.recount import rebuild, stale
@@ -61,7 +62,7 @@ def _line(row: ChangedRow) -> str:
 
 
 def _number(value: float | None) -> str:
-    return "none" if value is None else f"{value:.4g}"
+    return "none" if value is None else plain(value, 4)
 
 
 def _percent(value: float | None) -> str:

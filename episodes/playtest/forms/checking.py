@@ -22,6 +22,7 @@ from jsonschema.protocols import Validator
 from jsonschema_specifications import REGISTRY as DRAFTS  # type: ignore[import-untyped]
 from referencing.exceptions import Unresolvable
 
+from environments.display.numbers import digits_of
 from environments.display.schema_fields import kind_of, limit_shown
 from episodes.playtest.forms.control import FormProblem, Path
 from episodes.playtest.forms.values import shown
@@ -244,7 +245,7 @@ def _multiples_near(value: float, step: float) -> str:
     """Return the neighbours of `value` that are multiples of `step`, as the end of a sentence."""
     below = math.floor(value / step)
     low, high = (round(at * step, 10) for at in (below, below + 1))
-    return f"; the nearest are {low:g} and {high:g}"
+    return f"; the nearest are {digits_of(low)} and {digits_of(high)}"
 
 
 def _form_of(pattern: Any, schema: Any) -> str:

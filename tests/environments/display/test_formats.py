@@ -54,6 +54,10 @@ def test_a_sentence_has_all_digits_of_a_large_number(value: float, text: str) ->
     assert plain(value) == text
 
 
+def test_a_number_with_few_digits_has_no_exponent_either() -> None:
+    assert (plain(12345.6, 3), plain(-999.6, 3), plain(999.4, 3)) == ("12,346", "\u22121,000", "999")
+
+
 def test_the_exact_value_of_a_large_reward_is_shown_on_hover() -> None:
     assert reward(1234567.25, Environment()).endswith('title="1234567.25">+1.23M</span>')
 

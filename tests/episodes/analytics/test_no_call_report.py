@@ -45,6 +45,12 @@ def test_it_lists_what_changed() -> None:
     ]
 
 
+def test_large_returns_are_written_out() -> None:
+    end_episode(1_250_000.0, model="m")
+    end_episode(0.0, model="m", cause="no_call", steps_count=0)
+    assert "leaderboard by model, m: attempts 1 -> 2, mean return 1,250,000 -> 625,000" in "".join(report())
+
+
 def test_a_long_report_is_shortened() -> None:
     run = make_run()
     for _ in range(22):

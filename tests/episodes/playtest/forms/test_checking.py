@@ -20,6 +20,7 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
     ({"minimum": 1}, 0, ["a"], "0 is too small; the minimum is 1."),
     ({"exclusiveMaximum": 5}, 5, ["a"], "5 is too large; it has to be less than 5."),
     ({"multipleOf": 3}, 4, ["a"], "4 is not a multiple of 3; the nearest are 3 and 6."),
+    ({"multipleOf": 3}, 1_999_999, ["a"], "1999999 is not a multiple of 3; the nearest are 1999998 and 2000001."),
     ({"minLength": 2}, "x", ["a"], "1 character is too few; at least 2 are needed."),
     ({"maxItems": 1}, [1, 2], ["a"], "2 items are too many; at most 1 is allowed."),
     ({"pattern": "^x"}, "y", ["a"], '"y" does not have the expected form: "^x".'),
