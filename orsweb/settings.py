@@ -117,6 +117,7 @@ ORSWEB_SETUP_WAIT = env_seconds("ORSWEB_SETUP_WAIT", 300.0)
 ORSWEB_PLAY_GRACE = env_seconds("ORSWEB_PLAY_GRACE", 120.0)  # time to come back for a person who closed the page
 ORSWEB_TOOL_TIMEOUT = env_seconds("ORSWEB_TOOL_TIMEOUT", None)
 ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
+ORSWEB_RELOAD_LIMIT = env_seconds("ORSWEB_RELOAD_LIMIT", 120.0)  # for the new servers of several to be ready
 ORSWEB_RELOAD_WAIT = env_seconds("ORSWEB_RELOAD_WAIT", 30.0)  # for sessions that the next server cannot go on with
 ORSWEB_STARTING_SILENCE = env_seconds("ORSWEB_STARTING_SILENCE", 20.0)  # clients give up after 30 s without an answer
 ORSWEB_REMOTE_SILENCE = env_seconds("ORSWEB_REMOTE_SILENCE", 30.0)

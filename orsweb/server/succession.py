@@ -41,6 +41,11 @@ class Predecessor:
             self._until = time.monotonic() + self._hand_over_seconds
             os.kill(self.pid, RELOAD)
 
+    @property
+    def serves(self) -> bool:
+        """Whether it was not asked to hand over."""
+        return self._until is None
+
     def enforce(self) -> None:
         """Kill it if its time is over."""
         if self._until is not None and time.monotonic() > self._until:

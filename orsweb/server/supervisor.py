@@ -10,7 +10,8 @@ so that a problem is told once; the others follow when it is ready. Each is star
 
 Asked to reload, it checks whether the program that is installed now can be served, and becomes that program
 (`succession.py`), which lets the servers hand over to new ones: a single one before its successor starts, because it
-has the database alone, and one of several when its successor is ready.
+has the database alone, and one of several when its successor is ready. If that takes longer than ORSWEB_RELOAD_LIMIT,
+it gives up: servers without a successor go on, and another reload may follow.
 
 Servers are forked, so the first start takes no longer than without a supervisor. If the supervisor dies, the kernel
 kills them.
@@ -18,6 +19,7 @@ kills them.
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import socket
@@ -52,10 +54,11 @@ class Supervisor:
         silence_seconds: float,
         directory: Path,
         predecessors: Sequence[Predecessor] = (),
+        reload_seconds: float = math.inf,
     ) -> None:
         """`stop_seconds`: how long a server may take to end after it was asked to; `silence_seconds`: how long clients
         wait without an answer while it starts; `directory`: where the supervisor notes its state; `predecessors`: the
-        servers of the program before this one.
+        servers of the program before this one; `reload_seconds`: how long several may take to be ready in their place.
         """
         self._servers = [ServerProcess(place, silence_seconds) for place in places]
         self._directory = directory
@@ -66,6 +69,9 @@ class Supervisor:
         self._check: SuccessorCheck | None = None  # while a reload is prepared
         self._ends_with_terminal = os.isatty(0)  # then SIGHUP says that the terminal was closed
         self._has_been_ready = bool(predecessors) and self._is_several
+        self._reload_seconds = reload_seconds
+        self._reload_until = time.monotonic() + reload_seconds
+        self._has_given_up = False  # the reload, because servers were not ready in time
         self._is_settled = False  # every server has been ready, and its predecessor has ended
 
     @property
@@ -90,6 +96,7 @@ class Supervisor:
             for server in self._servers:
                 self._look_at(server)
             self._see_predecessors_off()
+            self._consider_giving_up()
             self._consider_settled()
             if self._check is not None and self._check.is_done:
                 self._end_check(self._check)
@@ -104,15 +111,24 @@ class Supervisor:
         if self._deadline is not None or (self._predecessors and not self._is_several):
             return []
         allowed = self._servers if self._has_been_ready else self._servers[:1]
-        return [server for server in allowed if not server.pid and server.starts_at <= now]
+        return [one for one in allowed if not one.pid and one.starts_at <= now and not self._is_replaced(one)]
+
+    def _predecessor_of(self, server: ServerProcess) -> Predecessor | None:
+        count = len(self._servers)
+        return next((one for one in self._predecessors if one.number % count == server.place.number % count), None)
+
+    def _is_replaced(self, server: ServerProcess) -> bool:
+        """Return whether an earlier server goes on at its place, because the reload was given up."""
+        before = self._predecessor_of(server)
+        return self._has_given_up and before is not None and before.serves
 
     def _look_at(self, server: ServerProcess) -> None:
         """Start it again when it has died, and see whether its event loop turns."""
         self._has_been_ready |= server.is_ready  # before it is reaped: it may have died since
         status = server.reap()
-        if not self._predecessors:
+        if self._predecessor_of(server) is None:
             server.answer_waiting()
-        if status is not None:
+        if status is not None and not self._is_replaced(server):
             self._consider_ending(status, server)
         elif server.pid:
             if server.pulse.is_stopping:
@@ -200,7 +216,8 @@ class Supervisor:
     # --- reloading ----------------------------------------------------------------------------------------------------
 
     def _begin_to_reload(self) -> None:
-        if self._check is None and self._deadline is None and self._is_settled:
+        is_over = self._is_settled or (self._has_given_up and all(one.serves for one in self._predecessors))
+        if self._check is None and self._deadline is None and is_over:
             log.info("the new code is checked")
             self._check = SuccessorCheck(self._directory)
 
@@ -212,7 +229,8 @@ class Supervisor:
             note_state(self._directory, problem)
         elif self._deadline is None:
             _notify_systemd("RELOADING=1")
-            running = {server.place.number: server.pid for server in self._servers if server.pid}
+            running = {one.number: one.pid for one in self._predecessors}
+            running |= {server.place.number: server.pid for server in self._servers if server.pid}
             become_successor(running, [server.place.listeners for server in self._servers])
 
     def _see_predecessors_off(self) -> None:
@@ -224,10 +242,23 @@ class Supervisor:
             if self._deadline is None and (server.is_ready or not self._is_several):
                 one.hand_over()
             one.enforce()
-        self._predecessors = [one for one in self._predecessors if not one.has_ended()]
-        if not self._predecessors:
-            for server in self._servers:
-                server.succeed()
+        for one in [one for one in self._predecessors if one.has_ended()]:
+            self._predecessors.remove(one)
+            self._servers[one.number % len(self._servers)].succeed()
+
+    def _consider_giving_up(self) -> None:
+        """Let earlier servers go on whose successors were not ready in time."""
+        is_late = self._is_several and self._deadline is None and time.monotonic() > self._reload_until
+        if not is_late or self._has_given_up or not any(one.serves for one in self._predecessors):
+            return
+        self._has_given_up = True
+        for server in self._servers:
+            if server.pid and self._is_replaced(server):
+                os.kill(server.pid, signal.SIGKILL)
+        problem = f"The new servers were not ready after {self._reload_seconds:g} s (ORSWEB_RELOAD_LIMIT); see the log."
+        log.error("the reload is given up, so the present servers go on", reason=problem)
+        note_state(self._directory, problem)
+        _notify_systemd("READY=1")
 
 
 def _notify_systemd(state: str) -> None:

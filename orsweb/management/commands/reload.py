@@ -14,7 +14,7 @@ from orsweb.server.succession import RELOAD, ServeState, read_state
 
 POLL_SECONDS = 0.1
 START_SECONDS = 120.0
-"""How long the new code may take to be checked and to start, beside the limits of the old one."""
+"""How long the new code may take to be checked and to start, beside the other limits."""
 
 
 class Command(BaseCommand):
@@ -24,7 +24,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         before = self._state()
         os.kill(before.pid, RELOAD)
-        limit = START_SECONDS + settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
+        limit = START_SECONDS + settings.ORSWEB_RELOAD_LIMIT
+        limit += settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
         until = time.monotonic() + limit
         while (now := self._state()).at == before.at:
             if time.monotonic() > until:

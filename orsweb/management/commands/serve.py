@@ -85,7 +85,8 @@ class Command(BaseCommand):
         settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
         predecessors = _predecessors(before)
         limits = settings.ORSWEB_SHUTDOWN_TIMEOUT, settings.ORSWEB_STARTING_SILENCE
-        supervisor = Supervisor(_places(listeners, predecessors), *limits, conf.process_directory(), predecessors)
+        late = settings.ORSWEB_RELOAD_LIMIT
+        supervisor = Supervisor(_places(listeners, predecessors), *limits, conf.process_directory(), predecessors, late)
         if before is not None or conf.processes() > 1:
             import orsweb.asgi  # noqa: F401  # once for all servers, and while those before them serve
         supervisor.run(self._serve)
@@ -169,10 +170,10 @@ def _predecessors(before: Inheritance | None) -> list[Predecessor]:
 
 
 def _places(listeners: list[list[socket.socket]], predecessors: list[Predecessor]) -> list[ServerPlace]:
-    """Return the places of the servers. Several take other numbers than those before them, which still serve."""
-    count = len(listeners)
-    first = count if count > 1 and any(one.number < count for one in predecessors) else 0
-    return [_place(first + index, own) for index, own in enumerate(listeners)]
+    """Return the places of the servers. Of several, each has another number than the one before it, which serves."""
+    count, taken = len(listeners), {one.number for one in predecessors}
+    numbers = [index + count if count > 1 and index in taken else index for index in range(count)]
+    return [_place(number, own) for number, own in zip(numbers, listeners, strict=True)]
 
 
 def _place(number: int, listeners: list[socket.socket]) -> ServerPlace:
