@@ -7,17 +7,21 @@ function complain(form, words) {
   trouble.hidden = !words;
 }
 
+function megabytes(bytes) {
+  return (bytes / 1048576).toFixed(1);
+}
+
 function isTooLarge(form) {
   const chosen = form.querySelector("[data-file]").files[0];
   const isLarge = Boolean(chosen) && chosen.size > Number(form.dataset.maxBytes);
-  complain(form, isLarge ? `${chosen.name} has ${(chosen.size / 1048576).toFixed(1)} MB; the limit is ${form.dataset.max}. To import a larger file, run ${form.dataset.command} on the server.` : "");
+  complain(form, isLarge ? `${chosen.name} has ${megabytes(chosen.size)} MB; the limit is ${form.dataset.max}. To import a larger file, run ${form.dataset.command} on the server.` : "");
   return isLarge;
 }
 
 function showProgress(form, event) {
   const shown = form.querySelector("[data-progress]");
   shown.querySelector("progress").value = event.loaded / event.total;
-  shown.querySelector("span").textContent = event.loaded < event.total ? `${Math.round((100 * event.loaded) / event.total)} % uploaded` : "Uploaded, processing…";
+  shown.querySelector("span").textContent = event.loaded < event.total ? `${megabytes(event.loaded)} of ${megabytes(event.total)} MB uploaded` : "Uploaded, processing…";
 }
 
 function setSending(form, isSending) {

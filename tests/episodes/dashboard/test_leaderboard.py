@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import io
 import re
+from html import unescape
+from typing import Any
 
 import pytest
 from django.test import Client
@@ -12,6 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode
 from tests.episodes.ended import count_statistics, end_episode
+from tests.people import client_of
 from tests.stored import make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -52,6 +55,22 @@ def test_people_and_models_are_compared_at_the_tasks_that_both_attempted(client:
     assert "1 task that people and models attempted" in page
     Episode.objects.filter(player="human").delete()
     assert "Nobody attempted a task that people attempted" in client.get(f"{BOARD}?tasks=shared").content.decode()
+
+
+@pytest.mark.parametrize("query", ["", "?by=run", "?by=player", "?by=run&tasks=shared", "?split=train&tasks=shared"])
+def test_its_links_lead_nobody_to_what_they_may_not_see(settings: Any, query: str) -> None:
+    settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
+    task, private = make_task(), make_environment("private", is_private=True)
+    make_split(task)
+    for place in (task, make_task(environment=private)):
+        end_episode(1.0, task=place, environment=place.environment, model="large", run=make_run("of both"))
+    end_episode(0.5, task=task, player="human", key_label="@ada")
+    count_statistics()
+    viewer = client_of("viewer")
+    page = viewer.get(f"{BOARD}{query}").content.decode()
+    links = {unescape(link) for link in re.findall(r'href="([^"#]+)"', page)}
+    inside = [link if link[0] == "/" else BOARD + link for link in links if not link.startswith(("/static/", "http"))]
+    assert len(inside) > 10 and {viewer.get(link).status_code for link in inside} == {200}
 
 
 @pytest.mark.parametrize(("by", "first"), [("run", "of large"), ("player", "agent")])
