@@ -11,6 +11,7 @@ import binascii
 import re
 import string
 from collections.abc import Mapping
+from importlib import import_module
 from random import Random
 from typing import Any
 
@@ -66,7 +67,7 @@ _CATEGORIES = {
 
 def matching(pattern: str, random: Random) -> str:
     """Return a text that `pattern` probably matches. Raises: re.error; ValueError for an unsupported expression."""
-    parse = re._parser.parse  # type: ignore[attr-defined]  # no public name; its shape is the same from 3.11 to 3.14
+    parse = import_module("re._parser").parse  # no public name; its shape is the same from 3.11 to 3.14
     return "".join(_text(str(kind), value, random) for kind, value in parse(pattern))
 
 
