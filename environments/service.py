@@ -43,6 +43,7 @@ from environments.runtime.incident_reports import LeftBehind, read_left_behind, 
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import OpenEpisode
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SecretsVault
 from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
 from environments.tasks.catalog import Catalogue
@@ -229,6 +230,8 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     host.report_deaths(lambda report: _store_incidents(record, LeftBehind(reports=(report,))))
     catalogue = Catalogue(registry, host)
     opened = SessionService(registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry)))
+    if settings.ORSWEB_SECRETS_KEYS:
+        opened.keep_secrets(SecretsVault(settings.ORSWEB_SECRETS_KEYS))
     opened.open()
     if conf.has_keys():
         await _follow_keys(opened)

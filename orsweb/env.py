@@ -129,6 +129,24 @@ def env_secret(name: str, default: str = "") -> str:
         raise ImproperlyConfigured(f"{name}_FILE={path!r} is not UTF-8 text.") from None
 
 
+def env_fernet_keys(name: str) -> list[str]:
+    """Return the keys of the cipher Fernet in the variable or its file, a line for each."""
+    keys = env_secret(name).split()
+    if not keys and not env_str(f"{name}_FILE"):
+        return []
+    try:
+        from cryptography.fernet import Fernet
+    except ImportError:
+        raise ImproperlyConfigured(f"{name}_FILE needs a package: pip install 'orsweb[secrets]'.") from None
+    for number, key in enumerate(keys or [""], 1):
+        try:
+            Fernet(key)
+        except ValueError:  # its message is of no use
+            how = "openssl rand -base64 32 | tr +/ -_"
+            raise ImproperlyConfigured(f"{name}_FILE: line {number} is not a key; make one with: {how}") from None
+    return keys
+
+
 def env_secrets(prefix: str) -> dict[str, str]:
     """Return the secrets of all variables whose names begin with `prefix`, by the rest of their names."""
     names = {name.removesuffix("_FILE") for name in os.environ if name.startswith(prefix)}

@@ -9,7 +9,7 @@ from typing import ClassVar
 
 from pydantic import BaseModel
 
-from environments import ToolOutput, tool
+from environments import JSONObject, ToolOutput, tool
 from tests.envs_base import Small, said
 
 
@@ -43,6 +43,19 @@ class Adding(Small):
         if path := os.environ.get("ADDING_LOG"):
             with Path(path).open("a", encoding="utf-8") as file:
                 file.write(event + "\n")
+
+
+class Telling(Adding):
+    """The same, with a secret, which a tool tells."""
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self.token = secrets["token"]
+
+    @tool
+    def tell(self) -> ToolOutput:
+        """Tell the secret."""
+        return said(self.token)
 
 
 class AddingInWorkers(Adding):

@@ -112,7 +112,7 @@ class Environment:
     """Whether the episode of an instance whose tools are called directly is over; the server does not use it."""
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
-        """Store the task. Subclasses use `secrets` as they need; the server never stores them."""
+        """Store the task. Subclasses use `secrets` as they need; the server never stores them in the clear."""
         self.task_spec = task_spec
 
     def setup(self) -> Awaitable[None] | None:

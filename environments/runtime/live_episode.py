@@ -165,9 +165,9 @@ class LiveEpisode:
         completed = step.started + (step.waited_ms + step.duration_ms) / 1000
         self._count(recorded_outcome(step), step.started, completed)
 
-    def use_key(self, key: str) -> None:
-        """Mask the API key that the client of a dormant session sends; it has no other secrets."""
-        self._mask, self.key = mask_of((key,)), key
+    def use_key(self, key: str, *masked: str) -> None:
+        """Mask the API key that the client of a dormant session sends, and its other secrets, `masked`."""
+        self._mask, self.key = mask_of((key, *masked) if key else masked), key
 
     def masked_outcome(self, outcome: CallOutcome) -> CallOutcome:
         """Return an outcome as `step_row` records it."""
@@ -207,6 +207,7 @@ class LiveEpisode:
             revision=hosted.revision,
             is_sent=request.is_sent,
             survival=self.survival,
+            sealed=request.sealed if self.survival == "sealed" else b"",
         )
 
     def noted_row(self, *, prompt_json: str | None = None, tools_json: str | None = None) -> EpisodeNoted | None:
@@ -358,6 +359,7 @@ class LiveEpisode:
             first_acted=self._first_acted,
             last_acted=self._last_acted,
             has_snapshot=self.has_snapshot,
+            has_sealed=self.survival == "sealed",
         )
 
     @property

@@ -21,11 +21,12 @@ from environments.wire import Split
 Cause = Literal["finished", "abandoned", "expired", "setup_failed", "env_error", "interrupted"]
 StepStatus = Literal["ok", "refused", "failed"]
 Player = Literal["agent", "human", "script"]
-Survival = Literal["replay", "key", "secrets", "toolset"] | None
+Survival = Literal["replay", "key", "sealed", "secrets", "toolset"] | None
 """How a session goes on after a restart of the server. replay: its calls are made again, or its snapshot is loaded;
-key: the same, and it gets the API key of the next request as the secrets KEY_SECRETS. It ends if it has other secrets,
-which are not stored, or a toolset; None: its class or its client cannot go on."""
-GOES_ON = frozenset({"replay", "key"})
+key: the same, and it gets the API key of the next request as the secrets KEY_SECRETS; sealed: the same, and it gets its
+secrets, which are on record encrypted. It ends if it has other secrets, which are not stored, or a toolset; None: its
+class or its client cannot go on."""
+GOES_ON = frozenset({"replay", "key", "sealed"})
 KEY_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
 """Secrets as which the openreward client always sends its API key."""
 RUN_PREFIX = "orsweb_"
@@ -81,6 +82,8 @@ class EpisodeStarted:
     """Whether the task was sent by its content by somebody who may not read all of the environment's tasks. It is then
     another task than one of a split with the same content (`environments/tasks/task_hash.py`)."""
     survival: Survival = None
+    sealed: bytes = b""
+    """The secrets of the session, encrypted; empty unless it goes on with them."""
 
 
 @dataclass(slots=True)
@@ -148,6 +151,8 @@ class EpisodeEnded:
     last_acted: float | None
     has_snapshot: bool = False
     """Whether a snapshot is on record, which is deleted now."""
+    has_sealed: bool = False
+    """Whether secrets are on record, which are deleted now."""
 
 
 @dataclass(slots=True)
@@ -206,6 +211,7 @@ class RecordedPast:
     """As the agent got it: blocks or messages; None if it got none."""
     steps: Sequence[StepTaken]
     snapshot: SnapshotTaken | None = None
+    sealed: bytes = b""
 
 
 Hidden = frozenset[int]

@@ -22,7 +22,7 @@ from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, OpenEpisode, RecordedPast, RunInfo, StepTaken
-from environments.runtime.session_request import SessionRequest
+from environments.runtime.session_request import SecretsVault, SessionRequest
 from environments.runtime.sessions import Sessions
 from environments.sandbox.fair_turns import KEY
 
@@ -46,6 +46,11 @@ class ReturningSessions(Sessions):
     on_orphan: Callable[[Call, Calls, float], None]
     """Set by the service; called with a recorded call whose result was perhaps not sent, its session's calls, and now.
     """
+
+    vault: SecretsVault | None = None
+    """What encrypts secrets; None: they are not stored."""
+    on_unsealed: Callable[[str, tuple[str, ...]], None]
+    """Set by the service; called with the owner of a session and its secrets, which may be in lines of the log."""
 
     def take_over(self, left: Iterable[OpenEpisode], usage_of: Callable[[str], KeyUsage]) -> None:
         """Keep sessions that an earlier server left until they are used or expire. Called before the first request.
@@ -120,6 +125,8 @@ class ReturningSessions(Sessions):
         instance = episode.instance = self._host.instance(hosted.name)
         # without an API key, the openreward client sends empty secrets
         secrets = dict.fromkeys(KEY_SECRETS, episode.key) if episode.survival == "key" else None
+        if episode.survival == "sealed":
+            secrets = self._unseal(episode, past.sealed)
         request = SessionRequest(episode.sid, episode.owner, hosted.name, secrets=secrets)
         if await self._construct(episode, instance, json.loads(past.spec_json), request):
             with self._running.note(episode.number, episode.environment, "setup"):
@@ -139,6 +146,17 @@ class ReturningSessions(Sessions):
                 raise OtherPast(f"its class is not replayable, and {name} is in no snapshot{why}")
         if hosted.replayable:
             episode.lost_calls.clear()  # they are made again
+
+    def _unseal(self, episode: LiveEpisode, sealed: bytes) -> dict[str, str]:
+        """Return the secrets that the session had, which are masked from now on. Raises: OtherPast."""
+        if self.vault is None:
+            raise OtherPast("it had secrets, which are kept encrypted, and ORSWEB_SECRETS_KEY_FILE is not set")
+        if (found := self.vault.unseal(sealed)) is None:
+            raise OtherPast("it had secrets, which no key in ORSWEB_SECRETS_KEY_FILE decrypts")
+        secrets, masked = found
+        self.on_unsealed(episode.owner, masked)
+        episode.use_key(episode.key, *masked)
+        return secrets
 
     async def _load(self, episode: LiveEpisode, instance: PlayedInstance, state: bytes) -> None:
         with self._running.note(episode.number, episode.environment, "load"):

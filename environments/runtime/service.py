@@ -44,7 +44,7 @@ from environments.runtime.returning_sessions import ReturningSessions
 from environments.runtime.secrets_mask import RecentSecrets
 from environments.runtime.session_checks import check_alive, check_path, is_closing
 from environments.runtime.session_reading import SessionReading
-from environments.runtime.session_request import SessionRequest
+from environments.runtime.session_request import SecretsVault, SessionRequest
 from environments.runtime.task_trial import Trial, try_out
 from environments.sandbox.fair_turns import KEY
 
@@ -79,6 +79,7 @@ class SessionService(SessionReading):
         self.has_survivors = False  # whether an earlier server left sessions
         self._lingering = LingeringCalls(limits.result_linger_seconds, limits.max_linger_bytes)
         self._sessions.on_orphan = self._lingering.add
+        self._sessions.on_unsealed = self.recent_secrets.add
 
     def open(self) -> None:
         """Start the background tasks that expire idle sessions, remove old results, and keep the host's alive."""
@@ -91,17 +92,13 @@ class SessionService(SessionReading):
         self._sessions.take_over(left, usage_of)
         self.has_survivors = bool(self._sessions.live)
 
+    def keep_secrets(self, vault: SecretsVault) -> None:
+        """Keep the secrets of sessions encrypted from now on, while they live."""
+        self._sessions.vault = vault
+
     def share_sessions(self, places: SessionPlaces) -> None:
         """Tell `places` about every session from now on, because other servers open sessions too."""
         self._sessions.places = places
-
-    def is_live(self, sid: str) -> bool:
-        """Return whether this server has the session, whoever opened it."""
-        return sid in self._sessions.live
-
-    def is_suspended(self, sid: str) -> bool:
-        """Return whether this server has ended the session, and the next one goes on with it."""
-        return sid in self._sessions.suspended
 
     async def until_survivors(self, seconds: float) -> None:
         """Wait until the next server could go on with every session whose episode has not ended, at most `seconds`."""
@@ -143,6 +140,8 @@ class SessionService(SessionReading):
         """
         request.check_secrets()
         self.recent_secrets.add(request.owner, request.masked)
+        if self._sessions.vault is not None:
+            request.seal(self._sessions.vault)
         if (places := self._sessions.places) is None:
             await self._sessions.create(request)
             return

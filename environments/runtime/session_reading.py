@@ -35,6 +35,14 @@ class SessionReading:
         check_path(episode, path_environment)  # another request may have bound it in the meantime
         return episode
 
+    def is_live(self, sid: str) -> bool:
+        """Return whether this server has the session, whoever opened it."""
+        return sid in self._sessions.live
+
+    def is_suspended(self, sid: str) -> bool:
+        """Return whether this server has ended the session, and the next one goes on with it."""
+        return sid in self._sessions.suspended
+
     def environment_of(self, sid: str, owner: str) -> str:
         """Return the name of the environment that the session plays; empty until it is bound to one."""
         return self._sessions.find(sid, owner).environment

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -10,6 +12,30 @@ from environments.errors import InvalidRequest
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, Player, RunInfo, Survival
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS
+
+
+class SecretsVault:
+    """Encrypts the secrets of live sessions for the record."""
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        """`keys`: of Fernet, at least one. The first encrypts, and each decrypts."""
+        from cryptography.fernet import Fernet, MultiFernet  # an optional dependency
+
+        self._cipher = MultiFernet([Fernet(key) for key in keys])
+
+    def seal(self, secrets: dict[str, str], masked: Sequence[str]) -> bytes:
+        """Return, encrypted, what is needed to give the secrets to another instance and to mask them."""
+        return self._cipher.encrypt(json.dumps([secrets, list(masked)]).encode())
+
+    def unseal(self, sealed: bytes) -> tuple[dict[str, str], tuple[str, ...]] | None:
+        """Return what was sealed; None if none of the keys decrypts it."""
+        from cryptography.fernet import InvalidToken
+
+        try:
+            secrets, masked = json.loads(self._cipher.decrypt(sealed))
+        except InvalidToken:
+            return None
+        return secrets, tuple(masked)
 
 
 @dataclass(slots=True)
@@ -49,6 +75,18 @@ class SessionRequest:
     can_return: bool = False
     """Whether its client goes on after a restart of the server with nothing but the session's id."""
 
+    sealed: bytes = b""
+    """The secrets, encrypted, if they may be kept while the session lives."""
+
+    def seal(self, vault: SecretsVault) -> None:
+        """Let the secrets be kept encrypted, if the session could need them after a restart."""
+        if self.secrets and self.can_return and not self._has_only_key:
+            self.sealed = vault.seal(self.secrets, self.masked)
+
+    @property
+    def _has_only_key(self) -> bool:
+        return self.secrets == dict.fromkeys(KEY_SECRETS, self.sent_key)
+
     def check_secrets(self) -> None:
         """Raises: InvalidRequest for a secret that is too long to be masked."""
         if (longest := max(map(len, self.masked), default=0)) > MAX_SECRET_CHARACTERS:
@@ -65,4 +103,6 @@ class SessionRequest:
             return "toolset"
         if not self.secrets:
             return "replay"
-        return "key" if self.secrets == dict.fromkeys(KEY_SECRETS, self.sent_key) else "secrets"
+        if self._has_only_key:
+            return "key"
+        return "sealed" if self.sealed else "secrets"

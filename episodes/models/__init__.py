@@ -13,7 +13,7 @@ from episodes.models.record import (
     SessionSnapshot,
     Step,
 )
-from episodes.models.removal import LooseBlob, Removal, Retention
+from episodes.models.removal import LooseBlob, Removal, Retention, SessionSecrets
 from episodes.models.rollouts import Rollout, RolloutMessage, RolloutScan, RolloutText
 from episodes.models.rollups import (
     Activity,
@@ -60,6 +60,7 @@ __all__ = [
     "RunTask",
     "SavedView",
     "SeenTask",
+    "SessionSecrets",
     "SessionSnapshot",
     "SignOnAccount",
     "Step",

@@ -142,8 +142,8 @@ class Episode(models.Model):
     SURVIVALS: ClassVar = [
         ("replay", "its calls are made again"),
         ("key", "its calls are made again, with its API key"),
-        ("secrets", "ends: secrets"),
-        ("toolset", "ends: toolset"),
+        ("sealed", "as the first, with its secrets"),
+        *(("secrets", "ends: secrets"), ("toolset", "ends: toolset")),
     ]
     PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
 

@@ -21,7 +21,7 @@ from environments.runtime.records import (
     StepTaken,
 )
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
-from episodes.models import Blob, Episode, SessionSnapshot, Step
+from episodes.models import Blob, Episode, SessionSecrets, SessionSnapshot, Step
 from episodes.recording.referenced_rows import Ids, KnownRows
 from episodes.recording.task_statistics import count
 from episodes.uploads.batch import KnownRollouts, UploadBatch
@@ -48,6 +48,7 @@ STEP_COLUMNS = (
     *("episode_id", "index", "tool", "input", "input_blob_id", "output", "output_blob_id", "reward", "finished"),
     *("status", "error", "reason", "task_id", "started", "duration_ms", "waited_ms"),
 )
+SEALED_COLUMNS = ("id", "sealed")
 SNAPSHOT_COLUMNS = ("id", "step", "state", "problem")
 END_COLUMNS = (
     *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count"),
@@ -84,6 +85,8 @@ class RecordBatch:
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
         self._steps: list[Values] = []
         self._snapshots: dict[int, Values] = {}  # by episode: the newest
+        self._sealed: list[Values] = []
+        self._without_sealed: list[int] = []  # ended episodes
         self._without_snapshot: list[int] = []  # ended episodes
         self._ends: dict[int, Values] = {}
         self._rollouts: dict[int, Values] = {}
@@ -104,12 +107,16 @@ class RecordBatch:
                 self._ends[row.episode] = self._ended(row)
                 if row.has_snapshot:
                     self._without_snapshot.append(row.episode)
+                if row.has_sealed:
+                    self._without_sealed.append(row.episode)
             elif isinstance(row, SnapshotTaken):
                 self._snapshots[row.episode] = (row.episode, row.index, row.state, storable(row.problem))
             elif isinstance(row, UploadChunk):
                 uploads.append(row)
             else:
                 starts.append(row)
+                if row.sealed:
+                    self._sealed.append((row.episode, row.sealed))
         if starts:
             ids = self._known.learn(starts, self._writer)
             self._episodes += [self._started(*pair) for pair in zip(starts, ids, strict=True)]
@@ -125,6 +132,8 @@ class RecordBatch:
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
             writer.replace(SessionSnapshot, SNAPSHOT_COLUMNS, self._snapshots.values())
+            writer.replace(SessionSecrets, SEALED_COLUMNS, self._sealed)
+            writer.delete(SessionSecrets, self._without_sealed)
             writer.delete(SessionSnapshot, self._without_snapshot)
             count(writer, self._rollouts.values())  # before the ends: it counts episodes that are still running
             writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))

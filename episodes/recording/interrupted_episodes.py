@@ -35,7 +35,7 @@ from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite, storable
 from environments.runtime.ending_sessions import STAYS
-from episodes.models import Episode, SessionSnapshot, Step
+from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
 from episodes.recording.task_statistics import count_ended
 from episodes.rollups.progress import last_end
 
@@ -125,14 +125,14 @@ def close_interrupted(
                 return_mean=_over_steps(Finite(Avg("reward"))),
             )
             _count(numbers)
-            _delete_snapshots(numbers)
+            _delete_left(numbers)
     except DataError:  # because of one episode, but the error does not say which
         with transaction.atomic():
             _lock_endings()
             ending = _ending(now)
             ended = sum(running.filter(pk=number).update(**ending, **_returns(number)) for number in numbers)
             _count(numbers)
-            _delete_snapshots(numbers)
+            _delete_left(numbers)
     return ended
 
 
@@ -148,11 +148,13 @@ def _count(numbers: list[int]) -> None:
     count_ended(connection, f"e.id IN ({ID_LISTS[connection.vendor]})", [json.dumps(numbers)])
 
 
-def _delete_snapshots(numbers: list[int]) -> None:
-    """Delete the snapshots of episodes that have ended."""
-    table, ids = SessionSnapshot._meta.db_table, ID_LISTS[connection.vendor]
+def _delete_left(numbers: list[int]) -> None:
+    """Delete what was kept of the episodes for their sessions: snapshots and secrets."""
+    ids = ID_LISTS[connection.vendor]
     with connection.cursor() as cursor:
-        cursor.execute(f"DELETE FROM {table} WHERE id IN ({ids})", [json.dumps(numbers)])  # nosec B608 # only our own names
+        for model in (SessionSnapshot, SessionSecrets):
+            sql = f"DELETE FROM {model._meta.db_table} WHERE id IN ({ids})"  # nosec B608 # only our own names
+            cursor.execute(sql, [json.dumps(numbers)])
 
 
 def _ending(now: float) -> dict[str, Any]:

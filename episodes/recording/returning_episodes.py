@@ -17,7 +17,7 @@ from environments.runtime.records import (
     StepTaken,
     Survival,
 )
-from episodes.models import Episode, SessionSnapshot, Step
+from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
 
 _OPEN_FIELDS = (
     *("pk", "environment__name", "session_id", "key_label", "survival", "run__name", "model"),
@@ -93,7 +93,10 @@ def recorded_past(number: int) -> RecordedPast:
     prompt = episode.prompt.text if episode.prompt else None
     kept = SessionSnapshot.objects.filter(pk=number).first()
     snapshot = SnapshotTaken(number, kept.step, bytes(kept.state), kept.problem) if kept else None
-    return RecordedPast(episode.task.spec, prompt, [_step_taken(step) for step in steps], snapshot)
+    sealed = SessionSecrets.objects.filter(pk=number).values_list("sealed", flat=True).first()
+    return RecordedPast(
+        episode.task.spec, prompt, [_step_taken(step) for step in steps], snapshot, bytes(sealed or b"")
+    )
 
 
 def _step_taken(step: Step) -> StepTaken:

@@ -22,11 +22,15 @@ def started(number: int, survival: str | None = "replay", **values: object) -> o
 
 
 def test_it_finds_the_running_episodes_whose_sessions_go_on() -> None:
-    ways = ["replay", "key", "secrets", "toolset", None]
+    ways = ["replay", "key", "sealed", "secrets", "toolset", None]
     record(tuple(started(number, survival) for number, survival in enumerate(ways, 1)))
-    record((started(6), episode_ended(6), started(7, environment="other")))
+    record((started(7), episode_ended(7), started(8, environment="other")))
     found = open_episodes(NOTHING, ["echo"])
-    assert [(one.number, one.session_id, one.survival) for one in found] == [(1, "s1", "replay"), (2, "s2", "key")]
+    assert [(one.number, one.session_id, one.survival) for one in found] == [
+        (1, "s1", "replay"),
+        (2, "s2", "key"),
+        (3, "s3", "sealed"),
+    ]
     assert {one.survival for one in found} == GOES_ON
     assert open_episodes(NOTHING, []) == []
 
