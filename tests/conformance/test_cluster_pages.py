@@ -67,8 +67,13 @@ def heard(events: Iterator[tuple[str, Any]], kind: str) -> Any:
 
 
 def listed(server: LiveServer) -> str:
-    """Return the list of episodes as an open page fetches it again."""
-    return httpx.get(f"{server.url}/episodes/", headers={"HX-Request": "true", "X-Refetch": "1"}, timeout=TIMEOUT).text
+    """Return the list of episodes as an open page fetches it again, after the pause if the server asks for that."""
+    headers = {"HX-Request": "true", "X-Refetch": "1"}
+    while True:
+        answer = httpx.get(f"{server.url}/episodes/", headers=headers, timeout=TIMEOUT)
+        if "X-Refetch-Again" not in answer.headers:
+            return answer.text
+        time.sleep(float(answer.headers["X-Refetch-Pause"]))
 
 
 def test_an_open_page_follows_what_another_server_records(servers: tuple[LiveServer, LiveServer]) -> None:

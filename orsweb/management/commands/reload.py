@@ -37,5 +37,5 @@ class Command(BaseCommand):
 
     def _state(self) -> ServeState:
         if (state := read_state(conf.process_directory())) is None:
-            raise CommandError("No server runs on this database; start it with `serve`.")
+            raise CommandError("No server is ready on this database; start it with `serve`, or wait for it.")
         return state
