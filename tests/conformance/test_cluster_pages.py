@@ -114,9 +114,9 @@ def test_what_a_trainer_reports_counts_at_whichever_server(servers: tuple[LiveSe
             described(second, step=step)
             agent.open({"id": f"step {step}"}, "echo").call("echo", {"text": "hello"})
         described(second, state="ended")
+        eventually(lambda: agent.post("/ping").status_code == 404)  # the other server has heard of the end
         found = httpx.get(f"{second.url}/api/episodes", params={"run": "trained"}, timeout=TIMEOUT).json()["results"]
         assert [(one["step"], one["status"]) for one in found] == [(step, "ended") for step in (3, 2, 1)]
-        assert agent.post("/ping").status_code == 404
 
 
 # --- clients of MCP --------------------------------------------------------------------------------------------------
