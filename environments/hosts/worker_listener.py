@@ -84,7 +84,7 @@ class WorkerListener:
                 header = await reader.readline()
             purpose, _, token = header.decode("ascii").strip().partition(" ")
         except (TimeoutError, ValueError, OSError):  # ValueError: a longer line, or one that is not ASCII
-            purpose = token = ""
+            purpose = token = ""  # nosec B105 # nobody expects it
         expected = self._expected.get(token)
         if expected is None or not expected.take(purpose, reader, writer):
             log.warning("refused a connection to the port of worker processes", of=writer.get_extra_info("peername"))
