@@ -70,6 +70,8 @@ class CheckState:
     episodes: list[PlayedEpisode] = field(default_factory=list)
     endings: set[str] = field(default_factory=set)
     """Names of the tools that ended an episode so far."""
+    is_repeatable: bool = True
+    """Whether the same calls had the same results in a second session, as far as that was tried."""
 
     def random(self, purpose: str) -> Random:
         """Return a generator for one purpose, so that a new check does not change the inputs of the others."""

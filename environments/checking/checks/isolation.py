@@ -38,6 +38,7 @@ async def check_isolation(state: CheckState) -> None:
         "The same calls have the same results in a second session.",
         "warning",
     )
+    state.is_repeatable = not again
     if again:
         reason = "Not compared, because sessions that are played one after another already differ."
         return state.report.skip(SUBJECT, "side by side", reason)

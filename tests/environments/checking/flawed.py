@@ -329,6 +329,10 @@ class Random(Sound):
         return told(f"Place {random.SystemRandom().random()}.")
 
 
+class SavesAtRandom(Saved, Random):
+    """Saved, but no snapshot holds where its steps land."""
+
+
 class Shared(Sound):
     """Keeps the place on the class; played one by one nobody notices."""
 
