@@ -245,6 +245,13 @@ def test_a_phone_shows_where_in_the_admin_one_is(page: Page, path: str) -> None:
     assert last[0] == last[1] > 0 and above[0] > 60
 
 
+@pytest.mark.parametrize("path", ["", "environments/split/1/change/"])
+def test_a_phone_shows_the_whole_name_of_a_page_that_has_room(page: Page, path: str) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.goto(f"/admin/{path}")
+    assert page.locator(".trail > :last-child").evaluate("(it) => it.scrollWidth === it.clientWidth")
+
+
 @pytest.mark.parametrize(
     "path", ["/", "/runs/", "/runs/{run}/", "/tasks/{task}/", CURVES, "/environments/guess/leaderboard/"]
 )
