@@ -42,8 +42,8 @@ from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import OpenEpisode
+from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.service import SessionService
-from environments.runtime.session_request import SecretsVault
 from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
 from environments.tasks.catalog import Catalogue

@@ -102,7 +102,10 @@ FOREIGN_TO_PLAY = {
 }
 """Packages that live play and the contract of authors must not need."""
 
-OF_ONE_FORM = ("environments.checking.checks.", "episodes.doctor.checks.", "episodes.rollups.", "orsweb.demo.players.")
+OF_ONE_FORM = (
+    *("environments.checking.checks.", "episodes.doctor.checks.", "episodes.rollups.", "orsweb.demo.players."),
+    *("environments.models.", "episodes.models."),  # which their packages export
+)
 """Packages of modules that all have the same form, each of which may be short."""
 
 AUTHORS = "environments.builtin."

@@ -22,7 +22,8 @@ from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, OpenEpisode, RecordedPast, RunInfo, StepTaken
-from environments.runtime.session_request import SecretsVault, SessionRequest
+from environments.runtime.secrets_vault import SecretsVault
+from environments.runtime.session_request import SessionRequest
 from environments.runtime.sessions import Sessions
 from environments.sandbox.fair_turns import KEY
 

@@ -42,9 +42,10 @@ from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import GOES_ON, Hidden, OpenEpisode, Record, Row, SessionPlaces, StepTaken, TaskSource
 from environments.runtime.returning_sessions import ReturningSessions
 from environments.runtime.secrets_mask import RecentSecrets
+from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session_checks import check_alive, check_path, is_closing
 from environments.runtime.session_reading import SessionReading
-from environments.runtime.session_request import SecretsVault, SessionRequest
+from environments.runtime.session_request import SessionRequest
 from environments.runtime.task_trial import Trial, try_out
 from environments.sandbox.fair_turns import KEY
 

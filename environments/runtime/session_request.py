@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,30 +10,7 @@ from environments.errors import InvalidRequest
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, Player, RunInfo, Survival
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS
-
-
-class SecretsVault:
-    """Encrypts the secrets of live sessions for the record."""
-
-    def __init__(self, keys: Sequence[str]) -> None:
-        """`keys`: of Fernet, at least one. The first encrypts, and each decrypts."""
-        from cryptography.fernet import Fernet, MultiFernet  # an optional dependency
-
-        self._cipher = MultiFernet([Fernet(key) for key in keys])
-
-    def seal(self, secrets: dict[str, str], masked: Sequence[str]) -> bytes:
-        """Return, encrypted, what is needed to give the secrets to another instance and to mask them."""
-        return self._cipher.encrypt(json.dumps([secrets, list(masked)]).encode())
-
-    def unseal(self, sealed: bytes) -> tuple[dict[str, str], tuple[str, ...]] | None:
-        """Return what was sealed; None if none of the keys decrypts it."""
-        from cryptography.fernet import InvalidToken
-
-        try:
-            secrets, masked = json.loads(self._cipher.decrypt(sealed))
-        except InvalidToken:
-            return None
-        return secrets, tuple(masked)
+from environments.runtime.secrets_vault import SecretsVault
 
 
 @dataclass(slots=True)

@@ -10,10 +10,9 @@ from episodes.models.record import (
     Run,
     RunTag,
     SavedView,
-    SessionSnapshot,
     Step,
 )
-from episodes.models.removal import LooseBlob, Removal, Retention, SessionSecrets
+from episodes.models.removal import LooseBlob, Removal, Retention
 from episodes.models.rollouts import Rollout, RolloutMessage, RolloutScan, RolloutText
 from episodes.models.rollups import (
     Activity,
@@ -27,6 +26,7 @@ from episodes.models.rollups import (
     ToolUse,
     TranscriptText,
 )
+from episodes.models.sessions import SessionSecrets, SessionSnapshot
 from episodes.models.studies import DealtTask, Study
 from episodes.models.suites import Suite, SuiteMember, SuiteTask, SuiteVersion
 

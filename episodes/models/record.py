@@ -143,7 +143,8 @@ class Episode(models.Model):
         ("replay", "its calls are made again"),
         ("key", "its calls are made again, with its API key"),
         ("sealed", "as the first, with its secrets"),
-        *(("secrets", "ends: secrets"), ("toolset", "ends: toolset")),
+        ("secrets", "ends: secrets"),
+        ("toolset", "ends: toolset"),
     ]
     PLAYERS: ClassVar = [("agent", "agent"), ("human", "human"), ("script", "script")]
 
@@ -352,18 +353,6 @@ class SavedView(models.Model):
 
     def __str__(self) -> str:
         return self.name
-
-
-class SessionSnapshot(models.Model):
-    """What the environment of a running episode saved last. Deleted with the end of the episode."""
-
-    id = models.BigIntegerField(primary_key=True, help_text="Id of the episode")
-    step = models.BigIntegerField(help_text="Index of the last step that it contains")
-    state = models.BinaryField()
-    problem = models.TextField(blank=True, help_text="Why there is no state")
-
-    def __str__(self) -> str:
-        return f"{self.pk} after step {self.step}"
 
 
 class Incident(models.Model):

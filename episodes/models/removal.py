@@ -71,13 +71,3 @@ class LooseBlob(models.Model):
 
     def __str__(self) -> str:
         return self.digest
-
-
-class SessionSecrets(models.Model):
-    """The secrets of a live session, encrypted. Removed with the end of its episode."""
-
-    id = models.BigIntegerField(primary_key=True, help_text="Id of the episode")
-    sealed = models.BinaryField(help_text="Encrypted under a key from ORSWEB_SECRETS_KEY_FILE")
-
-    def __str__(self) -> str:
-        return f"secrets of episode {self.pk}"
