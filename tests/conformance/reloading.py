@@ -1,15 +1,42 @@
-"""Reloading a server while somebody visits it."""
+"""Reloading a server while somebody visits it, with a module whose code changes."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 
 from tests import programs
 from tests.server import LiveServer
+
+ENVIRONMENT = """
+import os, time
+from tests.envs_base import said
+from tests.envs_returning import Adding, Forgetting
+from environments import ToolOutput, tool
+
+class Changing(Adding):
+    @tool
+    def version(self) -> ToolOutput:
+        "Return the version of the code."
+        return said("{version}")
+
+    @classmethod
+    def list_tasks(cls, split):
+        {first}
+        return super().list_tasks(split)
+
+class Dropping(Forgetting):
+    pass
+"""
+
+
+def write(here: Path, version: str, first: str = "pass") -> None:
+    """Write the module `changing_env` into `here`; `first`: a statement that runs when tasks are listed."""
+    (here / "changing_env.py").write_text(ENVIRONMENT.replace("{version}", version).replace("{first}", first))
 
 
 def reload(server: LiveServer) -> tuple[int, str]:

@@ -8,30 +8,8 @@ import psutil
 import pytest
 
 from tests.conformance.agent import Agent, eventually
-from tests.conformance.reloading import reload, visited
+from tests.conformance.reloading import reload, visited, write
 from tests.server import ROOT, LiveServer
-
-ENVIRONMENT = """
-import os, time
-from tests.envs_base import said
-from tests.envs_returning import Adding
-from environments import ToolOutput, tool
-
-class Changing(Adding):
-    @tool
-    def version(self) -> ToolOutput:
-        "Return the version of the code."
-        return said("{version}")
-
-    @classmethod
-    def list_tasks(cls, split):
-        {first}
-        return super().list_tasks(split)
-"""
-
-
-def write(here: Path, version: str, first: str) -> None:
-    (here / "given_up_env.py").write_text(ENVIRONMENT.replace("{version}", version).replace("{first}", first))
 
 
 def servers(server: LiveServer) -> set[int]:
@@ -50,7 +28,7 @@ def version(server: LiveServer) -> str:
 
 @pytest.mark.parametrize("first", ["time.sleep(600)", "os._exit(3)"])
 def test_the_old_servers_go_on_and_can_be_reloaded_again(tmp_path: Path, first: str) -> None:
-    write(tmp_path, "one", "pass")
+    write(tmp_path, "one")
     variables = {
         "ORSWEB_PROCESSES": "2",
         "ORSWEB_RELOAD_WAIT": "0.3",
@@ -58,7 +36,7 @@ def test_the_old_servers_go_on_and_can_be_reloaded_again(tmp_path: Path, first: 
         "PYTHONPATH": f"{tmp_path}:{ROOT}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    with LiveServer("given_up_env:Changing", env=variables) as server, visited(server) as problems:
+    with LiveServer("changing_env:Changing", env=variables) as server, visited(server) as problems:
         eventually(lambda: is_ready(server))
         old = servers(server)
         for _ in range(2):  # the first one does not block the second
@@ -68,7 +46,7 @@ def test_the_old_servers_go_on_and_can_be_reloaded_again(tmp_path: Path, first: 
             assert "The new servers were not ready after 5 s (ORSWEB_RELOAD_LIMIT)" in text
             eventually(lambda: servers(server) == old)
             assert version(server) == "one"
-        write(tmp_path, "three", "pass")
+        write(tmp_path, "three")
         assert reload(server) == (0, "The server goes on with the new code.\n")
         assert version(server) == "three"
         eventually(lambda: len(servers(server)) == 2 and not servers(server) & old)

@@ -11,23 +11,8 @@ import pytest
 from tests import programs
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient
-from tests.conformance.reloading import reload, visited
+from tests.conformance.reloading import reload, visited, write
 from tests.server import ROOT, LiveServer
-
-ENVIRONMENT = """
-from tests.envs_base import said
-from tests.envs_returning import Adding, Forgetting, Number
-from environments import ToolOutput, tool
-
-class Changing(Adding):
-    @tool
-    def version(self) -> ToolOutput:
-        "Return the version of the code."
-        return said("{version}")
-
-class Dropping(Forgetting):
-    pass
-"""
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +23,6 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     variables = {"PYTHONPATH": f"{here}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1", "ORSWEB_RELOAD_WAIT": "0.3"}
     with LiveServer("changing_env:Changing", "changing_env:Dropping", env=variables) as running:
         yield running
-
-
-def write(here: Path, version: str) -> None:
-    (here / "changing_env.py").write_text(ENVIRONMENT.replace("{version}", version))
 
 
 def directory(server: LiveServer) -> Path:

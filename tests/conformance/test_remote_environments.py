@@ -14,11 +14,10 @@ from typing import Any
 import httpx
 import pytest
 from mcp import Client as McpClient
-from pytest_django import DjangoDbBlocker
 
 from tests import programs
 from tests.conformance.clients import Client, OpenRewardClient, OrsClient
-from tests.conformance.record import Recorded, recorded
+from tests.conformance.record import Recorded
 from tests.other_servers import build_go_server, go_server, reference_server
 from tests.server import LiveServer, free_port
 
@@ -63,12 +62,6 @@ def ors(server: LiveServer) -> Iterator[OrsClient]:
 def openreward(server: LiveServer) -> Iterator[OpenRewardClient]:
     with OpenRewardClient(server) as one:
         yield one
-
-
-@pytest.fixture
-def record(server: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[Recorded]:
-    with recorded(server, django_db_blocker) as reader:
-        yield reader
 
 
 def _plain(output: Any) -> dict[str, Any]:

@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from pytest_django import DjangoDbBlocker
 
 from episodes.models import SessionSecrets
 from tests.conformance.agent import Agent, eventually
-from tests.conformance.record import ALIAS, Recorded, recorded
+from tests.conformance.record import ALIAS, Recorded
 from tests.server import LiveServer
 
 SECRET = "t0p-secret-of-a-session"
@@ -30,12 +29,6 @@ def server(keys: Path) -> Iterator[LiveServer]:
     classes = [f"tests.envs_returning:{name}" for name in ("Telling", "Forgetting")]
     with LiveServer(*classes, env=settings) as running:
         yield running
-
-
-@pytest.fixture
-def record(server: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[Recorded]:
-    with recorded(server, django_db_blocker) as record:
-        yield record
 
 
 def opened(server: LiveServer, environment: str = "telling") -> Agent:
