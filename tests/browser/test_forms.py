@@ -190,29 +190,45 @@ def test_a_required_text_that_is_empty_is_sent_only_on_request(page: Page, form:
 
 @pytest.mark.own_tab
 def test_what_is_typed_before_a_slow_answer_stays(page: Page) -> None:
-    """The answer to the first request for another item waits until something was typed."""
-    held: list[str] = []
+    """Requests for more fields reach the server only after typing: into a field, a list, a map and types of unions."""
+    form = page.locator("[data-tool-form] > div").first
+    typing: list[tuple[str, str]] = []
 
     def carry(tab: WebSocketRoute) -> None:
         server = tab.connect_to_server()
 
         def pass_on(text: str | bytes) -> None:
-            is_first = not held and json.loads(text).get("do") == "add"
-            held.append(str(text)) if is_first else server.send(text)
-            if is_first:
+            if typing and json.loads(text).get("do") in {"add", "choose"}:
                 page.evaluate("document.activeElement.blur()")
-                field(page.locator("body"), "/pname").press_sequentially("Ada")
-                server.send(held[0])
+                name, value = typing.pop()
+                form.locator(f"[name='{name}']").press_sequentially(value)
+            server.send(text)
 
         tab.on_message(pass_on)
 
     page.route_web_socket(re.compile("/ws/play/"), carry)
     sit_down(page, "forms")
-    form = page.locator("[data-tool-form] > div").first
-    form.get_by_role("button", name="Add an item to tags").click()
-    expect(field(form, "/ptags/i1")).to_be_visible()
-    expect(field(form, "/pname")).to_have_value("Ada")
-    expect(field(form, "/pname")).to_be_focused()
+    form.get_by_role("button", name="Add a member to labels").click()
+    expect(form.locator("[name='k/plabels/e0']")).to_be_visible()
+    add_tag = form.get_by_role("button", name="Add an item to tags")
+    add_branch = form.get_by_role("button", name="Add an item to branches").last
+    choose_box = form.get_by_label("shape: type")
+    typed = [
+        ("v/pname", "Ada", add_tag.click),
+        ("v/ptags/i0", "first", add_tag.click),
+        ("v/pshape/b0/pradius", "2.5", add_tag.click),
+        ("k/plabels/e0", "weight", add_branch.click),
+        ("v/plabels/e0", "12", add_branch.click),
+        ("v/pcode", "7", lambda: choose_box.select_option("Box")),
+    ]
+    slots = form.locator("[data-slot]")
+    for name, value, ask in typed:
+        typing.append((name, value))
+        before = slots.count()
+        ask()
+        expect(slots).not_to_have_count(before)
+        expect(form.locator(f"[name='{name}']")).to_be_focused()
+        expect(form.locator(f"[name='{name}']")).to_have_value(value)
 
 
 def test_half_typed_values_and_the_tool_survive_a_reload(page: Page, form: Locator) -> None:

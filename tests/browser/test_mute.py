@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 
 import httpx
@@ -83,3 +84,16 @@ def test_a_browser_that_is_offline_says_so_at_once_and_goes_on_when_it_is_back(p
     expect(player.locator(".step").nth(1)).to_contain_text("second")
     expect(player.locator("[data-notice=lost]")).to_have_count(0)
     assert recorded(player) == 2
+
+
+def test_people_who_scroll_or_move_the_pointer_are_there(page: Page, sockets: list[WebSocket]) -> None:
+    page.clock.install()
+    sit_down(page, "echo")
+    for _ in range(5):
+        send(page, "a line")
+    page.set_viewport_size({"width": 1280, "height": 400})
+    page.mouse.move(300, 200)
+    for act in (lambda: page.mouse.move(310, 210), lambda: page.mouse.wheel(0, -300)):
+        page.clock.fast_forward(2 * BETWEEN_BEATS_MS)  # the server is told every 20 s
+        with sockets[0].expect_event("framesent", lambda text: json.loads(text) == {"type": "alive"}):
+            act()
