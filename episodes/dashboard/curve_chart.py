@@ -81,7 +81,7 @@ def _component_series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
         {
             "name": line.label,
             "hue": line.hue,
-            "dash": (),
+            "dash": line.dash,
             "query": line.of.filter.to_query(**line.of.parts),
             "points": _component_points(line, found.asked.smoothing),
         }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from itertools import cycle
 
 from environments.models import Environment
 from environments.scoring.convention import Coverage
@@ -42,6 +43,9 @@ HUES = (255, 30, 150, 315, 90, 195, 345, 120, 225, 60, 285, 0)
 """Hues of series that are no runs in order, in degrees. Neighbours are far apart; each has a class in `record.css`."""
 DASHES: tuple[tuple[int, ...], ...] = ((), (6, 3), (2, 3), (8, 3, 2, 3))
 """Dashes of lines that have the same hue, in order."""
+NEAR = 15
+"""Degrees up to which two hues look alike in lines of one chart."""
+MAX_COMPONENT_LINES = 12
 MAX_BANDS = 3
 
 
@@ -62,13 +66,8 @@ class ChartSeries:
     """The tokens that clients reported, if they are what is drawn."""
     is_zoomed: bool = False
     """Whether a part of the axis is shown."""
-    repeats: int = 0
-    """Number of earlier series with the same hue, from which dashes tell it apart."""
-
-    @property
-    def dash(self) -> tuple[int, ...]:
-        """Lengths of dashes and gaps, in pixels; empty for a solid line."""
-        return DASHES[self.repeats % len(DASHES)]
+    dash: tuple[int, ...] = ()
+    """Lengths of dashes and gaps in pixels, which tell it apart from series of a similar hue; empty if solid."""
 
     @property
     def coverage(self) -> Coverage | None:
@@ -116,6 +115,7 @@ class ComponentLine:
 
     label: str
     hue: int
+    dash: tuple[int, ...]
     of: ChartSeries
     component: ComponentSeries
 
@@ -156,6 +156,8 @@ class Drawn:
         given += [part.note for one in self.series for part in (one.components, one.tokens) if part]
         if "components" in self.asked.figures and not (self.is_empty or self.components):
             given.append(NO_COMPONENTS)
+        if (known := sum(len(one.components.series) for one in self.series if one.components)) > MAX_COMPONENT_LINES:
+            given.append(f"The first {MAX_COMPONENT_LINES} of {known:,} components are shown.")
         if "tokens" in self.asked.figures and not (self.is_empty or "tokens" in self.figures):
             given.append(NO_TOKENS)
         if not self.is_empty and any(name in OF_GROUPS and name not in self.figures for name in self.asked.figures):
@@ -175,11 +177,18 @@ class Drawn:
 
     @property
     def components(self) -> list[ComponentLine]:
-        """Return the components of all curves, as many as a chart can show."""
-        each = ((one, part) for one in self.series if one.components for part in one.components.series)
-        is_alone = len(self.series) == 1
-        labels = ((one, part, part.name if is_alone else f"{one.label} · {part.name}") for one, part in each)
-        return [ComponentLine(label, hue, one, part) for (one, part, label), hue in zip(labels, HUES, strict=False)]
+        """Return the components of all curves, as many as a chart can show.
+
+        Those of a single curve differ by hue. Otherwise each has the hue of its curve, and the same dashes in all.
+        """
+        each = [(one, part) for one in self.series if one.components for part in one.components.series]
+        each = each[:MAX_COMPONENT_LINES]
+        if len(self.series) == 1:
+            return [ComponentLine(part.name, hue, (), one, part) for (one, part), hue in zip(each, HUES, strict=False)]
+        dashes = dict(zip(dict.fromkeys(part.name for _, part in each), cycle(DASHES), strict=False))
+        return [
+            ComponentLine(f"{one.label} · {part.name}", one.hue, dashes[part.name], one, part) for one, part in each
+        ]
 
     @property
     def is_empty(self) -> bool:
@@ -227,13 +236,13 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     series = [
         ChartSeries(
             *(part.label, hue, without_people(part.filter), one, environment, asked.definition.convention_parts),
-            repeats=hues[:place].count(hue),
+            dash=dash,
             components=component_curves(one) if "components" in asked.figures else None,
             tokens=token_curve(one) if "tokens" in asked.figures else None,
             is_zoomed=asked.shown != Range(),
         )
-        for place, (part, hue, one, environment) in enumerate(
-            zip(overlay.parts, hues, found, environments, strict=True)
+        for part, hue, dash, one, environment in zip(
+            overlay.parts, hues, _dashes(hues), found, environments, strict=True
         )
     ]
     people = "" if asked.by == "player" else people_left_out(asked.filter, named)
@@ -245,6 +254,15 @@ def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
     if len(overlay.parts) == 1 and named.run:
         return [hue_of_run(named.run.pk)]
     return [hue_of_run(part.run.pk) if part.run else hue for part, hue in zip(overlay.parts, HUES, strict=False)]
+
+
+def _dashes(hues: Sequence[int]) -> list[tuple[int, ...]]:
+    """Return dashes for lines with these hues: other ones for each line of a similar hue, as long as there are any."""
+    found = list[tuple[int, ...]]()
+    for place, hue in enumerate(hues):
+        near = [dash for dash, other in zip(found, hues, strict=False) if abs((hue - other + 180) % 360 - 180) <= NEAR]
+        found.append(next((dash for dash in DASHES if dash not in near), DASHES[place % len(DASHES)]))
+    return found
 
 
 def _overlay(asked: CurveAsked) -> Overlaid:
@@ -295,7 +313,12 @@ def _left_out(found: Drawn) -> list[str]:
     if len(found.asked.runs) > MAX_SERIES:
         sentences.append(f"The first {MAX_SERIES} of {len(found.asked.runs):,} runs are shown.")
     if overlay.known > len(overlay.parts):
-        sentences.append(f"The {len(overlay.parts)} newest of {overlay.known:,} {found.asked.by}s are shown.")
+        newest = f"The {len(overlay.parts)} newest of {overlay.known:,} {found.asked.by}s"
+        drawn = sum(bool(one.curve.points) for one in found.series)
+        is_whole = drawn in (0, len(overlay.parts))
+        sentences.append(
+            f"{newest} are shown." if is_whole else f"{newest} were chosen, and {drawn} of them are drawn."
+        )
     empty = [one.label for one in found.series if not one.curve.points]
     if found.asked.x == "step" and found.asked.shown == Range() and 0 < len(empty) < len(found.series):
         sentences.append(f"Not drawn, because none of their ended episodes has a training step: {', '.join(empty)}.")

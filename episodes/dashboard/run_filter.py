@@ -53,8 +53,12 @@ class RunListFilter:
 
     @classmethod
     def parse(cls, query: QueryDict) -> RunListFilter:
-        """Return the parameters of an address. All but `after` may be given several times. Raises: BadFilter."""
-        columns = tuple(dict.fromkeys(words("columns", one) for one in _given(query, "columns")))
+        """Return the parameters of an address. All but `after` may be given several times. Raises: BadFilter.
+
+        `columns` may also hold several names separated by commas, as in the list of episodes.
+        """
+        given = [name.strip() for one in _given(query, "columns") for name in one.split(",") if name.strip()]
+        columns = tuple(dict.fromkeys(words("columns", name) for name in given))
         if len(columns) > MAX_COLUMNS:
             raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
         return cls(

@@ -9,6 +9,7 @@ from django.template import Context
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
+from environments.display.numbers import shown
 from episodes.rendering.visible import visible
 from episodes.transcript.cards import Card
 from episodes.transcript.step_html import step_html
@@ -44,6 +45,7 @@ def component_stack(components: Sequence[tuple[str, float]]) -> SafeString:
 
     Its size is the sum of their absolute values. Components that are 0 have no part.
     """
+    components = [(name, shown(value)) for name, value in components]
     whole = sum(abs(value) for _, value in components) or 1.0
     negative = sum(-value for _, value in components if value < 0) / whole * 100
     ends = {True: negative, False: negative}  # of the bar so far, by whether it grows to the left

@@ -195,6 +195,9 @@ if (canvases.length) {
   charts = data().map((one, place) => ({ figure: one.figure, chart: drawChart(canvases[place], one) }));
   listenToSwitches();
   panel.addEventListener("chart:zoom", zoom); // of any chart: all show the same part
+  panel.addEventListener("chart:hover", ({ target, detail: { x } }) => {
+    for (const [place, { chart }] of charts.entries()) if (canvases[place] !== target) chart.hover(x);
+  });
   panel.addEventListener("chart:point", listEpisodes);
   behind.addEventListener("click", openRow);
   document.addEventListener("keydown", pressed);

@@ -1,6 +1,6 @@
 // A large chart of one or more series with bands. Chart.js (a classic script, loaded before) draws it. User actions
-// are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to} and "chart:series"
-// {name, isShown}.
+// are dispatched as events on the canvas: "chart:point" {series, point}, "chart:zoom" {from, to} and "chart:hover" {x: of the
+// nearest point, null away from the chart}.
 //
 // Data: {x: "episode" | "time" | "step", unit: text of the y axis, isShare: y is 0 to 1, log: boolean, band: boolean,
 //        isSmoothed: whether the line of the raw values is drawn faintly behind each,
@@ -16,7 +16,7 @@ const POINT_PIXELS = 5;
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 export function drawChart(canvas, data) {
-  const state = { canvas, data, hidden: new Set(), cursor: null, drag: null };
+  const state = { canvas, data, hidden: new Set(), cursor: null, hovered: null, drag: null };
   state.chart = new Chart(canvas.getContext("2d"), configuration(state));
   const themes = new MutationObserver(() => redraw(state));
   themes.observe(document.documentElement, { attributes: true, attributeFilter: ["class"] });
@@ -35,6 +35,7 @@ export function drawChart(canvas, data) {
       redraw(state);
     },
     isShown: (name) => !state.hidden.has(name),
+    hover: (x) => hover(state, x),
     png: () => png(state),
     destroy() {
       themes.disconnect();
@@ -101,7 +102,7 @@ function datasets(state, series) {
   const faint = `oklch(${dark ? "76%" : "52%"} 0.13 ${series.hue} / 0.35)`;
   const hidden = state.hidden.has(series.name);
   const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, spanGaps: true };
-  const points = (key) => series.points.map((point) => ({ x: point.x, y: positive(state, point[key]), point }));
+  const points = (key) => series.points.map((point) => ({ x: point.x, y: drawable(state, point[key]), point }));
   const middle = {
     ...{ series, data: points("y"), label: series.name, hidden, borderColor: line, backgroundColor: line, borderDash: series.dash },
     ...{ borderWidth: 1.75, pointRadius: series.points.length < 60 ? 2 : 0, pointHoverRadius: 4, tension: 0 },
@@ -114,8 +115,10 @@ function datasets(state, series) {
   return [...(state.data.band ? [low, high] : []), ...(state.data.isSmoothed ? [raw] : []), middle];
 }
 
-function positive(state, value) {
-  return state.data.log && !(value > 0) ? null : value;
+// What rounding leaves of 0 is 0; a logarithmic axis has no place for it.
+function drawable(state, value) {
+  const shown = Math.abs(value ?? 1) < MIN_SHOWN ? 0 : value;
+  return state.data.log && !(shown > 0) ? null : shown;
 }
 
 function tooltip(state) {
@@ -174,14 +177,18 @@ function cursorLine(state, ink) {
         context.fillStyle = ink;
         context.globalAlpha = 0.15;
         context.fillRect(state.drag.from, top, state.drag.to - state.drag.from, bottom - top);
-      } else if (state.cursor !== null) {
-        const x = chart.scales.x.getPixelForValue(state.cursor);
+      } else {
         context.strokeStyle = ink;
-        context.setLineDash([3, 3]);
-        context.beginPath();
-        context.moveTo(x, top);
-        context.lineTo(x, bottom);
-        context.stroke();
+        for (const [at, dashes] of [[state.cursor, [3, 3]], [state.hovered, []]]) {
+          if (at === null) continue;
+          const x = chart.scales.x.getPixelForValue(at);
+          context.lineWidth = dashes.length ? 1 : 0.5;
+          context.setLineDash(dashes);
+          context.beginPath();
+          context.moveTo(x, top);
+          context.lineTo(x, bottom);
+          context.stroke();
+        }
       }
       context.restore();
     },
@@ -203,7 +210,7 @@ function listen(state) {
     if (event.button === 0) state.drag = { from: event.offsetX, to: event.offsetX, isWide: false };
   });
   canvas.addEventListener("pointermove", (event) => {
-    if (!state.drag) return;
+    if (!state.drag) return hovered(state, nearest(state, event)?.point.x ?? null);
     state.drag.to = event.offsetX;
     state.drag.isWide ||= Math.abs(state.drag.to - state.drag.from) > DRAG_PIXELS;
     state.chart.draw();
@@ -217,9 +224,28 @@ function listen(state) {
   });
   canvas.addEventListener("pointerleave", () => {
     state.drag = null;
+    hovered(state, null);
     state.chart.draw();
   });
   canvas.addEventListener("keydown", (event) => onKey(state, event));
+}
+
+function hovered(state, x) {
+  if (x === state.hovered) return;
+  state.hovered = x;
+  dispatch(state, "chart:hover", { x });
+}
+
+// Show the values at the place that is pointed at in another chart.
+function hover(state, x) {
+  if (x === state.hovered) return;
+  state.hovered = x;
+  const elements = state.chart.data.datasets.flatMap((set, datasetIndex) => {
+    const index = set.isBehind || set.hidden ? -1 : set.data.findIndex((point) => point.x === x && point.y !== null);
+    return index < 0 ? [] : [{ datasetIndex, index }];
+  });
+  state.chart.tooltip.setActiveElements(elements, { x: 0, y: 0 });
+  state.chart.update("none");
 }
 
 function zoom(state, drag) {

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.rounds import play_rounds
 from tests.browser.waiting import wait_until
@@ -43,10 +43,13 @@ def points(page: Page) -> list[float]:
     return found
 
 
-def across(page: Page, share: float) -> tuple[float, float]:
-    """Return the screen position at that share of the chart's width, at half its height."""
-    page.locator("[data-chart]").scroll_into_view_if_needed()
-    box = page.locator("[data-chart]").bounding_box()
+def across(page: Page | Locator, share: float) -> tuple[float, float]:
+    """Return the screen position at that share of the width of the page's only chart, or of this one, at half its
+    height.
+    """
+    canvas = page.locator("[data-chart]") if isinstance(page, Page) else page
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
     assert box is not None
     return box["x"] + share * box["width"], box["y"] + box["height"] / 2
 
@@ -78,17 +81,27 @@ def test_dragging_looks_closer_and_is_in_the_address(curve: Page) -> None:
 def test_several_charts_are_zoomed_together(curve: Page) -> None:
     curve.get_by_role("link", name="Add a chart of the success rate").click()
     expect(curve.locator("[data-chart]")).to_have_count(2)
-    curve.locator("[data-chart]").nth(1).scroll_into_view_if_needed()
-    box = curve.locator("[data-chart]").nth(1).bounding_box()
-    assert box is not None
-    curve.mouse.move(box["x"] + 0.4 * box["width"], box["y"] + box["height"] / 2)
+    second = curve.locator("[data-chart]").nth(1)
+    curve.mouse.move(*across(second, 0.4))
     curve.mouse.down()
-    curve.mouse.move(box["x"] + 0.7 * box["width"], box["y"] + box["height"] / 2)
+    curve.mouse.move(*across(second, 0.7))
     curve.mouse.up()
     expect(curve.get_by_role("button", name="Reset zoom")).to_be_visible()
     count = "Chart.getChart(one).data.datasets.at(-1).data.length"
     lengths = curve.evaluate(f"() => [...document.querySelectorAll('[data-chart]')].map((one) => {count})")
     assert lengths[0] == lengths[1] < 6
+
+
+def test_a_pointer_on_one_chart_shows_the_values_of_the_same_place_in_all(
+    page: Page, runs: dict[str, list[int]]
+) -> None:
+    page.goto(f"/runs/curves/?run={FIRST}&y=return,length")
+    other = page.locator("[data-chart]").nth(1)
+    shown = "(canvas) => Chart.getChart(canvas).tooltip.getActiveElements().map(({ index }) => index)"
+    page.mouse.move(*across(page.locator("[data-chart]").first, 0.98))
+    assert other.evaluate(shown) == [len(runs[FIRST]) - 1]
+    page.mouse.move(5, 5)
+    assert other.evaluate(shown) == []
 
 
 def test_the_raw_line_stays_faintly_behind_a_smoothed_one(curve: Page) -> None:

@@ -23,6 +23,20 @@ def test_scripts_write_returns_as_the_server_does_and_a_chart_an_error_of_roundi
     assert drawn == ["0", "0", "\N{MINUS SIGN}0.5", "1.23M"]
 
 
+def test_a_chart_of_what_rounding_leaves_of_zero_is_flat(page: Page) -> None:
+    page.goto("/runs/curves/")
+    top = page.evaluate("""async () => {
+      const canvas = document.createElement("canvas");
+      document.querySelector("main").append(canvas);
+      const { drawChart } = await import("/static/orsweb/chart.js");
+      const points = [5.5e-17, -0, -1.4e-17].map((y, x) => ({ x, xTo: x, y, low: null, high: null, n: 1 }));
+      const series = [{ name: "zeros", hue: 0, dash: [], points }];
+      drawChart(canvas, { x: "episode", unit: "return", log: false, band: false, series, caption: [] });
+      return Chart.getChart(canvas).scales.y.max;
+    }""")
+    assert top == 1
+
+
 def test_no_number_of_an_axis_covers_its_neighbour(page: Page) -> None:
     page.goto("/")
     left = """async (values) => {

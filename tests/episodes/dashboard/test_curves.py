@@ -7,6 +7,7 @@ import io
 import json
 import re
 from html import unescape
+from itertools import combinations
 from typing import Any
 from urllib.parse import urlencode
 
@@ -265,17 +266,36 @@ def test_the_raw_values_stay_with_the_smoothed_ones(client: Client, query: str, 
     assert "Smoothed: " in found["caption"][2]
 
 
-def test_components_of_rewards_are_curves_of_their_own(client: Client) -> None:
-    episode = end_episode(1.0, run=make_run())
-    for name, value in (("format", 1.0), ("length", -0.5)):
-        component = RewardComponent.objects.create(environment_id=episode.environment_id, name=name)
+def end_with_components(run: Run, values: dict[str, float]) -> None:
+    episode = end_episode(1.0, run=run)
+    for name, value in values.items():
+        component, _ = RewardComponent.objects.get_or_create(environment_id=episode.environment_id, name=name)
         figures = dict.fromkeys(("value_sum", "value_last", "value_max", "value_mean"), value)
         EpisodeComponent.objects.create(episode=episode, component=component, **figures)
+
+
+def test_components_of_rewards_are_curves_of_their_own(client: Client) -> None:
+    end_with_components(make_run(), {"format": 1.0, "length": -0.5})
     found = chart(client, "y=components")["series"]
     assert {one["name"]: one["points"][0]["y"] for one in found} == {"format": 1.0, "length": -0.5}
     assert "Attempts that report it" in client.get(f"{CURVES}?y=components").content.decode()
     lines = client.get(f"{CURVES}?y=components&by=run&format=csv").content.decode().splitlines()
     assert sorted(lines[0].split(",")[-2:]) == ["component:format", "component:length"]
+
+
+def test_components_of_several_runs_have_the_colours_of_their_runs(client: Client) -> None:
+    runs = [make_run(name) for name in ("one", "two")]
+    for run in runs:
+        end_with_components(run, {f"part {number}": 0.1 for number in range(8)})
+    found = chart(client, f"y=components&runs={runs[0].pk},{runs[1].pk}")["series"]
+    hues = [one["hue"] for one in chart(client, f"runs={runs[0].pk},{runs[1].pk}")["series"]]
+    assert [(one["name"], one["hue"]) for one in found[6:10]] == [
+        *(("one · part 6", hues[0]), ("one · part 7", hues[0])),
+        *(("two · part 0", hues[1]), ("two · part 1", hues[1])),
+    ]
+    assert found[1]["dash"] == found[9]["dash"] != found[0]["dash"]
+    page = client.get(f"{CURVES}?y=components&runs={runs[0].pk},{runs[1].pk}").content.decode()
+    assert "The first 12 of 16 components are shown." in page
 
 
 def test_without_components_it_says_how_to_report_them(client: Client) -> None:
@@ -391,6 +411,10 @@ def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> 
     page = client.get(f"{CURVES}?runs={with_step.run_id},{without.run_id},999&x=step").content.decode()
     assert "none of their ended episodes has a training step: stepless." in page
     assert "There is no run 999;" in page
+    for number in range(11):
+        end_episode(run=make_run(f"run {number:02}"), run_step=1)
+    page = client.get(f"{CURVES}?by=run&x=step").content.decode()
+    assert "The 12 newest of 13 runs were chosen, and 11 of them are drawn." in page
 
 
 def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
@@ -417,6 +441,14 @@ def test_runs_of_the_same_colour_have_other_dashes(client: Client) -> None:
         end_episode(run=Run.objects.create(pk=pk, name=str(pk), created=NOW))
     first, second = chart(client, "runs=1001,1145")["series"]
     assert first["hue"] == second["hue"] and not first["dash"] and second["dash"]
+
+
+def test_runs_of_similar_colours_have_other_dashes(client: Client) -> None:
+    for pk in range(1, 13):
+        end_episode(run=Run.objects.create(pk=pk, name=str(pk), created=NOW))
+    lines = [(one["hue"], tuple(one["dash"])) for one in chart(client, "by=run")["series"]]
+    alike = [(one, other) for one, other in combinations(lines, 2) if (one[0] - other[0]) % 360 in (0, 15, 345)]
+    assert alike and all(one[1] != other[1] for one, other in alike)
 
 
 def test_chosen_runs_stay_when_a_filter_changes(client: Client) -> None:

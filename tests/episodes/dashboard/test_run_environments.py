@@ -137,6 +137,11 @@ def assert_each_is_judged_alone(client: Client, run: Run, address: str) -> None:
     assert figures == {one.environment.name: shown(one.total) for one in parts[:-1]}
 
 
+def test_an_explicit_definition_is_named_for_all_environments_together(client: Client, run: Run) -> None:
+    assert "each by its own" in client.get(f"/runs/{run.pk}/").content.decode()
+    assert "each by its own" not in client.get(f"/runs/{run.pk}/?threshold=0.3&return=sum").content.decode()
+
+
 def test_the_api_says_that_environments_differ(client: Client, run: Run) -> None:
     definition = content(client, f"/api/runs/{run.pk}")["figures"]["definition"]
     assert (definition["return"], definition["threshold"], definition["interrupted"]) == (None, None, "out")

@@ -55,8 +55,9 @@ def test_runs_are_found_by_their_configuration(client: Client, sweep: None, quer
 
 
 def test_values_of_configurations_are_columns(client: Client, sweep: None) -> None:
-    page = client.get("/runs/?columns=temperature&columns=optimizer.lr").content.decode()
-    assert "<th>temperature</th><th>optimizer.lr</th>" in page
+    for columns in ("columns=temperature&columns=optimizer.lr", "columns=temperature,optimizer.lr"):
+        page = client.get(f"/runs/?{columns}").content.decode()
+        assert "<th>temperature</th><th>optimizer.lr</th>" in page
     assert "<td>1e-05</td>" in page and "<td>high</td>" in page
     assert 'value="is_lora"' in page
 
