@@ -34,7 +34,7 @@ from environments import conf  # noqa: E402
 from environments.agent_http.forwarding import Forwarding  # noqa: E402
 from environments.agent_http.handler import ProtocolHandler, Receive, Send  # noqa: E402
 from environments.agent_http.request import HttpRequest  # noqa: E402
-from environments.cluster.passing import FromPeers  # noqa: E402
+from environments.cluster.passed_requests import FromPeers  # noqa: E402
 from environments.service import open_service, ownership_or_none, service_or_none  # noqa: E402
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
 from orsweb.operations.readiness import READINESS  # noqa: E402

@@ -147,10 +147,10 @@ def cheap_tests() -> None:
     """Empty the database after tests that commit; let no test wait for the writer of another process."""
     from django.test import TransactionTestCase
 
-    from environments.database import write_turns
+    from environments.database import write_pauses
 
     TransactionTestCase._fixture_teardown = lambda case: empty_database()
-    write_turns.TURN_SECONDS = 0
+    write_pauses.TURN_SECONDS = 0
 
 
 @pytest.fixture(autouse=True)

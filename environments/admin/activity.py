@@ -19,7 +19,7 @@ from django.utils.safestring import SafeString
 from environments.access.privacy import hidden_from
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, author_of
 from environments.admin.jobs import job_url
-from environments.curation.revisions import object_of
+from environments.curation.history_rows import object_of
 from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.undo import Undo, left_alone
 from environments.database import jobs

@@ -16,7 +16,7 @@ from django.urls import reverse
 
 from environments.access.privacy import hidden_from
 from environments.admin.base import author_of
-from environments.cluster.passing import PASSED_ON
+from environments.cluster.passed_requests import PASSED_ON
 from environments.cluster.remote_page import page_of, scope_of
 from environments.database import jobs
 from environments.database.storable import id_in

@@ -13,7 +13,7 @@ from environments.agent_http.handler import GONE
 from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Headers, Response
 from environments.cluster.membership import Membership, Peer
-from environments.cluster.passing import TOKEN_HEADER
+from environments.cluster.passed_requests import TOKEN_HEADER
 from environments.hosts.connection_pool import ConnectionPool
 from environments.hosts.http_connection import HttpError, OutboundConnection, Silence
 

@@ -1,6 +1,6 @@
 """What this server knows about an environment that it serves, wherever the environment runs.
 
-`hosted_class.py` describes a class in this process, `described_class.py` one of another interpreter, and
+`hosted_class.py` describes a class in this process, `other_interpreter_class.py` one of another interpreter, and
 `environments/hosts/remote_environment.py` an environment of another server. The registry, the catalogue, sync, sessions
 and pages read these attributes only.
 """

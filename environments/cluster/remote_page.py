@@ -8,7 +8,7 @@ import socket
 from django.http import HttpRequest, HttpResponse
 
 from environments.cluster.membership import Peer
-from environments.cluster.passing import Scope, passed_headers
+from environments.cluster.passed_requests import Scope, passed_headers
 
 ANSWER_SECONDS = 30.0
 _RETURNED = ("Content-Type", "Location", "Cache-Control", "Vary", "HX-Redirect")

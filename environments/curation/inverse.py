@@ -8,7 +8,7 @@ from typing import Any
 
 from environments.curation.action import Action, ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring, privacy_of
-from environments.curation.revisions import object_of
+from environments.curation.history_rows import object_of
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,

@@ -14,10 +14,10 @@ from typing import Any
 from django.db import transaction
 from django.db.models import Case, F, QuerySet, TextField, Value, When
 
-from environments.curation.revisions import object_of
+from environments.curation.history_rows import object_of
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import among, execute
-from environments.database.write_turns import flush_later, give_way
+from environments.database.write_pauses import flush_later, give_way
 from environments.models import Task, TaskRevision
 
 BATCH_REVISIONS = 1000

@@ -13,7 +13,7 @@ from django.db.models import Q
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.edit import with_content
 from environments.curation.filter_conditions import is_in_split
-from environments.curation.revisions import Revisions, split_names
+from environments.curation.history_rows import Revisions, split_names
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_order_of, left_out, some_of, superseded_of, tasks
 from environments.curation.split_warnings import opposite_splits, warnings_of_adding

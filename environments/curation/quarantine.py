@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
-from environments.curation.revisions import Revisions
+from environments.curation.history_rows import Revisions
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_splits, left_out, shares_of, some_of, still_served, tasks
 from environments.curation.work import carry_out, claimed, recorded

@@ -10,9 +10,9 @@ from django.db.models import Q
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.edit import find_task, plan_succession, succeed
+from environments.curation.history_rows import object_of, split_names
 from environments.curation.membership import MembershipWork, former_places
 from environments.curation.quarantine import StateWork
-from environments.curation.revisions import object_of, split_names
 from environments.curation.split_counts import shares_of, still_served
 from environments.curation.splits import existing_splits
 from environments.curation.tags import TagWork

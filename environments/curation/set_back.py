@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from django.db.models import F
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
+from environments.curation.history_rows import Revisions, object_of, split_names
 from environments.curation.membership import former_places, splits_after, splits_before
-from environments.curation.revisions import Revisions, object_of, split_names
 from environments.curation.split_counts import tasks
 from environments.curation.splits import find_split
 from environments.curation.work import carry_out, change_of, recorded

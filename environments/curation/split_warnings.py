@@ -16,8 +16,8 @@ from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 
 from environments.curation.action import Plan
+from environments.curation.history_rows import object_of
 from environments.curation.quotations import QUOTATIONS
-from environments.curation.revisions import object_of
 from environments.curation.split_counts import tasks as counted
 from environments.curation.splits import content_digest
 from environments.display.task_line import MAX_READ_CHARACTERS

@@ -24,7 +24,7 @@ from environments.curation.action import ActionOutcome, ActionRefused, Plan, Spl
 from environments.curation.split_counts import tasks
 from environments.curation.work import MAX_WAIT_SECONDS, RecordedAction, recorded
 from environments.database.jobs import Progress, silent
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
 from environments.tasks.split_change import BATCH, UNFROZEN, SplitChange, commit
 from environments.tasks.split_errors import FrozenSplit

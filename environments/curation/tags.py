@@ -10,7 +10,7 @@ from django.db.models import Q
 from environments.access.privacy import visible
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.filter_conditions import is_tagged
-from environments.curation.revisions import Revisions
+from environments.curation.history_rows import Revisions
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, left_out, some_of, tasks
 from environments.curation.work import carry_out, recorded

@@ -12,9 +12,9 @@ from django.db import IntegrityError, transaction
 from django.db.models import Exists, OuterRef, QuerySet
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
+from environments.curation.history_rows import object_of
 from environments.curation.inverse import inverse_of
 from environments.curation.labels import changes_of
-from environments.curation.revisions import object_of
 from environments.curation.split_counts import tasks
 from environments.curation.splits import existing_splits
 from environments.curation.undo_work import UndoWork

@@ -6,9 +6,9 @@ from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
+from environments.curation.history_rows import Revisions, object_of, split_names
 from environments.curation.labels import changes_in
 from environments.curation.membership import former_places, splits_after, splits_before
-from environments.curation.revisions import Revisions, object_of, split_names
 from environments.curation.split_counts import tasks as counted
 from environments.database.json_rows import among
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag

@@ -21,11 +21,11 @@ from django.utils import timezone
 
 from environments import security_log
 from environments.curation.action import MAX_TOGETHER, ActionOutcome
+from environments.curation.history_rows import Revisions
 from environments.curation.labels import apply_labels
-from environments.curation.revisions import Revisions
 from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
-from environments.database.write_turns import flush_later, give_way
+from environments.database.write_pauses import flush_later, give_way
 from environments.models import CurationAction, Split, TaskRevision
 from environments.tasks.split_change import BATCH, SplitChange, commit
 from environments.tasks.task_places import splits_of

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from environments import __version__
-from environments.authoring.described_class import ClassDescription, DescribedClass
+from environments.authoring.other_interpreter_class import ClassDescription, DescribedClass
 from environments.errors import Unhostable
 
 START_SECONDS = 60.0

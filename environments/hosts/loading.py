@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Mapping
 
 import structlog
 
-from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
+from environments.authoring.other_interpreter_class import DescribedClass
 from environments.authoring.registry import Registry, load_class
 from environments.hosts.interpreter import described
 from environments.hosts.process_launcher import Launcher, LocalLauncher

@@ -15,9 +15,9 @@ from typing import Any, TypeGuard
 
 import structlog
 
-from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import HostedEnvironment
+from environments.authoring.other_interpreter_class import DescribedClass
 from environments.authoring.task_source import CHUNK_TASKS
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidIndex, InvalidIndexRange
 from environments.hosts.process_launcher import Launcher, LocalLauncher

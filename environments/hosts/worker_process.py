@@ -11,8 +11,8 @@ from typing import Any
 
 import structlog
 
-from environments.authoring.described_class import DescribedClass
 from environments.authoring.hosted_class import HostedClass
+from environments.authoring.other_interpreter_class import DescribedClass
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
 from environments.hosts.interpreter import START_SECONDS
 from environments.hosts.process_launcher import Launcher, RunningProcess

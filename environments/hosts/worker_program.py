@@ -27,7 +27,7 @@ from typing import Any
 import uvloop
 
 from environments import __version__
-from environments.authoring.described_class import describe
+from environments.authoring.other_interpreter_class import describe
 from environments.authoring.registry import Registry, load_class
 from environments.authoring.revision import note_revisions
 from environments.authoring.task_source import ClassTasks

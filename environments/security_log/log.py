@@ -18,7 +18,7 @@ from django.db import Error, connections, transaction
 from django.utils import timezone
 
 from environments.database.storable import storable
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from environments.models import SecurityEvent
 from environments.security_log.actor import current_actor
 from environments.security_log.event import FAILURES, Event

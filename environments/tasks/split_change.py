@@ -20,7 +20,7 @@ from django.db.models import F, Max, Q, QuerySet
 from django.utils import timezone
 
 from environments.database.json_rows import among, execute, rows_among
-from environments.database.write_turns import give_way, rows_at_once
+from environments.database.write_pauses import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval
 from environments.tasks.split_errors import FrozenSplit, SplitBusy, SplitGone
 from environments.tasks.split_indexes import renew, stretch_of

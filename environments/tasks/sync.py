@@ -26,7 +26,7 @@ from environments.authoring.registry import Registry
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.planner_statistics import refresh_statistics
 from environments.database.worker_threads import Workers
-from environments.database.write_turns import rows_at_once, write_alone
+from environments.database.write_pauses import rows_at_once, write_alone
 from environments.errors import EnvironmentFault, Unhostable
 from environments.models import Environment, Split
 from environments.runtime.host import Host

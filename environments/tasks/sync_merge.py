@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from django.utils import timezone
 
 from environments.database.json_rows import rows_among
-from environments.database.write_turns import give_way, rows_at_once
+from environments.database.write_pauses import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.tasks.split_change import BATCH
 from environments.tasks.task_places import SplitPlace

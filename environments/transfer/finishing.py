@@ -17,7 +17,7 @@ from environments.curation.action import MAX_TOGETHER
 from environments.curation.labels import apply_labels
 from environments.curation.work import RecordedAction
 from environments.database.json_rows import execute
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from environments.models import SplitEntry
 from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.task_places import splits_of

@@ -15,9 +15,9 @@ from typing import Any
 from django.db import IntegrityError, transaction
 from django.db.models import Max, ProtectedError, QuerySet
 
-from environments.curation.revisions import Revisions, split_names
+from environments.curation.history_rows import Revisions, split_names
 from environments.database.json_rows import adding_tasks, execute
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from environments.models import Task
 from environments.tasks.split_change import SplitChange
 from environments.transfer.review import Decision, tasks_by_hash

@@ -15,7 +15,7 @@ from environments.scoring.definition import definition_of, definitions_in_force
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
-from episodes.analytics.revisions import RevisionMark, marks_of
+from episodes.analytics.revision_marks import RevisionMark, marks_of
 from episodes.analytics.scopes import people_left_out, scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range

@@ -10,7 +10,7 @@ from rest_framework.response import Response
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import TASKS, leaderboard
 from episodes.analytics.leaderboard_results import By
-from episodes.analytics.revisions import pooled_in
+from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, one_of
 from episodes.api.environments import environment_of, split_of

@@ -23,7 +23,7 @@ from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_p
 from episodes.models import Rollout, RolloutMessage
 from episodes.models.privacy import visible_rollouts
 from episodes.rollups.search_note import rollout_search_note
-from episodes.uploads.figures import with_current_figures
+from episodes.uploads.rollout_figures import with_current_figures
 from episodes.visibility import blind_to, is_blind_to, sentence
 
 MAX_CHARACTERS = 16 * 1024 * 1024

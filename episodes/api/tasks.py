@@ -22,7 +22,7 @@ from environments.scoring.convention import Convention, Coverage
 from environments.scoring.task_buckets import interval
 from environments.scoring.task_statistics import coverage_of_row
 from environments.tasks.task_places import places
-from episodes.analytics.revisions import pooled_in
+from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.environments import environment_of, split_of

@@ -16,7 +16,7 @@ from environments.models import Task
 from environments.scoring.definition import definitions_in_force
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
-from episodes.analytics.revisions import pooled_in
+from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.run_comparison import paired
 from episodes.analytics.scopes import MAX_SERIES, scope_of
 from episodes.dashboard.curve_query import CurveAsked

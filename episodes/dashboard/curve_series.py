@@ -18,7 +18,7 @@ from environments.scoring.definition import (
 )
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, curve, curves
-from episodes.analytics.revisions import RevisionMark, marks_of
+from episodes.analytics.revision_marks import RevisionMark, marks_of
 from episodes.analytics.scopes import (
     MAX_SERIES,
     Overlaid,

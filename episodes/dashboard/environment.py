@@ -30,7 +30,7 @@ from episodes.analytics.environment import tool_figures
 from episodes.analytics.histogram import histogram
 from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
-from episodes.analytics.revisions import pooled_in
+from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of, scope_of_filter
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.guards import environment_named, refused

@@ -16,7 +16,7 @@ from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import TASKS, Leaderboard, LeaderboardRow, leaderboard
 from episodes.analytics.leaderboard_results import By
-from episodes.analytics.revisions import pooled_in
+from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.guards import environment_named

@@ -25,8 +25,8 @@ from episodes.rollups.search_note import rollout_search_note
 from episodes.search.snippets import snippets_of_rollouts
 from episodes.transcript.first_load_budget import window_html
 from episodes.transcript.timeline import Timeline, items_of_messages, placed
-from episodes.uploads.figures import with_current_figures
 from episodes.uploads.matching import EpisodeMatch, match_of
+from episodes.uploads.rollout_figures import with_current_figures
 from episodes.uploads.usage import Usage, usage_of_rollout
 from episodes.visibility import blind_to, is_blind_to, sees_episode
 

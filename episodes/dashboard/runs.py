@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.scoring.definition import DEFINITION_PARAMETERS
-from episodes.analytics.revisions import several_codes
+from episodes.analytics.revision_marks import several_codes
 from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged_parts, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of

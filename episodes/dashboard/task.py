@@ -21,7 +21,7 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import history_of, task_facts_of
 from episodes.analytics.groups import EPSILON, GroupLine, group_of, groups_of
 from episodes.analytics.players import at_task
-from episodes.analytics.revisions import pooled_in
+from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.analytics.task import statistics_at
 from episodes.dashboard.guards import refused

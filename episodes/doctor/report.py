@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from episodes.doctor.checks.gap import train_test_gap
 from episodes.doctor.checks.groups import flat_groups
 from episodes.doctor.checks.rewards import outside_range, sparse_rewards
-from episodes.doctor.checks.steps import cut_outputs, outweighing_steps, repeated_calls
+from episodes.doctor.checks.step_rewards import cut_outputs, outweighing_steps, repeated_calls
 from episodes.doctor.checks.tasks import differing_scales, solved_tasks, unsolved_tasks
 from episodes.doctor.checks.tools import refused_tools, unused_tools
 from episodes.doctor.checks.trends import length_with_reward, reward_without_success

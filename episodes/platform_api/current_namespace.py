@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from environments.agent_http.response import Response, json_response
-from episodes.platform_api.view import PlatformView, failure
+from episodes.platform_api.platform_view import PlatformView, failure
 
 
 class CurrentNamespace(PlatformView):

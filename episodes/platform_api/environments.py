@@ -13,8 +13,8 @@ from environments.agent_http.response import Response, json_response
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.keys.agent_key import READ
 from environments.service import get_record
-from episodes.platform_api.view import MAX_PAGE, PlatformView
-from episodes.uploads.figures import DifficultyQuery, difficulties
+from episodes.platform_api.platform_view import MAX_PAGE, PlatformView
+from episodes.uploads.rollout_figures import DifficultyQuery, difficulties
 
 
 class OfEnvironment(PlatformView):

@@ -18,7 +18,7 @@ from environments.errors import Forbidden
 from environments.keys.agent_key import RECORD, sent_key
 from environments.service import get_record
 from environments.wire import value_json
-from episodes.platform_api.view import PlatformView, failure
+from episodes.platform_api.platform_view import PlatformView, failure
 from episodes.uploads.events import ReadEvents, UploadChunk, read_events
 from episodes.uploads.upload_body import MAX_WHOLE_BYTES
 

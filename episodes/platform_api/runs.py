@@ -15,8 +15,8 @@ from environments.errors import OrsError
 from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
 from episodes.models.privacy import visible_runs
-from episodes.platform_api.view import MAX_PAGE, PlatformView, failure
-from episodes.uploads.figures import rollouts_of, run_figures, unreported_episodes, with_figures
+from episodes.platform_api.platform_view import MAX_PAGE, PlatformView, failure
+from episodes.uploads.rollout_figures import rollouts_of, run_figures, unreported_episodes, with_figures
 
 
 class NoSuchRun(OrsError):

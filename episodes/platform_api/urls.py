@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.urls import path
 
 from episodes.platform_api import current_namespace, environments, rollouts, runs
-from episodes.platform_api.view import UnknownAddress
+from episodes.platform_api.platform_view import UnknownAddress
 
 OF_ENVIRONMENT = {
     "variants": environments.Variants,

@@ -13,7 +13,7 @@ from websockets.asyncio.client import ClientConnection, connect, unix_connect
 
 from environments import conf
 from environments.cluster.membership import Peer
-from environments.cluster.passing import PASSED_ON, Scope, passed_headers
+from environments.cluster.passed_requests import PASSED_ON, Scope, passed_headers
 from environments.cluster.remote_page import page_of, scope_of
 from environments.errors import OrsError
 from environments.service import ask_service, ownership_or_none

@@ -18,7 +18,7 @@ from environments import security_log
 from environments.database.bulk_writer import BulkWriter
 from environments.database.jobs import Progress, silent
 from environments.database.storable import digest_of
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from environments.errors import OrsError
 from environments.models import Task
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, Mask

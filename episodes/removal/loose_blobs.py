@@ -20,7 +20,7 @@ from django.db import connection, transaction
 from django.db.models import Max
 
 from environments.database.json_rows import ID_LISTS
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from episodes.models import Episode, LooseBlob
 
 Forget = Callable[[Collection[str]], AbstractContextManager[Any]]

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping
 import structlog
 from django.db import Error, connection, connections, transaction
 
-from environments.database.write_turns import TURN_SECONDS, give_way
+from environments.database.write_pauses import TURN_SECONDS, give_way
 from episodes.models import Progress
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart

@@ -14,7 +14,7 @@ from typing import Any
 
 from django.db import connection, models, transaction
 
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from episodes.search.documents import DocumentPart, SearchDocument
 
 MAX_PARTS_AT_ONCE = 4

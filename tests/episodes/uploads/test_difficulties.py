@@ -8,7 +8,7 @@ import pytest
 
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
-from episodes.uploads.figures import DifficultyQuery, difficulties
+from episodes.uploads.rollout_figures import DifficultyQuery, difficulties
 from tests.episodes.reported import played, reported
 from tests.stored import make_environment, make_split, make_task
 

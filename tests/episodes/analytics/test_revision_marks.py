@@ -12,7 +12,7 @@ from environments.models import Environment, Task
 from environments.scoring.definition import Definition
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import curve
-from episodes.analytics.revisions import marks_of, pooled_in
+from episodes.analytics.revision_marks import marks_of, pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.models import EnvironmentRevision, Episode, Run
 from tests.episodes.api.asking import get, ids

@@ -13,7 +13,7 @@ from typing import Any
 from django.utils import timezone
 
 from environments.database.json_rows import among, execute
-from environments.database.write_turns import give_way
+from environments.database.write_pauses import give_way
 from environments.models import TaskRevision
 from environments.tasks.task_places import places_of_tasks
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from django import template
 
 from environments.models import Environment
-from episodes.analytics.revisions import pooled_in
+from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of
 from episodes.models import EnvironmentRevision
 
