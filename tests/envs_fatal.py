@@ -10,7 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
-from environments import ToolOutput, tool
+from environments import JSONObject, ToolOutput, tool
 from tests.envs_base import Seconds, Small, said
 
 
@@ -122,6 +122,26 @@ class Counting(Alone):
             once.touch()
             os._exit(5)
         return said("lives", 0.0)
+
+
+class SlowToOpen(Counting):
+    """The same class, which notes its process and waits in the constructor or in setup, until it may go on."""
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self._wait("constructor")
+
+    def setup(self) -> None:
+        super().setup()
+        self._wait("setup")
+
+    def _wait(self, place: str) -> None:
+        if self.task_spec.get("waits_in") != place:
+            return
+        with Path(os.environ["OPENING_MARKS"]).open("a") as marks:
+            marks.write(f"{os.getpid()}\n")
+        while not Path(os.environ["OPENING_GOES_ON"]).exists():
+            time.sleep(0.01)
 
 
 class Here(Alone):

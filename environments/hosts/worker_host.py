@@ -186,7 +186,7 @@ class WorkerHost:
             log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
             self._report(worker)
         for instance in instances:
-            if instance.is_idle and not instance.can_revive:
+            if instance.is_idle and not (instance.can_revive or instance.begins_again):
                 self.on_loss(instance, reason + instance.why_lost)
 
     def _report(self, worker: WorkerProcess) -> None:

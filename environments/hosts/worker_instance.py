@@ -103,6 +103,11 @@ class WorkerInstance:
         return is_known and (self._replayable or not past.unsaved)  # type: ignore[union-attr]
 
     @property
+    def begins_again(self) -> bool:
+        """Return whether the session is created once more, in another process, if its own ends before it is set up."""
+        return self._past is not None and not self._past.is_set_up
+
+    @property
     def why_lost(self) -> str:
         """Return, as a sentence after a space, why a session whose class saves cannot come back; empty if unknown."""
         past = self._past
@@ -115,25 +120,51 @@ class WorkerInstance:
     # --- the contract of a played instance ----------------------------------------------------------------------------
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        """Create the instance in a worker. Raises: EnvironmentFault, InvalidRequest."""
-        self._worker = await self._workers.enter(self)
-        needs_setup = bool(await self._ask("construct", spec, secrets, toolset, what="the constructor"))
+        """Create the instance in a worker. A class whose sessions come back is asked once more if the process ends.
+
+        Raises: EnvironmentFault, InvalidRequest.
+        """
+        given = (spec, secrets, toolset)
+        try:
+            needs_setup = await self._construct(given)
+        except EnvironmentFault as fault:
+            if fault.kind != WORKER_LOST or not self._workers.hosted.comes_back:
+                raise
+            needs_setup = await self._construct(given)
         if self._workers.hosted.comes_back:
-            self._past = _Past((spec, secrets, toolset), not needs_setup, needs_setup)
+            self._past = _Past(given, not needs_setup, needs_setup)
         return needs_setup
 
+    async def _construct(self, given: tuple[Any, ...]) -> bool:
+        self._worker = await self._workers.enter(self)
+        return bool(await self._ask("construct", *given, what="the constructor"))
+
     async def set_up(self) -> None:
-        """Run the author's setup. Raises: EnvironmentFault."""
-        await self._ask("set_up", what="setup")
+        """Run the author's setup. If the process ends, a class whose sessions come back begins again in another one.
+
+        Raises: EnvironmentFault.
+        """
+        try:
+            await self._ask("set_up", what="setup")
+        except EnvironmentFault as fault:
+            if fault.kind != WORKER_LOST or self._past is None:
+                raise
+            await self._construct(self._past.construction)
+            await self._ask("set_up", what="setup")
         if self._past is not None:
             self._past.is_set_up = True
 
     async def restore(self, state: bytes) -> None:
         """Run the author's `load`. Raises: EnvironmentFault."""
         snapshot = b64encode(state).decode("ascii")
-        await self._ask("restore", snapshot, what="load")
         if self._past is not None:
             self._past.snapshot = snapshot
+        try:
+            await self._ask("restore", snapshot, what="load")
+        except EnvironmentFault as fault:
+            if fault.kind != WORKER_LOST or not self.can_revive:
+                raise
+            await self._come_back()
 
     async def prompt_json(self) -> str:
         """Return the prompt as a JSON array of blocks. Raises: EnvironmentFault."""

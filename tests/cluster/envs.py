@@ -3,6 +3,13 @@
 from __future__ import annotations
 
 from tests.envs_fatal import Together
+from tests.envs_returning import Adding
+
+
+class AddingHere(Adding):
+    """Adds numbers up in the server's own process."""
+
+    isolation = "none"
 
 
 class Demanding(Together):

@@ -1,7 +1,8 @@
-"""Machines as network namespaces: servers, PostgreSQL on the first one, and HAProxy outside of them.
+"""Machines as namespaces: servers, PostgreSQL on the first one, nodes of a Ray cluster, and HAProxy outside of them.
 
-Each machine has an address of its own on a bridge. `cut` takes its link down, as if somebody had pulled the cable: what
-is sent disappears, and no connection is closed. All of it needs root and the program `ip`, and goes with the block.
+Each machine has an address of its own on a bridge, and processes of its own, which all end when it is switched off.
+`cut` takes its link down, as if somebody had pulled the cable: what is sent disappears, and no connection is closed.
+All of it needs root and the program `ip`, and goes with the block.
 """
 
 from __future__ import annotations
@@ -30,7 +31,13 @@ from tests.server import ROOT
 NETWORK = "10.77.0"
 BALANCER = f"{NETWORK}.1"
 """Address of this machine on the bridge, where HAProxy listens and clients play."""
-PORT, CLUSTER_PORT, DATABASE_PORT, BALANCER_PORT = 8080, 8090, 5432, 8000
+PORT, CLUSTER_PORT, DATABASE_PORT, BALANCER_PORT, RAY_PORT = 8080, 8090, 5432, 8000, 6379
+RAY_FILES = Path("/tmp/ray")  # nosec B108 # where Ray keeps them; each machine mounts a directory of its own there
+RAY_HEAD = f"{NETWORK}.11"
+RAY_CPUS = 16
+"""CPUs that a node claims to have: one for each worker process that it may have to run when the other node is lost."""
+RAY_STORE_BYTES = 80_000_000
+"""Size of the memory that a node of Ray reserves for objects, of which there are none."""
 
 
 def needs_namespaces() -> None:
@@ -45,14 +52,68 @@ def run(*command: str) -> None:
 
 @dataclass
 class Machine:
-    """One namespace, with at most one server, its supervisor and worker processes."""
+    """A machine that is a node of the Ray cluster with so many CPUs."""
 
     name: str
     address: str
+    folder: Path
+    cpus: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    """Its first process, with which all others end."""
+
+    def switch_on(self) -> None:
+        """Start the machine, and Ray on it; that of the first one is the head of the cluster."""
+        own = self.folder / "ray"
+        own.mkdir(exist_ok=True)
+        RAY_FILES.mkdir(exist_ok=True)
+        first = f"mount --bind {own} {RAY_FILES} && exec sleep infinity"
+        spaces = ("ip", "netns", "exec", self.name, "unshare", "--pid", "--fork", "--kill-child", "--mount-proc")
+        self.process = subprocess.Popen([*spaces, "sh", "-c", first])
+        eventually(self._is_on, seconds=10)
+        head = ["--head", "--port", str(RAY_PORT), "--include-dashboard=false"]
+        place = head if self.address == RAY_HEAD else ["--address", f"{RAY_HEAD}:{RAY_PORT}"]
+        options = ["--num-cpus", str(self.cpus), "--object-store-memory", str(RAY_STORE_BYTES), "--disable-usage-stats"]
+        command = [str(Path(sys.executable).with_name("ray")), "start", "--node-ip-address", self.address]
+        run(*self.inside(*command, *place, *options))
+
+    def _is_on(self) -> bool:
+        return any(process.name() == "sleep" for process in self._processes)
+
+    @property
+    def _processes(self) -> list[psutil.Process]:
+        assert self.process is not None
+        return psutil.Process(self.process.pid).children(recursive=True)
+
+    def inside(self, *command: str) -> list[str]:
+        """Return the command that runs `command` on the machine."""
+        first = next(process for process in self._processes if process.name() == "sleep")
+        return ["nsenter", "--target", str(first.pid), "--net", "--mount", "--pid", *command]
+
+    @property
+    def workers(self) -> list[psutil.Process]:
+        """Worker processes of servers that run here."""
+        return [process for process in self._processes if any("worker_program" in part for part in process.cmdline())]
+
+    def switch_off(self) -> None:
+        """Kill every process of the machine at once."""
+        assert self.process is not None
+        self.process.kill()
+        self.process.wait(10)
+
+    def cut(self) -> None:
+        run("ip", "link", "set", f"{self.name}-out", "down")
+
+    def mend(self) -> None:
+        run("ip", "link", "set", f"{self.name}-out", "up")
+
+
+@dataclass(kw_only=True)
+class ServerMachine(Machine):
+    """A machine with a server, and its supervisor."""
+
     settings: Mapping[str, str]
     classes: tuple[str, ...]
-    folder: Path
-    process: subprocess.Popen[bytes] | None = None
+    supervisor: subprocess.Popen[bytes] | None = None
 
     @property
     def url(self) -> str:
@@ -69,12 +130,12 @@ class Machine:
         return {**kept, **self.settings, **own}
 
     def _command(self, *args: str) -> list[str]:
-        return ["ip", "netns", "exec", self.name, sys.executable, str(ROOT / "manage.py"), *args]
+        return self.inside(sys.executable, str(ROOT / "manage.py"), *args)
 
     def start(self) -> None:
         command = self._command("serve", *self.classes, "--host", self.address, "--port", str(PORT))
         with (self.folder / "log").open("ab") as log:
-            self.process = subprocess.Popen(command, env=self._environment, cwd=ROOT, stdout=log, stderr=log)
+            self.supervisor = subprocess.Popen(command, env=self._environment, cwd=ROOT, stdout=log, stderr=log)
 
     def migrate(self) -> None:
         subprocess.run(self._command("migrate", "-v0"), env=self._environment, check=True, timeout=120, cwd=ROOT)
@@ -95,24 +156,10 @@ class Machine:
     @property
     def server(self) -> psutil.Process:
         """The process of the server, which the supervisor has started."""
-        assert self.process is not None
-        [server] = psutil.Process(self.process.pid).children()
+        assert self.supervisor is not None
+        [supervisor] = psutil.Process(self.supervisor.pid).children()
+        [server] = supervisor.children()
         return server
-
-    def crash(self) -> None:
-        """Kill every process of the machine at once."""
-        assert self.process is not None
-        family = [psutil.Process(self.process.pid), *psutil.Process(self.process.pid).children(recursive=True)]
-        for process in family:
-            with contextlib.suppress(psutil.NoSuchProcess):
-                process.kill()
-        self.process.wait(10)
-
-    def cut(self) -> None:
-        run("ip", "link", "set", f"{self.name}-out", "down")
-
-    def mend(self) -> None:
-        run("ip", "link", "set", f"{self.name}-out", "up")
 
 
 @dataclass
@@ -138,7 +185,9 @@ class Database:
 
 @dataclass
 class Machines:
-    servers: list[Machine]
+    servers: list[ServerMachine]
+    nodes: list[Machine]
+    """The nodes of the Ray cluster that play sessions."""
     database: Database
 
     @property
@@ -149,27 +198,33 @@ class Machines:
 
 @contextlib.contextmanager
 def machines(classes: tuple[str, ...], settings: Mapping[str, str], count: int = 3) -> Iterator[Machines]:
-    """Start `count` machines with a server each, and the balancer; PostgreSQL runs on the first machine."""
+    """Start `count` machines with a server each, two that play their sessions, and the balancer.
+
+    PostgreSQL and the head of the Ray cluster run on the first machine.
+    """
     with contextlib.ExitStack() as stack:
         folder = Path(tempfile.mkdtemp(prefix="orsweb-machines-"))
         stack.callback(shutil.rmtree, folder, ignore_errors=True)
-        names = [f"orsweb{number}" for number in range(1, count + 1)]
+        names = [f"orsweb{number}" for number in range(1, count + 3)]
         stack.enter_context(_network(names))
         database = stack.enter_context(_database(names[0], f"{NETWORK}.11", folder / "database"))
         both = {"DATABASE_URL": database.database_url, "ORSWEB_ALLOWED_HOSTS": "*", **settings}
-        made = []
-        for number, name in enumerate(names, 11):
-            (folder / name).mkdir()
-            made.append(Machine(name, f"{NETWORK}.{number}", both, classes, folder / name))
-        made[0].migrate()
-        for machine in made:
-            machine.start()
-            stack.callback(machine.crash)
-        for machine in made:
-            machine.wait()
+        both["ORSWEB_SESSION_HOSTS"] = f"ray={RAY_HEAD}:{RAY_PORT}"
+        places = [(name, f"{NETWORK}.{number}", folder / name) for number, name in enumerate(names, 11)]
+        servers = [ServerMachine(*place, settings=both, classes=classes) for place in places[:count]]
+        nodes = [Machine(*place, cpus=RAY_CPUS) for place in places[count:]]
+        for machine in (*servers, *nodes):
+            machine.folder.mkdir()
+            machine.switch_on()
+            stack.callback(machine.switch_off)
+        servers[0].migrate()
+        for server in servers:
+            server.start()
+        for server in servers:
+            server.wait()
         (folder / "balancer").mkdir()
-        stack.enter_context(haproxy(folder / "balancer", _balancing(made), BALANCER_PORT, BALANCER))
-        yield Machines(made, database)
+        stack.enter_context(haproxy(folder / "balancer", _balancing(servers), BALANCER_PORT, BALANCER))
+        yield Machines(servers, nodes, database)
 
 
 @contextlib.contextmanager
@@ -211,7 +266,7 @@ def _database(machine: str, address: str, data: Path) -> Iterator[Database]:
         database.control("stop", "-m", "immediate")
 
 
-def _balancing(servers: list[Machine]) -> str:
+def _balancing(servers: list[ServerMachine]) -> str:
     """Return the configuration of docs/balancers for these servers."""
     text = (ROOT / "docs/balancers/haproxy.cfg").read_text().replace("bind :80 ", f"bind {BALANCER}:{BALANCER_PORT} ")
     head = text[: text.index("    server one ")]

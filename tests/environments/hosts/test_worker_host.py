@@ -99,6 +99,24 @@ async def test_a_session_opens_after_a_process_could_not_be_started(monkeypatch:
         assert (await (await opened(workers)).run("step", {})).status == "ok"
 
 
+@pytest.mark.parametrize("place", ["constructor", "setup"])
+async def test_a_session_of_a_replayable_class_opens_although_its_process_ends_meanwhile(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    marks, goes_on = tmp_path / "pids", tmp_path / "goes-on"
+    monkeypatch.setenv("OPENING_MARKS", str(marks))
+    monkeypatch.setenv("OPENING_GOES_ON", str(goes_on))
+    async with hosting("tests.envs_fatal:SlowToOpen") as workers:
+        opening = asyncio.create_task(opened(workers, waits_in=place))
+        await until(marks.exists)
+        next(iter(workers.workers)).kill("was ended by a test")
+        await until(lambda: marks.read_text().count("\n") == 2)
+        goes_on.touch()
+        assert (await (await opening).run("step", {})).status == "ok"
+        assert len(set(marks.read_text().split())) == 2
+        await (await opened(workers)).close()
+
+
 async def test_a_session_that_is_closed_while_it_comes_back_leaves_nothing() -> None:
     async with hosting("tests.envs_fatal:Counting") as workers:
         instance = await opened(workers)
