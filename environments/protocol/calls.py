@@ -19,9 +19,6 @@ from environments.agent_http.view import ProtocolView
 from environments.protocol import sse
 from environments.runtime.calls import Call
 
-MAX_FAST_SECONDS = 0.5
-"""A call that finishes within this time is answered with one body, which is cheaper than a stream. It is long enough
-for a server under load, where every call takes several iterations of the loop, and never longer than the keepalive."""
 MAX_WHOLE_CHARACTERS = 65_536
 """Longer results are always streamed, because only a stream shows whether the result reached the client."""
 
@@ -36,8 +33,9 @@ class WatchedCall(ProtocolView):
         """Return the response to a request that reads `call`: one body if it is fast and short, else a stream."""
         has_left = self.http_request.has_disconnected
         call.join(has_left)
-        keepalive = self.service.limits.keepalive_seconds
-        is_done = await call.wait(min(MAX_FAST_SECONDS, keepalive))
+        limits = self.service.limits
+        keepalive = limits.keepalive_seconds
+        is_done = await call.wait(min(limits.whole_answer_seconds, keepalive))
         if is_done and call.result is not None and len(call.result.data) <= MAX_WHOLE_CHARACTERS:
             call.is_delivered = call.is_delivered or not has_left()
             self.service.leave(sid, call)

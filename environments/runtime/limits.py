@@ -5,15 +5,22 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+WHOLE_ANSWER_SECONDS = 0.5
+"""A call that ends within this time is answered with one body, which is cheaper than a stream. It is long enough for a
+server under load, where every call takes several iterations of the event loop."""
 ReturnErrors = Literal["none", "exception", "stacktrace"]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Each is a setting, ORSWEB_… without `_seconds`, except for `close_wait_seconds` and `max_linger_bytes`."""
+    """Each is a setting, ORSWEB_… without `_seconds`, except for `close_wait_seconds`, `whole_answer_seconds` and
+    `max_linger_bytes`.
+    """
 
     keepalive_seconds: float = 10.0
     """Interval of the comments in the stream of a running call; clients give up after 30 s of silence."""
+    whole_answer_seconds: float = WHOLE_ANSWER_SECONDS
+    """Time within which a call has to end to be answered with one body."""
     session_timeout_seconds: float = 900.0
     """Time after which a session without activity and without a running call expires."""
     result_linger_seconds: float = 60.0
