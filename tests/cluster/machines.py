@@ -245,7 +245,8 @@ def _network(names: list[str]) -> Iterator[None]:
         yield
     finally:
         for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, stderr=subprocess.DEVNULL)
+            for leftover in (["link", "del", f"{name}-out"], ["netns", "del", name]):
+                subprocess.run(["ip", *leftover], check=False, stderr=subprocess.DEVNULL)
         run("ip", "link", "del", "orsweb0")
 
 
