@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import hmac
 import time
+import uuid
 from collections.abc import Awaitable, Callable
 
 import structlog
@@ -17,6 +18,7 @@ from environments.agent_http.peer_exchange import PeerConnections
 from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Response, refusal
 from environments.cluster.ownership import Ownership
+from environments.cluster.passed_requests import REQUEST_META
 from environments.hosts.http_connection import HttpError
 from environments.runtime.service import SessionService
 from environments.service import ownership_or_none, service_or_none
@@ -70,12 +72,14 @@ class Forwarding:
 
     async def _pass_on(self, request: HttpRequest, sid: str, ownership: Ownership) -> Response:
         until = time.monotonic() + MAX_SECONDS
+        request_id = request.META.get(REQUEST_META) or uuid.uuid4().hex
         while True:
             peer = await ownership.place_of(sid, is_new=_opens(request))
             if peer is None:
+                request.META[REQUEST_META] = request_id
                 return await self._answer_here(request, sid, ownership)
             try:
-                response = await self._connections.send(peer, request, ownership.membership)
+                response = await self._connections.send(peer, request, ownership.membership, request_id)
             except HttpError as error:
                 log.info("a server does not answer", server=peer.id, reason=str(error))
                 ownership.counts.passed_on["no answer"] += 1

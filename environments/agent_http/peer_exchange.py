@@ -13,14 +13,16 @@ from environments.agent_http.handler import GONE
 from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Headers, Response
 from environments.cluster.membership import Membership, Peer
-from environments.cluster.passed_requests import TOKEN_HEADER
+from environments.cluster.passed_requests import REQUEST_HEADER, TOKEN_HEADER
 from environments.hosts.connection_pool import ConnectionPool
 from environments.hosts.http_connection import HttpError, OutboundConnection, Silence
 
 NO_CONTENT = 204
 LOOK_SECONDS = 0.1
 """Time between two looks at whether the client has left while another server answers."""
-_OWN = frozenset({b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"expect", TOKEN_HEADER})
+_OWN = frozenset(
+    {b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"expect", TOKEN_HEADER, REQUEST_HEADER}
+)
 """Headers of a request that are made anew."""
 _PASSED_NAMES = "content-type cache-control x-accel-buffering retry-after x-backend-state www-authenticate"
 _PASSED = [(name, name.encode()) for name in _PASSED_NAMES.split()]
@@ -41,8 +43,11 @@ class PeerConnections:
     def __init__(self) -> None:
         self._pools: dict[int, ConnectionPool] = {}
 
-    async def send(self, peer: Peer, request: HttpRequest, membership: Membership) -> Response:
-        """Return the response of `peer`. Raises: HttpError if it sends none."""
+    async def send(self, peer: Peer, request: HttpRequest, membership: Membership, request_id: str = "") -> Response:
+        """Return the response of `peer`. `request_id`: as `passed_requests.REQUEST_HEADER` has it.
+
+        Raises: HttpError if it sends none.
+        """
         pool = self._pools.get(peer.id) or self._new_pool(peer, membership)
         connection = await pool.acquire()
         has_left = request.has_disconnected
@@ -55,7 +60,7 @@ class PeerConnections:
                 raise PeerDied("is dead")
 
         try:
-            connection.send(_encoded(request, peer.token))
+            connection.send(_encoded(request, peer.token, request_id))
             await _until(lambda: connection.until_headers(LOOK_SECONDS), check)
             headers = _passed(connection.headers)
             if "content-length" in connection.headers or connection.status == NO_CONTENT:
@@ -109,15 +114,15 @@ async def _until(wait: Callable[[], Awaitable[Any]], check: Callable[[], None]) 
             check()
 
 
-def _encoded(request: HttpRequest, token: str) -> bytes:
+def _encoded(request: HttpRequest, token: str, request_id: str) -> bytes:
     """Return the bytes of the request as it is passed on."""
+    own = b"%b: %b\r\n%b: %b" % (TOKEN_HEADER, token.encode(), REQUEST_HEADER, request_id.encode("latin-1"))
     lines = [b"%b: %b\r\n" % header for header in request.raw_headers if header[0] not in _OWN]
-    return b"%b %b HTTP/1.1\r\n%b%b: %b\r\ncontent-length: %d\r\n\r\n%b" % (
+    return b"%b %b HTTP/1.1\r\n%b%b\r\ncontent-length: %d\r\n\r\n%b" % (
         request.method.encode("latin-1"),
         request.target,
         b"".join(lines),
-        TOKEN_HEADER,
-        token.encode(),
+        own,
         len(request.content),
         request.content,
     )

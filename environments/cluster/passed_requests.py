@@ -15,6 +15,9 @@ Scope = dict[str, Any]
 
 TOKEN_HEADER = b"x-orsweb-peer"
 CLIENT_HEADER = b"x-orsweb-client"
+REQUEST_HEADER = b"x-orsweb-request"
+"""Names a request of a client, so that who sends it once more because nobody answered starts no second call."""
+REQUEST_META = "HTTP_X_ORSWEB_REQUEST"
 SCHEME_HEADER = b"x-orsweb-scheme"
 PASSED_ON = "orsweb.passed_on"
 """Key of a scope that another server has passed on."""

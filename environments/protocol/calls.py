@@ -16,8 +16,9 @@ from environments import wire
 from environments.agent_http.errors import Unprocessable
 from environments.agent_http.response import Response
 from environments.agent_http.view import ProtocolView
+from environments.cluster.passed_requests import REQUEST_META
 from environments.protocol import sse
-from environments.runtime.calls import Call
+from environments.runtime.calls import MAX_TASK_ID_CHARACTERS, Call
 
 MAX_WHOLE_CHARACTERS = 65_536
 """Longer results are always streamed, because only a stream shows whether the result reached the client."""
@@ -52,8 +53,13 @@ class CallTool(WatchedCall):
         if isinstance(message, Unprocessable):
             self.service.check(sid, self.owner)
             raise message
-        hidden = self.key.hidden_ids
-        return await self.watch(sid, await self.service.call(sid, self.owner, self.path_environment, message, hidden))
+        sent_id = self.http_request.META.get(REQUEST_META, "")
+        call = await self.service.call(
+            *(sid, self.owner, self.path_environment, message),
+            self.key.hidden_ids,
+            sent_id=sent_id if len(sent_id) <= MAX_TASK_ID_CHARACTERS else "",
+        )
+        return await self.watch(sid, call)
 
 
 class ScoreGroupView(WatchedCall):

@@ -206,18 +206,29 @@ class SessionService(SessionReading):
     # --- calls --------------------------------------------------------------------------------------------------------
 
     async def call(
-        self, sid: str, owner: str, path_environment: str | None, request: wire.ToolCall, hidden: Hidden = frozenset()
+        self,
+        sid: str,
+        owner: str,
+        path_environment: str | None,
+        request: wire.ToolCall,
+        hidden: Hidden = frozenset(),
+        *,
+        sent_id: str = "",
     ) -> Call:
         """Start a tool call, rejoin one by its task_id, or return one recorded outside of `hidden`; never run it twice.
+
+        `sent_id`: the task_id of the call that this request has started, if a balancer or another server, which sends
+        requests once more when nobody answers, has sent it before.
 
         Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has failed), InvalidRequest,
         Draining, OverQuota.
         """
         task_id = checked_task_id(request.task_id)
+        known_id = task_id or sent_id
         try:
             episode = self._sessions.find(sid, owner)
         except SessionNotFound:
-            if task_id and (recalled := await self._recall(sid, owner, task_id, hidden)) is not None:
+            if known_id and (recalled := await self._recall(sid, owner, known_id, hidden)) is not None:
                 return recalled
             raise
         check_path(episode, path_environment)
@@ -225,8 +236,8 @@ class SessionService(SessionReading):
         if episode.state == "dormant":
             await self._sessions.wake(episode)
         calls = episode.calls
-        if task_id and calls.is_used(task_id):
-            return calls.find(task_id) or await self._recall(sid, owner, task_id) or unknown_task_id()
+        if known_id and calls.is_used(known_id):
+            return calls.find(known_id) or await self._recall(sid, owner, known_id) or unknown_task_id()
         check_alive(episode)
         call = None if task_id else await calls.adopt(request.name, request.input)
         check_alive(episode)
@@ -234,7 +245,7 @@ class SessionService(SessionReading):
             if self._sessions.is_draining:
                 raise Draining
             episode.usage.check_queue()
-            call = calls.start(task_id or new_task_id(), request.name, request.input)
+            call = calls.start(known_id or new_task_id(), request.name, request.input)
             call.task = asyncio.get_running_loop().create_task(self._run(episode, call, path_environment))
         return call
 

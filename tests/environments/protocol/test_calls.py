@@ -185,6 +185,15 @@ async def test_a_rejoined_call_is_not_returned_to_the_next_request(client: httpx
     assert await count(client, header) == "2"
 
 
+async def test_a_request_that_a_balancer_sends_once_more_starts_nothing(client: httpx.AsyncClient) -> None:
+    header = await opened(client, "counter")
+    first, other = ({**header, "X-Orsweb-Request": name} for name in ("one", "other"))
+    assert [await count(client, one) for one in (first, first, other, first)] == ["1", "1", "2", "1"]
+    assert await count(client, {**header, "X-Orsweb-Request": "x" * 256}) == "3"
+    await client.post("/delete", headers=header)
+    assert await count(client, other) == "2"
+
+
 async def test_a_client_that_left_before_its_body_came_starts_nothing(client: httpx.AsyncClient) -> None:
     header = await opened(client, "counter")
     lost = Connection("/call", b'{"name": "count", ', header, more_body=True)
