@@ -230,6 +230,7 @@ def machines(classes: tuple[str, ...], settings: Mapping[str, str], count: int =
 @contextlib.contextmanager
 def _network(names: list[str]) -> Iterator[None]:
     """Make a bridge with the balancer's address, and a namespace for each name, linked to it."""
+    _remove_network(names)  # of a run that was killed
     run("ip", "link", "add", "orsweb0", "type", "bridge")
     try:
         run("ip", "addr", "add", f"{BALANCER}/24", "dev", "orsweb0")
@@ -244,10 +245,13 @@ def _network(names: list[str]) -> Iterator[None]:
             run(*inside, "link", "set", "eth0", "up")
         yield
     finally:
-        for name in names:
-            for leftover in (["link", "del", f"{name}-out"], ["netns", "del", name]):
-                subprocess.run(["ip", *leftover], check=False, stderr=subprocess.DEVNULL)
-        run("ip", "link", "del", "orsweb0")
+        _remove_network(names)
+
+
+def _remove_network(names: list[str]) -> None:
+    links = [["link", "del", f"{name}-out"] for name in names]
+    for leftover in (*links, *(["netns", "del", name] for name in names), ["link", "del", "orsweb0"]):
+        subprocess.run(["ip", *leftover], check=False, stderr=subprocess.DEVNULL)
 
 
 @contextlib.contextmanager
