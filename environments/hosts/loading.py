@@ -115,9 +115,10 @@ class EveryHost:
         return self._remote[environment]
 
     async def keep_alive(self) -> None:
-        """Keep the sessions of remote environments alive, and watch worker processes, until cancelled."""
-        watched = [workers.keep_alive() for workers in self.workers.values()]
-        await asyncio.gather(*watched, *(remote.keep_alive() for remote in self._remote.values()))
+        """Keep the sessions of remote environments alive, and watch worker processes and this one, until cancelled."""
+        workers = [host.keep_alive() for host in self.workers.values()]
+        remote = [host.keep_alive() for host in self._remote.values()]
+        await asyncio.gather(self._local.keep_alive(), *workers, *remote)
 
     async def close(self) -> None:
         """Close idle connections and end worker processes."""

@@ -16,8 +16,10 @@ from collections import deque
 from collections.abc import Callable, Iterator
 
 from environments.errors import InvalidRequest
-from environments.runtime.call_outcome import CallResult
+from environments.runtime.call_outcome import CallOutcome, CallResult, result_of
 from environments.runtime.crash_notes import CallNote
+from environments.runtime.limits import ReturnErrors
+from environments.runtime.records import RecalledCall
 from environments.wire import JSONObject, value_json
 
 MAX_TASK_ID_CHARACTERS = 255
@@ -243,6 +245,14 @@ def checked_task_id(task_id: str | None) -> str:
     if task_id and len(task_id) > MAX_TASK_ID_CHARACTERS:
         raise InvalidRequest(f"task_id has {len(task_id)} characters; at most {MAX_TASK_ID_CHARACTERS} are allowed")
     return task_id or ""
+
+
+def recalled_call(task_id: str, recalled: RecalledCall, errors: ReturnErrors) -> Call:
+    """Return the finished call whose step is on record."""
+    outcome = CallOutcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
+    call = Call(task_id, "", {})
+    call.finish(result_of(outcome, errors))
+    return call
 
 
 def unknown_task_id() -> Call:

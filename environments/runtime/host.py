@@ -19,6 +19,7 @@ from environments.authoring.task_source import ClassTasks
 from environments.errors import UnknownEnvironment
 from environments.runtime.call_outcome import CallOutcome
 from environments.runtime.instance import Instance
+from environments.runtime.interpreter_turns import InterpreterTurns
 from environments.runtime.limits import Limits
 from environments.runtime.saving_instance import SavingInstance
 from environments.runtime.threads import ThreadPool
@@ -108,7 +109,8 @@ class LocalHost:
         return ClassTasks(self._class(environment), self._call_user)
 
     async def keep_alive(self) -> None:
-        return
+        """Let the event loop have the interpreter while the code of classes computes."""
+        await InterpreterTurns().keep()
 
     async def close(self) -> None:
         return

@@ -29,7 +29,7 @@ from environments.errors import (
     Unsupported,
 )
 from environments.runtime.call_outcome import CUT, QUOTA, CallOutcome, CallResult, failed, faulted, refused, result_of
-from environments.runtime.calls import Call, LingeringCalls, checked_task_id, unknown_task_id
+from environments.runtime.calls import Call, LingeringCalls, checked_task_id, recalled_call, unknown_task_id
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.ending_sessions import REAP_SECONDS
 from environments.runtime.fault_log import log_failure
@@ -217,8 +217,7 @@ class SessionService(SessionReading):
     ) -> Call:
         """Start a tool call, rejoin one by its task_id, or return one recorded outside of `hidden`; never run it twice.
 
-        `sent_id`: the task_id of the call that this request has started, if a balancer or another server, which sends
-        requests once more when nobody answers, has sent it before.
+        `sent_id`: task_id of the call that this request starts, and has started if it was sent before.
 
         Raises: SessionNotFound, OtherEnvironment, SessionDeleted, EnvironmentFault (setup has failed), InvalidRequest,
         Draining, OverQuota.
@@ -239,9 +238,8 @@ class SessionService(SessionReading):
         if known_id and calls.is_used(known_id):
             return calls.find(known_id) or await self._recall(sid, owner, known_id) or unknown_task_id()
         check_alive(episode)
-        call = None if task_id else await calls.adopt(request.name, request.input)
-        check_alive(episode)
-        if call is None:
+        if (call := None if task_id else await calls.adopt(request.name, request.input)) is None:
+            check_alive(episode)
             if self._sessions.is_draining:
                 raise Draining
             episode.usage.check_queue()
@@ -261,12 +259,7 @@ class SessionService(SessionReading):
 
     async def _recall(self, sid: str, owner: str, task_id: str, hidden: Hidden = frozenset()) -> Call | None:
         recalled = await self._record.recall(sid, owner, task_id, hidden)
-        if recalled is None:
-            return None
-        outcome = CallOutcome(recalled.status, recalled.output_json, error=recalled.error, reason=recalled.reason)
-        call = Call(task_id, "", {})
-        call.finish(result_of(outcome, self.limits.return_errors))
-        return call
+        return None if recalled is None else recalled_call(task_id, recalled, self.limits.return_errors)
 
     async def _run(self, episode: LiveEpisode, call: Call, path_environment: str | None) -> None:
         arrived = time.time()

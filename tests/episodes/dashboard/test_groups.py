@@ -29,6 +29,16 @@ def test_a_step_lists_its_groups_with_their_spread(client: Client) -> None:
     assert page.count(">flat<") == 1 and "1 of 2 flat" in page
 
 
+def test_a_group_of_one_return_has_no_deviation(client: Client) -> None:
+    run = make_step([0.5])
+    task = run.episodes.first().task_id
+    for address in (f"/runs/{run.pk}/groups/?step=30", "/runs/groups/"):
+        page = client.get(address).content.decode()
+        assert "+0.50" in page and ">0.00<" not in page, address
+    page = client.get(f"/tasks/{task}/group/?run={run.pk}&step=30").content.decode()
+    assert '<dt>Standard deviation</dt><dd class="figure">\N{EN DASH}</dd>' in page
+
+
 def test_a_group_is_a_click_away_and_leads_back(client: Client) -> None:
     run = make_step([0.0, 1.0])
     task = run.episodes.first().task_id
