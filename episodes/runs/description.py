@@ -95,7 +95,8 @@ def _state(name: str, value: Any) -> str:
 
 
 def _brief(value: Any) -> str:
-    return shorten(value if isinstance(value, str) else repr(value), 80)
+    """Return the JSON of a value, in which a text differs from a number."""
+    return shorten(value_json(value), 80)
 
 
 _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {

@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from typing import Any, Literal
 
+from episodes.attempts.components import components_of
 from episodes.models import Step
 
-Aspect = Literal["outcome", "error", "output", "reward", "finished", "metadata"]
-"""Part of a step's result. "outcome" is its status (ok, refused or failed) with the reason, "output" its blocks."""
+Aspect = Literal["outcome", "error", "output", "reward", "finished", "components", "metadata"]
+"""Part of a step's result. "outcome" is its status (ok, refused or failed) with the reason, "output" its blocks,
+and "components" are those of its reward."""
 ASIDES: frozenset[Aspect] = frozenset({"metadata"})
 """Aspects that change neither what an agent sees nor what it is paid. Metadata often has times."""
+UNSEEN: frozenset[Aspect] = ASIDES | {"components"}
+"""Aspects that agents don't see."""
 
 
 def differing(then: Step, now: Step) -> tuple[Aspect, ...]:
@@ -28,6 +32,7 @@ def _result_of(step: Step) -> dict[Aspect, Any]:
         "output": _exact(output.get("blocks") if is_whole else output),
         "reward": step.reward,
         "finished": step.finished,
+        "components": _exact(components_of(output.get("metadata")) if is_whole else {}),
         "metadata": _exact(output.get("metadata") if is_whole else None),
     }
 

@@ -50,14 +50,19 @@ def csv_line(values: Iterable[Any]) -> str:
 
 
 def _cell(value: Any) -> str:
-    """Return a value as a cell. Texts that look like a formula are prefixed with an apostrophe; None is empty."""
+    """Return a value as a cell. Texts that look like a formula are prefixed with an apostrophe; None is empty.
+
+    Numbers have all their digits, and other values are written as in addresses.
+    """
     if isinstance(value, str):
         return f"'{value}" if value.startswith(FORMULA_STARTS) else value
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
         return value.isoformat()
-    return "" if value is None else repr(value)
+    if value is None:
+        return ""
+    return repr(value) if isinstance(value, int | float) else str(value)
 
 
 COVERAGE_COLUMNS = ("rollouts", "rollouts_own", "rollouts_zero", "rollouts_out")

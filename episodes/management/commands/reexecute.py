@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -15,6 +16,7 @@ from environments import conf
 from environments.errors import OrsError, shorten
 from environments.hosts.loading import EveryHost, load
 from environments.runtime.threads import ThreadPool
+from episodes.attempts.components import components_in
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
@@ -22,11 +24,13 @@ from episodes.transcript.reexecution import DifferingStep, Reexecution, recorded
 
 HELP = """
 Play the recorded calls of a run's episodes again with today's code of their environments, and list the outputs,
-rewards and errors that differ. Nothing is recorded; a server may be running. The exit status is 0 if nothing
-differs, 1 if something does, and 2 if nothing could be played. Calls have the effects that the environment gives them.
+rewards, their components and errors that differ. Nothing is recorded; a server may be running. The exit status is 0 if
+nothing differs, 1 if something does, and 2 if nothing could be played. Calls have the effects that the environment
+gives them.
 """
 NOT_PLAYED = 2
 MAX_SHOWN_CHARACTERS = 120
+SHOWN_BEFORE_CHARACTERS = 30
 
 
 class Command(BaseCommand):
@@ -91,16 +95,18 @@ class Command(BaseCommand):
                 self.stdout.write(f"{name}, step {one.step.index}, {one.step.tool}: {_difference(one)}")
 
     def _summarize(self, found: Sequence[Reexecution]) -> None:
-        others = sum(again.differs for again in found)
+        failed = sum(bool(again.fault) for again in found)
+        others = sum(again.differs for again in found) - failed
         asides = sum(not again.differs and bool(again.steps) for again in found)
         steps = sum(again.played for again in found)
-        noted = f" In {asides:,} more, only metadata differs." if asides else ""
+        noted = f" {failed:,} cannot be played." if failed else ""
+        noted += f" In {asides:,} more, only metadata differs." if asides else ""
         calls = f"{steps:,} call{'s' * (steps != 1)}"
         episodes = f"{len(found):,} episode{'s' * (len(found) != 1)}"
         self.stdout.write(f"{episodes} with {calls} played; {others:,} differ.{noted}")
         if all(again.fault and not again.played for again in found):
             raise CommandError("No episode could be played.", returncode=NOT_PLAYED)
-        if others:
+        if others or failed:
             raise SystemExit(1)
 
 
@@ -135,12 +141,30 @@ def _difference(one: DifferingStep) -> str:
         "error": (then.error or "none", now.error or "none"),
         "reward": (str(then.reward), str(now.reward)),
         "finished": (str(then.finished), str(now.finished)),
+        "components": (json.dumps(components_in(then.output_json)), json.dumps(components_in(now.output_json))),
+        "output": _around_difference(_said(then.output_json), _said(now.output_json)),
     }
     parts = []
     for name in one.aspects:
         if name in values:
             before, after = (shorten(text, MAX_SHOWN_CHARACTERS) for text in values[name])
             parts.append(f"{name} was {before}, is {after}")
-        elif name != "metadata":
-            parts.append(f"{name} differs")
     return "; ".join(parts)
+
+
+def _said(output: str) -> str:
+    """Return the blocks of an output as one text."""
+    try:
+        blocks = json.loads(output)["blocks"]
+        return "\n".join(block["text"] if block["type"] == "text" else json.dumps(block) for block in blocks)
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return output or "none"
+
+
+def _around_difference(then: str, now: str) -> tuple[str, str]:
+    """Return both texts as JSON strings, from shortly before the first difference on."""
+    pairs = enumerate(zip(then, now, strict=False))
+    start = next((place for place, (one, other) in pairs if one != other), 0) - SHOWN_BEFORE_CHARACTERS
+    if start <= 0:
+        return json.dumps(then, ensure_ascii=False), json.dumps(now, ensure_ascii=False)
+    return tuple(json.dumps(f"…{text[start:]}", ensure_ascii=False) for text in (then, now))  # type: ignore[return-value]  # two

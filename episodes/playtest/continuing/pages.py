@@ -170,7 +170,7 @@ def _sides(facts: PlayFacts, progress: RerunProgress) -> dict[str, Any]:
         return {}
     lines = (line_of(episode, differs.index, view_of(facts)) for episode in (parent, facts.episode))
     then, now = [*cards(facts, [line for line in lines if line]), None, None][:2]
-    return {"sides": (then, now), "now": now, "differing": differs.differing}
+    return {"sides": (then, now), "now": now, "differing": [one for one in differs.differing if one != "components"]}
 
 
 def _choose(request: HttpRequest, facts: PlayFacts) -> HttpResponse:

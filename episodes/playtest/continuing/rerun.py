@@ -23,7 +23,7 @@ from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from episodes.models import Play, Step
 from episodes.playtest.reader_threads import readers
-from episodes.transcript.step_difference import ASIDES, Aspect, differing
+from episodes.transcript.step_difference import UNSEEN, Aspect, differing
 
 log = structlog.get_logger(__name__)
 
@@ -55,7 +55,7 @@ class RerunStep:
 
         Metadata, which often has times, could not.
         """
-        return bool(set(self.differing) - ASIDES)
+        return bool(set(self.differing) - UNSEEN)
 
 
 @dataclass(frozen=True, slots=True)

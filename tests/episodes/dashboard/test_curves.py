@@ -393,6 +393,14 @@ def test_each_run_has_the_definition_of_its_own_environment(client: Client) -> N
     assert answer["X-Definition"].count("threshold=0.6") == 1
 
 
+def test_the_ranges_of_endings_are_written_as_their_filter_reads_them(client: Client) -> None:
+    episodes = [end_episode(run=make_run("one" if number % 2 else "two"), run_step=1) for number in range(4)]
+    numbers = [episode.end_number for episode in episodes if episode.run.name == "one"]
+    [head, line] = client.get(f"{CURVES}?run=one&x=step&format=csv").content.decode().splitlines()
+    [row] = csv.DictReader(io.StringIO(f"{head}\n{line}"))
+    assert row["ends"] == f"{numbers[0]}..{numbers[1]}"
+
+
 def test_more_runs_than_fit_are_counted(client: Client) -> None:
     for number in range(14):
         end_episode(run=make_run(f"run {number:02}"))

@@ -54,8 +54,28 @@ def test_an_episode_that_plays_as_recorded_does_not_differ() -> None:
 def test_what_differs_is_listed_with_its_step() -> None:
     step = echoed("other", 0.5)
     printed = reexecuted("--run", "grpo-3", status=1)
-    assert f"episode {step.episode_id} (echo), step 0, echo: output differs; reward was 0.5, is 0.1" in printed
+    assert (
+        f'episode {step.episode_id} (echo), step 0, echo: output was "other", is "hi"; reward was 0.5, is 0.1'
+        in printed
+    )
     assert "1 differ" in printed
+
+
+def test_long_outputs_are_shown_where_they_differ() -> None:
+    text = "word " * 100
+    echoed(f"{text}one", input=json.dumps({"text": f"{text}two"}))
+    printed = reexecuted("--run", "grpo-3", status=1)
+    assert 'word one", is "\N{HORIZONTAL ELLIPSIS}' in printed and 'word two"' in printed
+
+
+def test_other_components_of_the_reward_differ_and_the_unplayable_are_counted_apart() -> None:
+    step = echoed()
+    output = json.loads(step.output) | {"metadata": {"reward_components": {"cost": 1}}}
+    Step.objects.filter(pk=step.pk).update(output=json.dumps(output))
+    echoed(episode=make_episode(task=make_task({"id": 1}, make_environment("gone")), run=make_run()))
+    printed = reexecuted("--run", "grpo-3", status=1)
+    assert 'components was {"cost": 1.0}, is {}' in printed
+    assert "1 differ. 1 cannot be played." in printed
 
 
 def test_a_refused_call_is_played_too_and_one_that_was_cut_short_is_not() -> None:

@@ -21,6 +21,10 @@ def step(block: Any = "seen", metadata: Any = None, **values: Any) -> Step:
     return make_step(make_episode(), **{"output": output, **values})
 
 
+def parts(cost: float) -> dict[str, dict[str, float]]:
+    return {"reward_components": {"cost": cost}}
+
+
 @pytest.mark.parametrize(
     ("then", "now", "aspects"),
     [
@@ -31,6 +35,7 @@ def step(block: Any = "seen", metadata: Any = None, **values: Any) -> Step:
         ({"reward": 0.0}, {"reward": None}, ("reward",)),
         ({}, {"finished": True}, ("finished",)),
         ({}, {"metadata": {"seconds": 0.2}}, ("metadata",)),
+        ({"metadata": parts(0.1)}, {"metadata": parts(0.2)}, ("components", "metadata")),
         ({}, {"status": "failed", "output": "", "error": "boom"}, ("outcome", "error", "output")),
         ({"error": "no", "reason": "tool_error"}, {"error": "no", "reason": "not_found"}, ("outcome",)),
     ],
