@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Count, Max, Q, QuerySet, Value
 
 from environments.models import Environment, Split, Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -136,6 +136,10 @@ class Overlaid:
     """Number of runs, environments, models or kinds of players, of which the newest are drawn."""
     missing: Sequence[int] = ()
     """Ids that were asked for and belong to no run."""
+    stepless: Sequence[str] = ()
+    """Names of runs that are left out because they have no training step, the newest ones."""
+    unnamed: int = 0
+    """Number of further runs without a training step."""
 
     @property
     def runs(self) -> list[Run]:
@@ -193,9 +197,9 @@ def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str
     return f"{count} ended episode{'' if found == 1 else 's'} of people left out; player=human shows people."
 
 
-def overlaid(asked: EpisodeFilter, by: Overlay) -> Overlaid:
+def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> Overlaid:
     """Return a part for each of the newest MAX_SERIES runs, environments, models or kinds of players among the filter's
-    episodes, oldest first.
+    episodes, oldest first; if `needs_step`, of those with a training step.
     """
     if by == "player":
         return _of_players(asked)
@@ -204,11 +208,15 @@ def overlaid(asked: EpisodeFilter, by: Overlay) -> Overlaid:
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and asked.hidden:
         recent = recent.filter(run__in=Run.objects.filter(visible_runs(asked.hidden, asked.key)))
-    last = recent.order_by().values_list(by).annotate(last=Max("pk")).order_by("-last")
-    known = [value for value, _ in last if value]
+    stepped = Count("run_step") if needs_step else Value(1)
+    last = recent.order_by().values_list(by).annotate(last=Max("pk"), stepped=stepped).order_by("-last")
+    found = [(value, stepped) for value, _, stepped in last if value]
+    known = [value for value, stepped in found if stepped] or [value for value, _ in found]
     shown = list(reversed(known[:MAX_SERIES]))
     if by == "run":
-        return replace(of_runs(asked, shown), known=len(known))
+        stepless = [value for value, _ in found if value not in set(known)]
+        named = [part.label for part in of_runs(asked, stepless[:MAX_SERIES]).parts]
+        return replace(of_runs(asked, shown), known=len(known), stepless=named, unnamed=len(stepless) - len(named))
     if by == "environment":
         names = dict(Environment.objects.filter(pk__in=shown).values_list("pk", "name"))
         parts = [OverlaidPart(replace(asked, environment=names[pk]), names[pk]) for pk in shown]

@@ -165,8 +165,8 @@ class Drawn:
         if self.asked.is_log:
             given.append("A logarithmic scale has no place for 0 and below: such values are left out.")
         if stepless := sum(one.curve.stepless for one in self.series):
-            subject = "episode names" if stepless == 1 else "episodes name"
-            given.append(f"{stepless:,} {subject} no training step; the curve leaves them out.")
+            subject, rest = ("episode names", "it") if stepless == 1 else ("episodes name", "them")
+            given.append(f"{stepless:,} {subject} no training step; the curve leaves {rest} out.")
         return list(dict.fromkeys(note for note in given if note))
 
     @cached_property
@@ -269,7 +269,7 @@ def _overlay(asked: CurveAsked) -> Overlaid:
     if asked.runs:
         return of_runs(asked.filter, asked.runs[:MAX_SERIES])
     if asked.by is not None:
-        return overlaid(asked.filter, asked.by)
+        return overlaid(asked.filter, asked.by, needs_step=asked.x == "step")
     return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
 
 
@@ -314,14 +314,18 @@ def _left_out(found: Drawn) -> list[str]:
         sentences.append(f"The first {MAX_SERIES} of {len(found.asked.runs):,} runs are shown.")
     if overlay.known > len(overlay.parts):
         newest = f"The {len(overlay.parts)} newest of {overlay.known:,} {found.asked.by}s"
+        newest += " with training steps" if overlay.stepless else ""
         drawn = sum(bool(one.curve.points) for one in found.series)
         is_whole = drawn in (0, len(overlay.parts))
         sentences.append(
             f"{newest} are shown." if is_whole else f"{newest} were chosen, and {drawn} of them are drawn."
         )
-    empty = [one.label for one in found.series if not one.curve.points]
-    if found.asked.x == "step" and found.asked.shown == Range() and 0 < len(empty) < len(found.series):
-        sentences.append(f"Not drawn, because none of their ended episodes has a training step: {', '.join(empty)}.")
+    lacking = [one.label for one in found.series if not one.curve.points] if found.asked.shown == Range() else []
+    lacking += overlay.stepless
+    if found.asked.x == "step" and lacking and len(found.series) + len(overlay.stepless) > 1:
+        more = f" and {overlay.unnamed:,} more" if overlay.unnamed else ""
+        reason = "Not drawn, because none of their ended episodes has a training step"
+        sentences.append(f"{reason}: {', '.join(lacking)}{more}.")
     return sentences
 
 

@@ -25,6 +25,7 @@ from environments.models import Environment, Split, Task, TaskStatistics
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
+from environments.tasks.split_indexes import served
 from environments.tasks.task_facts import task_names
 from episodes.analytics.environment import tool_figures
 from episodes.analytics.histogram import histogram
@@ -103,6 +104,9 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
 def _about(found: Environment) -> dict[str, Any]:
     """Return the template variables that describe the environment: its rows, and its class if it is hosted."""
     splits = list(found.splits.all())
+    split = next((one for one in splits if one.is_served), None)
+    first = served(split).order_by("position").annotate(spec=Left("task__spec", MAX_READ_CHARACTERS)) if split else None
+    task = first.values_list("spec", flat=True).first() if first is not None else None
     service = service_or_none()
     hosted = service.registry.find(found.name) if service else None
     schema = json.loads(found.task_schema) if found.task_schema else None
@@ -110,9 +114,9 @@ def _about(found: Environment) -> dict[str, Any]:
     return {
         "environment": found,
         "splits": splits,
-        "split": next((split.name for split in splits if split.is_served), "train"),
+        "split": split.name if split else "train",
         "tools": tools,
-        "call": example_call(tools),
+        "call": example_call(tools, summary(task or "", hidden=hidden_fields(found.name))),
         "card": rendered(found.card or found.description),
         "task_fields": fields_of(schema),
     }

@@ -10,6 +10,7 @@ from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
+from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
@@ -107,6 +108,7 @@ def about(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@gzip_page
 def steps(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the window of steps that holds step `first`."""
     episode = find(pk, Episode.objects.select_related("prompt"))
@@ -148,6 +150,7 @@ def prompt(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@gzip_page  # nothing of the request is in it, so its size betrays nothing
 def rail(request: HttpRequest, pk: int) -> HttpResponse:
     return JsonResponse(step_columns(find(pk), number(request, "first")))
 

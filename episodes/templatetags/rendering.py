@@ -26,7 +26,7 @@ def visible_text(value: object) -> str:
 @register.filter
 def component_bar(value: float, widest: float) -> SafeString:
     """Return a bar to the right or left of zero, within -10 … 10, where `widest` is 10."""
-    share = max(-1.0, min(1.0, value / widest)) if value == value else 0.0
+    share = max(-1.0, min(1.0, shown(value) / widest)) if value == value else 0.0
     return format_html(
         '<rect class="{}" x="{}" y="0" width="{}" height="4"/>',
         "minus" if share < 0 else "plus",

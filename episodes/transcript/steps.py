@@ -241,21 +241,18 @@ def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
     """Return facts of STEPS_PER_READ steps from `first` on, as columns, for the replay's list of steps. Two queries.
 
     `total` (steps of the episode), `status`, `first`, `tools` (names in order of appearance), and per step: `tool`
-    (index in `tools`), `state` (one letter each: o for ok, r for refused, f for failed), `reward` (or null), `ms`.
+    (index in `tools`), `state` (one letter each: o for ok, r for refused, f for failed), `reward` (or null).
     `reason` has the reasons of refused and failed steps only, by the step's index.
     """
     last = episode.steps.aggregate(last=Max("index"))["last"]
     rows = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ).order_by("index")
     tools: dict[str, int] = {}
-    columns: dict[str, list[Any]] = {"tool": [], "reward": [], "ms": []}
+    columns: dict[str, list[Any]] = {"tool": [], "reward": []}
     states = []
     reasons: dict[int, str] = {}
-    for index, tool, status, reason, reward, ms in rows.values_list(
-        "index", "tool", "status", "reason", "reward", "duration_ms"
-    ):
+    for index, tool, status, reason, reward in rows.values_list("index", "tool", "status", "reason", "reward"):
         columns["tool"].append(tools.setdefault(tool, len(tools)))
         columns["reward"].append(reward)
-        columns["ms"].append(round(ms, 1))
         states.append(_STATES[status])
         if status != "ok" and reason:
             reasons[index] = reason

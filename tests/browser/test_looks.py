@@ -81,6 +81,12 @@ CUT_OFF = """([sentence, name]) => {
 """Writes a sentence about coverage into each cell that has one, and a name over that of each split; returns whether
 there are any such sentences, and the tables that are wider than their cards.
 """
+LONG_RUN = "qwen25_7b_instruct_grpo_lr1e6_kl0001_bs256_seed3_2026_11_27"
+WIDER = """() => [...document.querySelectorAll("main *, .bar *")]
+  .filter((it) => it.checkVisibility() && !it.closest(".scrolls, .card, pre"))
+  .filter((it) => it.getBoundingClientRect().right > innerWidth + 1)
+  .slice(0, 8).map((it) => it.outerHTML.slice(0, 160))"""
+"""Returns what is wider than the window, outside of what scrolls."""
 CURVES = "/runs/curves/?environment=guess&by=run"
 BEHIND_A_SCROLL = """(all) => {
   const right = (it) => it.getBoundingClientRect().right;
@@ -311,3 +317,39 @@ def test_the_admin_keeps_to_its_policy(page: Page) -> None:
         assert page.title().strip()
     page.goto("/admin/auth/user/add/")
     expect(page.locator("[name=username]")).to_be_visible()
+
+
+def test_long_names_without_blanks_fit_a_narrow_phone(page: Page, live: LiveServer, places: dict[str, int]) -> None:
+    model = "Qwen/Qwen2.5-7B-Instruct_grpo_checkpoint_000120_merged_into_one"
+    [episode] = play_rounds(live, LONG_RUN, step=1, model=model)
+    run = httpx.get(f"{live.url}/api/runs/by-name/{LONG_RUN}", timeout=30).json()["id"]
+    page.set_viewport_size({"width": 320, "height": 860})
+    problems = {}
+    for path in (
+        *(
+            f"/runs/{run}/",
+            f"/episodes/{episode}/",
+            f"/runs/curves/?run={LONG_RUN}",
+            "/runs/",
+            "/episodes/",
+            "/",
+            "/runs/groups/",
+        ),
+        *(
+            f"/runs/{run}/groups/?step=1",
+            f"/compare/?runs={run},{places['run']}",
+            f"/compare/?episodes={episode},{places['first']}",
+        ),
+        *(
+            f"/environments/guess/doctor/?run={LONG_RUN}",
+            f"/runs/curves/?run={LONG_RUN}&by=model",
+            f"/tasks/{places['task']}/group/?run={run}&step=1",
+        ),
+        *("/environments/guess/leaderboard/", "/environments/guess/leaderboard/?by=run", f"/episodes/?run={LONG_RUN}"),
+    ):
+        page.goto(path)
+        if (width := page.evaluate("document.documentElement.scrollWidth")) > 320:
+            problems[path] = [width, page.evaluate(WIDER)]
+    assert not problems, "\n".join(map(str, problems.items()))
+    page.goto(f"/tasks/{places['task']}/")
+    assert not page.locator("main td .reward").evaluate_all(BEHIND_A_SCROLL)

@@ -60,7 +60,7 @@ class WebTask(BaseModel):
 
 
 class Address(BaseModel):
-    url: str = Field(max_length=2000, description="An address of the site, such as /shop.")
+    url: str = Field(max_length=2000, description="An address of the site, such as /shop.", examples=["/shop"])
 
 
 class Target(BaseModel):

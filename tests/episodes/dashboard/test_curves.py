@@ -419,10 +419,15 @@ def test_runs_that_cannot_be_drawn_are_named_with_the_reason(client: Client) -> 
     page = client.get(f"{CURVES}?runs={with_step.run_id},{without.run_id},999&x=step").content.decode()
     assert "none of their ended episodes has a training step: stepless." in page
     assert "There is no run 999;" in page
-    for number in range(11):
+    for number in range(12):
+        end_episode(run=make_run(f"eval {number:02}"))
+    page = client.get(f"{CURVES}?by=run&x=step").content.decode()
+    assert [one["name"] for one in chart(client, "by=run&x=step")["series"]] == ["stepped"]
+    assert "has a training step: eval 11, eval 10" in page and "and 1 more." in page
+    for number in range(12):
         end_episode(run=make_run(f"run {number:02}"), run_step=1)
     page = client.get(f"{CURVES}?by=run&x=step").content.decode()
-    assert "The 12 newest of 13 runs were chosen, and 11 of them are drawn." in page
+    assert "The 12 newest of 13 runs with training steps are shown." in page
 
 
 def test_a_run_has_one_colour_on_every_page(client: Client) -> None:
