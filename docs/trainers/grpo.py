@@ -9,6 +9,7 @@ from urllib.parse import quote
 
 import requests
 import torch
+from requests.adapters import HTTPAdapter, Retry
 from transformers import TrainerCallback
 from trl import GRPOConfig, GRPOTrainer
 from trl.experimental.openreward import OpenRewardSpec
@@ -36,18 +37,22 @@ class OrswebRun(TrainerCallback):
 
     def __init__(self, server, name, key="", **description):
         self.url = f"{server}/api/runs/by-name/{quote(name, safe='')}"
-        self.http = requests.Session()
+        self.http = requests.Session()  # tries again for two minutes while the server is away
+        again = Retry(8, backoff_factor=0.5, allowed_methods=None, status_forcelist=[502, 503, 504])
+        self.http.mount(server, HTTPAdapter(max_retries=again))
         self.http.headers["X-API-Key"] = key
         self.description = description  # model, git_commit, notes, tags
 
     def on_train_begin(self, args, state, control, **kwargs):
         etag = self.http.get(self.url).headers.get("ETag")  # resuming from a checkpoint may set the step back
         headers = {"If-Match": etag} if etag else {}
-        about = {"state": "running", "step": state.global_step, "config": args.to_sanitized_dict(), **self.description}
+        config = {name: value for name, value in args.to_sanitized_dict().items() if value == value}  # without NaN
+        about = {"state": "running", "step": state.global_step, "config": config, **self.description}
         self.http.put(self.url, json=about, headers=headers).raise_for_status()
 
     def on_step_begin(self, args, state, control, **kwargs):
-        self.http.put(self.url, json={"step": state.global_step + 1})  # the number that the trainer logs it under
+        step = {"step": state.global_step + 1}  # the number that the trainer logs it under
+        self.http.put(self.url, json=step).raise_for_status()
 
     def on_train_end(self, args, state, control, **kwargs):
         self.http.put(self.url, json={"state": "ended"})

@@ -220,6 +220,11 @@ def _declared(hosted: HostedEnvironment) -> list[str]:
     return [split.name for split in hosted.splits]
 
 
+def check_declared(hosted: HostedEnvironment) -> None:
+    """Raise Unhostable if the class declares what no server accepts."""
+    _columns(hosted)
+
+
 def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
     """Return the columns of an environment as its class declares them. Raises: Unhostable."""
     low, high = _floats(hosted, "reward_range", (0.0, 1.0), count=2)

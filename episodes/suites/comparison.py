@@ -75,6 +75,11 @@ class SuiteComparison:
         return sum(len(one.pairs) for one in self.members)
 
     @property
+    def ties(self) -> int:
+        """Shared tasks at which both reached the same."""
+        return sum(one.ties for one in self.members)
+
+    @property
     def lacking(self) -> list[str]:
         """Labels of the members with less than two shared tasks."""
         return [one.member.label for one in self.members if one.evidence is None]

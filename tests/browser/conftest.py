@@ -73,7 +73,10 @@ class Tab:
             if other != page:
                 other.close()
         page.unroute_all()
-        page.goto("/health")
+        try:
+            page.goto("/health")
+        except Error:  # a navigation that the test has begun interrupted this one
+            page.goto("/health")
         page.evaluate("localStorage.clear(); sessionStorage.clear();")
         page.context.clear_cookies()
         page.context.clear_permissions()

@@ -229,6 +229,7 @@ def test_each_line_of_a_text_has_its_own_direction(page: Page, live: LiveServer)
     with playing(live) as agent:
         agent.call("echo", f"first in English\n{arabic}\nlast")
         agent.call("echo", f"first in English\n\n{arabic}\n\n* last\n\n```\ncode\n```")
+        agent.call("echo", f"first in English\n{arabic}\nlast in English\n\n* an item\n\n```\ncode\n```")
     page.goto(latest(live))
     starts = """(text) => {
       const range = document.createRange(), found = [], box = text.getBoundingClientRect();
@@ -238,7 +239,7 @@ def test_each_line_of_a_text_has_its_own_direction(page: Page, live: LiveServer)
       }
       return found.map((line) => line.left - box.left < box.right - line.right ? "left" : "right");
     }"""
-    for text in ("#step-0 [data-side=output] .code", "#step-1 [data-side=output] .prose"):
+    for text in ("#step-0 [data-side=output] .code", *(f"#step-{n} [data-side=output] .prose" for n in (1, 2))):
         assert page.locator(text).evaluate(starts)[:3] == ["left", "right", "left"], text
 
 

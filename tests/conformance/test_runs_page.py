@@ -6,6 +6,7 @@ import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Thread
 from types import ModuleType, SimpleNamespace
 from typing import Any
 
@@ -45,12 +46,17 @@ def test_the_callback_reports_steps_and_the_end(server: LiveServer, monkeypatch:
     names: dict[str, Any] = {}
     exec(blocks_of(server)[1], names)
     callback = names["OrswebRun"](server.url, "sweep/1", tags=["sweep"])
-    args, state = SimpleNamespace(to_sanitized_dict=lambda: {"learning_rate": 1e-5}), SimpleNamespace(global_step=9)
+    config = {"learning_rate": 1e-5, "top_entropy_quantile": float("nan")}
+    args, state = SimpleNamespace(to_sanitized_dict=lambda: config), SimpleNamespace(global_step=9)
     callback.on_train_begin(args, state, None)
     state.global_step = 4  # resumed from a checkpoint
     callback.on_train_begin(args, state, None)
     state.global_step = 5
-    callback.on_step_begin(args, state, None)
+    server.kill()
+    starting = Thread(target=server.start)
+    starting.start()
+    callback.on_step_begin(args, state, None)  # waits until the server is back
+    starting.join()
     with Agent(server, **{"X-Run": "sweep/1"}).open({"id": 1}, "echo") as agent:
         callback.on_train_end(args, state, None)
         assert agent.post("/ping").status_code == 404

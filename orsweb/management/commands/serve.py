@@ -23,6 +23,7 @@ from environments import conf
 from environments.errors import Unhostable
 from environments.hosts.loading import load
 from environments.service import get_service
+from environments.tasks.sync import check_declared
 from orsweb.server import database_lock, exposure, pending_migrations, succession, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
@@ -152,7 +153,9 @@ def _check(host: str) -> None:
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
-        load(conf.specifications(), conf.remote_keys())
+        for hosted in load(conf.specifications(), conf.remote_keys()):
+            if hosted.is_described:
+                check_declared(hosted)
     except (Unhostable, ImproperlyConfigured) as error:
         _explain(error)
 

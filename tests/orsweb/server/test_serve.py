@@ -6,6 +6,8 @@ import os
 import signal
 import socket
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -55,6 +57,16 @@ def test_it_finds_a_module_in_the_current_directory_and_hosts_it_under_an_alias_
     (tmp_path / "mine.py").write_text("from tests.envs import Echo as Base\nclass Mine(Base): pass\n")
     with LiveServer("parrot=mine:Mine", "mine:Mine", cwd=tmp_path) as server:
         assert httpx.get(f"{server.url}/list_environments").json() == ["parrot", "mine"]
+
+
+def test_a_check_refuses_what_a_server_refuses(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(
+        'from tests.envs import Echo\nclass Odd(Echo):\n    convention = {"nocall": "out"}\n'
+    )
+    command = [sys.executable, str(ROOT / "manage.py"), "serve", "odd:Odd", "--check"]
+    path = f"{tmp_path}{os.pathsep}{ROOT}"
+    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    assert done.returncode == 1 and "odd: convention has the part 'nocall'" in done.stdout + done.stderr
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
