@@ -2,10 +2,17 @@
 
 import gc
 import os
+import re
 import sys
 
 from django.core.exceptions import ImproperlyConfigured
 from django.core.management import execute_from_command_line
+from django.db import OperationalError, ProgrammingError, connection
+
+from environments import command_line
+
+_MISSING = re.compile(r"no such (table|column)|(relation|column) .* does not exist")
+"""How SQLite and PostgreSQL say that the database has not been migrated."""
 
 
 def main() -> None:
@@ -15,8 +22,22 @@ def main() -> None:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:  # a variable with a wrong value: its sentence says all
         sys.exit(str(error))
+    except (OperationalError, ProgrammingError) as error:
+        if _MISSING.search(str(error)) is None:
+            raise
+        sys.exit(_unmigrated(error))
     except KeyboardInterrupt:  # Ctrl-C while starting or migrating; `serve` handles its own once it listens
         sys.exit(130)
+
+
+def _unmigrated(error: Exception) -> str:
+    database = connection.settings_dict
+    name = database["NAME"] if connection.vendor == "sqlite" else f"{database['HOST']}/{database['NAME']}"
+    reason = str(error).splitlines()[0]
+    return (
+        f"The database {name} has not been migrated ({reason}). See whether ORSWEB_DATA_DIR or DATABASE_URL names the "
+        f"one that you mean; if so, run first: {command_line.command('migrate')}"
+    )
 
 
 if __name__ == "__main__":

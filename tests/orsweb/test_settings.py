@@ -93,3 +93,10 @@ def test_it_refuses_an_address_that_there_cannot_be(tmp_path: Path, name: str, v
 def test_the_documented_setting_has_no_warning_of_a_deployment_check() -> None:
     """TLS, its redirects and HSTS are those of the proxy; cookies are `Secure` where it is used."""
     assert [found for found in run_checks(include_deployment_checks=True) if not found.is_silenced()] == []
+
+
+@pytest.mark.parametrize("command", ["reexecute --run x", "report_no_calls", "export_episodes"])
+def test_a_command_says_which_database_has_no_tables(tmp_path: Path, command: str) -> None:
+    done = programs.run(*command.split(), env={**os.environ, "ORSWEB_DATA_DIR": str(tmp_path), "DATABASE_URL": ""})
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert f"The database {tmp_path}/orsweb.sqlite3 has not been migrated" in done.stderr
