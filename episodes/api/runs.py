@@ -157,7 +157,17 @@ def _json_of(request: Request, reader: Reader) -> Any:
     try:
         return parsed_json(_masked(request, reader, request._request.body.decode()).encode())
     except (ValueError, RecursionError) as error:
-        raise BadFilter("body", "", f"it has to be JSON in UTF-8 ({error})") from None
+        start = request._request.body[:80].decode(errors="replace")
+        raise BadFilter("body", start, f"it has to be JSON in UTF-8, and {_problem(error)}") from None
+
+
+def _problem(error: Exception) -> str:
+    """Return what is wrong with a text that is not JSON."""
+    if isinstance(error, json.JSONDecodeError):
+        return f"at line {error.lineno}, column {error.colno} it is not: {error.msg[:1].lower()}{error.msg[1:]}"
+    if isinstance(error, UnicodeDecodeError):
+        return f"its byte {error.start} is not UTF-8"
+    return "a number in it has too many digits" if "digits" in str(error) else "it is nested too deeply"
 
 
 def _name_of(request: Request, name: str, reader: Reader) -> str:

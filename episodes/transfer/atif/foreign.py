@@ -302,11 +302,15 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _reward(trajectory: AtifTrajectory) -> float | None:
+    """Return the reward that the trajectory names; None if it names none. Raises: BadRow."""
     metrics = trajectory.final_metrics
-    for extra in (trajectory.extra, metrics.extra if metrics else None):
-        value = (extra or {}).get("reward")
-        if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
-            return float(value)
+    places = {"extra": trajectory.extra, "final_metrics.extra": metrics.extra if metrics else None}
+    for place, extra in places.items():
+        if (value := (extra or {}).get("reward")) is None:
+            continue
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+            raise BadRow(f"{place}.reward is {shorten(repr(value), 40)}; it has to be a finite number, or null")
+        return float(value)
     return None
 
 

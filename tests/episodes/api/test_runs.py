@@ -121,6 +121,21 @@ def test_a_body_that_is_not_json_is_refused() -> None:
     assert response.status_code == 415 and "application/json" in response.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("body", "sentence"),
+    [
+        ('{"step": ', "at line 1, column 10 it is not: expecting value"),
+        (b'{"notes": "\xff"}', "its byte 11 is not UTF-8"),
+        ('{"config": ' + "[" * 5_000 + "]" * 5_000 + "}", "it is nested too deeply"),
+        ('{"step": ' + "9" * 5_000 + "}", "a number in it has too many digits"),
+        ('{"step": "7"}', """step='"7"' cannot be used: it has to be a whole number"""),
+        ('{"step": true}', "step='true' cannot be used"),
+    ],
+)
+def test_what_is_wrong_with_a_body_is_said_as_its_sender_wrote_it(body: str | bytes, sentence: str) -> None:
+    assert sentence in put("grpo-3", body, 400).json()["detail"]
+
+
 def test_other_methods_name_those_that_are_allowed() -> None:
     response = Client().post("/api/runs/by-name/x", {})
     assert (response.status_code, response["Allow"]) == (405, "GET, HEAD, PUT")

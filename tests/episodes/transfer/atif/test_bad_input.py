@@ -70,6 +70,8 @@ def results(*found: dict[str, Any]) -> dict[str, Any]:
         (trajectory(subagent_trajectories=[trajectory(trajectory_id=None)]), "item 0 has no trajectory_id"),
         ('{"schema_version": "ATIF-v1.7", "steps": [', "is not JSON that can be imported"),
         ('{"schema_version": "ATIF-v1.7", "x": ' + "[" * 100_000, "is not JSON that can be imported"),
+        (trajectory(extra={"reward": "high"}), "extra.reward is 'high'; it has to be a finite number, or null"),
+        (trajectory(final_metrics={"extra": {"reward": float("nan")}}), "final_metrics.extra.reward is nan"),
     ],
 )
 def test_it_is_refused_with_a_reason(tmp_path: Path, value: dict[str, Any] | str, reason: str) -> None:
