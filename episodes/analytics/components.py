@@ -63,10 +63,12 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
     for end, step, component, value in _rows(episodes, curve, wanted):
         if (place := place_of(end, step)) is not None:
             values[labels[component]][place].append(bounded(value))
+    notes = [f"Components are those of the newest {MAX_EPISODES:,} episodes."] if floor and values else []
     if names is None:
         names = sorted(values, key=lambda name: -sum(map(len, values[name])))[:MAX_SERIES]
-    note = f"Components are those of the newest {MAX_EPISODES:,} episodes." if floor and values else ""
-    return ComponentCurves([_series(name, values[name]) for name in names], note)
+        if len(values) > MAX_SERIES:
+            notes.append(f"Of {len(values):,} components, the {MAX_SERIES} that most episodes report are shown.")
+    return ComponentCurves([_series(name, values[name]) for name in names], " ".join(notes))
 
 
 def names_of(environments: Collection[int] | None = None) -> list[str]:

@@ -61,6 +61,12 @@ def test_components_can_be_picked() -> None:
     assert drawn(names=["length", "none"]) == {"length": [(1, 2.0)], "none": [(0, None)]}
 
 
+def test_components_that_are_left_out_are_counted() -> None:
+    ended(1, **{f"part_{number}": 1.0 for number in range(11)})
+    found = component_curves(curve(scope_of(Run.objects.get()), Definition("sum", 0.5), "step"))
+    assert (len(found.series), found.note) == (8, "Of 11 components, the 8 that most episodes report are shown.")
+
+
 def test_of_many_episodes_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MAX_EPISODES", 2)
     for step in (1, 2, 3):
