@@ -13,6 +13,8 @@ import { large, MIN_SHOWN } from "./figures.js";
 
 const DRAG_PIXELS = 6;
 const POINT_PIXELS = 5;
+const MAX_TOLD = 4; // series whose values a chart tells while another one is pointed at; more would cover it
+const MAX_NAME = 40;
 const ORDINALS = new Intl.PluralRules("en", { type: "ordinal" });
 
 export function drawChart(canvas, data) {
@@ -130,7 +132,9 @@ function tooltip(state) {
       label: (item) => {
         const { y, raw, low, high, n } = item.raw.point;
         const band = low === null || low === undefined ? "" : ` (${number(low)} to ${number(high)})`;
-        const name = state.data.series.length > 1 ? `${item.dataset.label}: ` : "";
+        const full = item.dataset.label;
+        const short = full.length > MAX_NAME ? `${full.slice(0, MAX_NAME)}…` : full;
+        const name = state.data.series.length > 1 ? `${short}: ` : "";
         const coverage = item.raw.point.coverage ? ` (${item.raw.point.coverage})` : "";
         const before = state.data.isSmoothed ? `, ${number(raw)} before smoothing` : "";
         return `${name}${number(y)}${band}${before}, n = ${n.toLocaleString("en")}${coverage}`;
@@ -244,7 +248,7 @@ function hover(state, x) {
     const index = set.isBehind || set.hidden ? -1 : set.data.findIndex((point) => point.x === x && point.y !== null);
     return index < 0 ? [] : [{ datasetIndex, index }];
   });
-  state.chart.tooltip.setActiveElements(elements, { x: 0, y: 0 });
+  state.chart.tooltip.setActiveElements(elements.length > MAX_TOLD ? [] : elements, { x: 0, y: 0 });
   state.chart.update("none");
 }
 
