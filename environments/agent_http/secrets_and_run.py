@@ -1,8 +1,9 @@
 """The secrets and the run that a request names when it opens a session.
 
 Secrets come in the header X-Secrets (or in a body). Those whose names begin with `orsweb_` describe the run and are not
-passed to the environment. One that is written in another way, such as ORSWEB_RUN, is refused. A label that looks like a
-field of the run that the client left out is noted in the log, once for each key, and where its episodes are shown.
+passed to the environment. One that is written in another way, such as ORSWEB_RUN, is refused. The headers X-Run, X-Step
+and X-Model say the same for clients that can set headers; a secret wins. A label that looks like a field of the run
+that the client left out is noted in the log, once for each key, and where its episodes are shown.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ from __future__ import annotations
 import base64
 import binascii
 import json
+from collections.abc import Mapping
 from functools import lru_cache
 
 import structlog
 
+from environments.agent_http.view import utf8
 from environments.errors import InvalidRequest, shorten
 from environments.keys.agent_key import AgentKey
-from environments.runtime.records import RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
+from environments.runtime.records import MAX_TRAINING_STEP, RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
 from environments.wire import value_json
 
 MAX_NAME_CHARACTERS = 200
 """Longest name of a run or a model: the width of their database columns."""
-MAX_STEP = 2**62
 MAX_LOGGED_CHARACTERS = 80
 _EXACT = {f"{RUN_PREFIX}{field}" for field in RUN_FIELDS}
 
@@ -58,15 +60,21 @@ def take_run_fields(secrets: dict[str, str]) -> dict[str, str]:
     return {name.removeprefix(RUN_PREFIX): secrets.pop(name) for name in names}
 
 
-def run_info(fields: dict[str, str], default_run: str, key: AgentKey) -> RunInfo:
+def run_headers(meta: Mapping[str, str]) -> dict[str, str]:
+    """Return what the headers X-Run, X-Step and X-Model say about the run. Raises: InvalidRequest."""
+    texts = {field: meta.get(f"HTTP_X_{field.upper()}") for field in RUN_FIELDS}
+    return {field: utf8(text, f"X-{field.title()}") for field, text in texts.items() if text}
+
+
+def run_info(fields: Mapping[str, str], key: AgentKey) -> RunInfo:
     """Return the run that `fields` describe: `run`, `step`, `model`, and labels under other names.
 
-    `default_run` is the name of the run if `fields` has none; without either it is that of the key, if it has one.
+    Without a name, the run is that of the key, if it has one.
 
     Raises: InvalidRequest; Forbidden if the key belongs to another run.
     """
     values = dict(fields)
-    name = values.pop("run", "").strip() or default_run.strip() or key.run
+    name = values.pop("run", "").strip() or key.run
     key.check_run(name)
     step, model = values.pop("step", "").strip(), values.pop("model", "").strip()
     for field, text in (("run", name), ("model", model)):
@@ -95,6 +103,6 @@ def _whole_number(text: str) -> int | None:
         number = int(text)
     except ValueError:
         number = -1
-    if not 0 <= number <= MAX_STEP:
-        raise InvalidRequest(f"orsweb_step is {text[:40]!r}; it must be a whole number from 0 to {MAX_STEP}")
+    if not 0 <= number <= MAX_TRAINING_STEP:
+        raise InvalidRequest(f"orsweb_step is {text[:40]!r}; it must be a whole number from 0 to {MAX_TRAINING_STEP}")
     return number

@@ -119,5 +119,5 @@ async def new_session(
         masked=(*secrets.values(), sent_key(meta)),
         toolset=values.get("toolset") or None,
         user_agent=meta.get("HTTP_USER_AGENT", "")[:MAX_USER_AGENT_CHARACTERS],
-        run=run_info(fields, "", key),
+        run=run_info(fields, key),
     )

@@ -128,7 +128,7 @@ ROOT_OPERATIONS: dict[str, ProtocolOperation] = {
         SessionName,
         (400, 404, 410, 422, 500, 503),
         wire.CreateSession,
-        (*SESSION, "X-Secrets", "X-Run"),
+        (*SESSION, "X-Secrets", "X-Run", "X-Step", "X-Model"),
         "Answers when the environment's object exists, without waiting for its setup. Give `env_name`: without it, and "
         "without X-Deployment, the first path of the session that names an environment decides.",
     ),

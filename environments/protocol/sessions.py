@@ -12,8 +12,8 @@ from __future__ import annotations
 from environments import wire
 from environments.agent_http.errors import Unprocessable
 from environments.agent_http.response import Response, json_response, text_response
-from environments.agent_http.secrets_and_run import run_info, secrets_in, take_run_fields
-from environments.agent_http.view import ProtocolView, utf8
+from environments.agent_http.secrets_and_run import run_headers, run_info, secrets_in, take_run_fields
+from environments.agent_http.view import ProtocolView
 from environments.errors import Forbidden
 from environments.keys.agent_key import CURATE, sent_key
 from environments.protocol import sse
@@ -69,7 +69,7 @@ class Create(ProtocolView):
             user_agent=meta.get("HTTP_USER_AGENT", "")[:300],
             usage=self.key.usage,
             reads_tasks=self.key.may(CURATE),
-            run=run_info(run_fields, utf8(meta.get("HTTP_X_RUN", ""), "X-Run"), self.key),
+            run=run_info(run_headers(meta) | run_fields, self.key),
             can_return=True,
         )
 

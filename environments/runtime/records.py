@@ -33,6 +33,8 @@ RUN_PREFIX = "orsweb_"
 """First part of the names of secrets that describe the run."""
 RUN_FIELDS = ("run", "step", "model")
 """What such a secret can say beside labels."""
+MAX_TRAINING_STEP = 2**62
+"""Last training step, so that steps can be added and rounded in 64 bits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from environments.database.storable import MAX_BIGINT, is_storable, storable
+from environments.database.storable import is_storable, storable
 from environments.errors import shorten
+from environments.runtime.records import MAX_TRAINING_STEP
 from environments.wire import value_json
 from episodes.filtering.parameters import LEGAL, BadFilter, unknown_name
 from episodes.models import Run
@@ -51,8 +52,9 @@ def _step(name: str, value: Any) -> int | None:
         return None
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_BIGINT:
-        raise BadFilter(name, _brief(value), f"it has to be a whole number from 0 to {MAX_BIGINT}, such as 12, or null")
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value <= MAX_TRAINING_STEP:
+        allowed = f"a whole number from 0 to {MAX_TRAINING_STEP}, such as 12, or null"
+        raise BadFilter(name, _brief(value), f"it has to be {allowed}")
     return value
 
 

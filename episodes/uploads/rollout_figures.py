@@ -1,9 +1,8 @@
 """Figures over rollouts, computed when they are requested: rewards, lengths, and difficulties of tasks.
 
 The reward of a rollout is the last one of its messages, because clients repeat a reward on each of the messages into
-which they cut one turn. Where no client has uploaded rollouts of a task, or of an episode of a run, the episodes that
-this server recorded take their place: the reward is the return by the environment's definition, and the text of the
-model is the input of its calls.
+which they cut one turn. Episodes of which no client has uploaded a rollout count beside them: their reward is the
+return by the environment's definition, and the text of the model is the input of its calls.
 """
 
 from __future__ import annotations
@@ -90,9 +89,8 @@ def difficulties(query: DifficultyQuery) -> list[dict[str, Any]]:
     """Return a row for each task with a rewarded rollout, by split, variant (None first) and index."""
     groups = _uploaded(query)
     if not query.is_about_uploads:
-        uploaded = {(key.split, key.index) for key in groups}
-        played = _played(query)
-        groups.update({key: rows for key, rows in played.items() if (key.split, key.index) not in uploaded})
+        for key, rows in _played(query).items():
+            groups[key] += rows
     order = sorted(
         groups, key=lambda key: (key.split is not None, key.split, key.variant is not None, key.variant, key.index)
     )
@@ -149,6 +147,8 @@ def _uploaded(query: DifficultyQuery) -> _Groups:
 
 
 def _played(query: DifficultyQuery) -> _Groups:
+    """Return the groups of the episodes without an uploaded rollout that has a reward."""
+    uploads = rollouts_of(query.key_label).filter(episode=OuterRef("pk"), messages__reward__isnull=False)
     inputs = Step.objects.filter(episode=OuterRef("pk")).order_by().values("episode")
     length = Coalesce(F("input_blob__size_bytes"), Length("input"))
     rows = (
@@ -156,6 +156,7 @@ def _played(query: DifficultyQuery) -> _Groups:
         .filter(
             Q() if query.split is None else Q(split__name=query.split) | Q(split=None),
             Q() if query.model is None else Q(model=query.model),
+            ~Exists(uploads),
             environment__name=query.environment,
         )
         .annotate(

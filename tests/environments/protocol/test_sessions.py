@@ -215,6 +215,18 @@ async def test_a_run_is_named_by_its_header(client: httpx.AsyncClient) -> None:
     assert episode.run is not None and episode.run.name == "eval-1"
 
 
+async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwise(client: httpx.AsyncClient) -> None:
+    headers = {"X-Session-ID": fresh_id(), "X-Run": "eval-2", "X-Step": "3", "X-Model": "klein-ä".encode()}
+    body = {"task_spec": {}, "secrets": {"orsweb_step": "4"}}
+    assert (await client.post("/create", json=body, headers=headers)).status_code == 200
+    await client.post("/delete", headers=headers)
+    episode = await in_database(lambda: Episode.objects.get(session_id=headers["X-Session-ID"]))
+    assert (episode.run_step, episode.model) == (4, "klein-ä")
+    headers = {"X-Session-ID": fresh_id(), "X-Step": "soon"}
+    answer = await client.post("/create", json={"task_spec": {}}, headers=headers)
+    assert (answer.status_code, answer.json()["detail"]) == (400, f"orsweb_step is 'soon'; {WHOLE}")
+
+
 @pytest.mark.parametrize(
     ("secrets", "detail"),
     [

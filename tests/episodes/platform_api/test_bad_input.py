@@ -59,9 +59,18 @@ async def test_events_whose_rollout_never_comes_are_kept_apart_from_others(clien
 @pytest.mark.parametrize("kind", ["heartbeat", "", None, 5, ["message"], {"a": 1}])
 async def test_an_unknown_type_does_not_lose_the_events_around_it(client: httpx.AsyncClient, kind: Any) -> None:
     one = new_id()
-    answer = await upload(client, message(one, 0), {"eventType": kind, "eventId": "x"}, message(one, 1))
-    assert answer.json() == {"stored": 2, "ignored": 1, "refused": []}
+    answer = (await upload(client, message(one, 0), {"eventType": kind, "eventId": "x"}, message(one, 1))).json()
+    assert (answer["stored"], answer["ignored"] + len(answer["refused"])) == (2, 1)
     assert len(await messages_of(one)) == 2
+
+
+async def test_an_event_without_a_type_is_refused_with_what_is_allowed(client: httpx.AsyncClient) -> None:
+    answer = (await upload(client, {"eventId": "x"}, {"eventType": 5}, message(new_id(), 0))).json()
+    allowed = "it must be a text: message, rollout or rollout_update."
+    assert [(one["position"], one["reason"]) for one in answer["refused"]] == [
+        (0, f"eventType is null; {allowed}"),
+        (1, f"eventType is 5; {allowed}"),
+    ]
 
 
 @pytest.mark.parametrize("kind", ["a type of next year", "x" * 200, 7])

@@ -50,7 +50,20 @@ def test_a_split_that_the_client_names_decides_between_places(episode: Episode) 
     make_split(episode.task, name="zoo", environment=episode.environment)
     reported(messages=ANSWER, split="zoo", event='{"metadata": {"session_id": "s-1"}}')
     catch_up()
-    assert told() == [("train", 1, 0.5, 13), ("zoo", 0, 0.25, 4)]
+    assert told() == [("zoo", 0, 0.25, 4)]
+
+
+def test_episodes_count_beside_uploads_of_the_same_task(episode: Episode) -> None:
+    reported(messages=ANSWER, split="train", task_index=1)
+    catch_up()
+    [row] = difficulties(DifficultyQuery("echo"))
+    assert (row["num_rollouts"], row["min_reward"], row["max_reward"]) == (2, 0.25, 0.5)
+
+
+def test_an_episode_whose_upload_has_no_reward_keeps_its_return(episode: Episode) -> None:
+    reported(messages=[("assistant_message", "done", {})], event='{"metadata": {"session_id": "s-1"}}')
+    catch_up()
+    assert told() == [("train", 1, 0.5, 13)]
 
 
 def test_a_task_without_a_place_has_no_difficulty() -> None:
