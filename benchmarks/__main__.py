@@ -1,8 +1,9 @@
 """`python -m benchmarks [row …]`: measures the named rows, or all of them, which takes about a quarter of an hour.
 
 `python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead, `python -m benchmarks
-sizing` what a server needs, `python -m benchmarks scale` what several servers cost. They have their own options
-(`dashboard.py`, `task_list.py`, `sizing.py`, `scale.py`).
+sizing` what a server needs, `python -m benchmarks scale` what several servers cost, `python -m benchmarks flat` what
+an episode costs as the record grows. They have their own options (`dashboard.py`, `task_list.py`, `sizing.py`,
+`scale.py`, `flat.py`).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import dashboard, lag, new_tasks, scale, sizing, task_list, undo, viewers
+from benchmarks import dashboard, flat, lag, new_tasks, scale, sizing, task_list, undo, viewers
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -24,6 +25,7 @@ _PAGES: Mapping[str, Callable[[list[str]], int]] = {
     "task_list": task_list.main,
     "sizing": sizing.main,
     "scale": scale.main,
+    "flat": flat.main,
 }
 _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
     "viewers": viewers.measure,

@@ -3,7 +3,7 @@
 Also measures the size of pages, the speed of exports, and what an open page costs the agents.
 
     python -m benchmarks dashboard [--episodes 1000000] [--runs 40] [--only WORD] [--repeat 40] [--by-cpu] [--scaled]
-                                   [--strict]
+                                   [--prepare] [--strict]
 
 Runs on SQLite in a directory that is kept for the next run, or on DATABASE_URL (empty, or filled by an earlier run).
 The exit status is 1 if something failed or, with `--strict`, if a target was missed.
@@ -80,6 +80,7 @@ def _options(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument(
         "--rounds", type=int, default=5, help="rounds of play with and without an open page (default: %(default)s)"
     )
+    parser.add_argument("--prepare", action="store_true", help="fill the database and measure nothing")
     parser.add_argument("--only", default="", metavar="WORD", help="measure only what has this in its name")
     parser.add_argument("--by-cpu", action="store_true", help="compare CPU times with the targets, for a busy machine")
     parser.add_argument("--scaled", "--reckoned", action="store_true", help="scale times to the targets' machine")
@@ -99,6 +100,8 @@ def main(arguments: list[str] | None = None) -> int:
 
     django.setup()
     prepare(options)
+    if options.prepare:
+        return 0
     all_right, all_met = _measure(options)
     return int(not all_right or (options.strict and not all_met))
 

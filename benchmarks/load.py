@@ -44,6 +44,10 @@ class Load:
     """`nap` sleeps, `spin` computes."""
     tasks: int = TASKS
     """The agents take one task after another; from the first one on again after this many."""
+    first_task: int = 0
+    """Index of the first task that is taken."""
+    stride: int = 1
+    """Places from one task to the next, modulo `tasks`; a large prime makes an order that is as good as random."""
     idle_sessions: int = 0
     """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do."""
     warmup_seconds: float = 1.0
@@ -149,7 +153,7 @@ async def _settle(load: Load, tally: Tally) -> tuple[float, list[bytes]]:
 
 def _agents(load: Load, tally: Tally) -> list[Script]:
     echo, nap = echoes(load.text_bytes), naps(load.nap_tool, load.nap_seconds)
-    indexes = itertools.cycle(range(load.tasks))
+    indexes = (load.first_task + number * load.stride % load.tasks for number in itertools.count())
     return [
         play(nap, tally.naps, tally, indexes) if _naps(load, number) else play(echo, tally.calls, tally, indexes)
         for number in range(load.agents)

@@ -147,6 +147,10 @@ class Workshop:
         shutil.copytree(self._migrated, fresh)
         return fresh
 
+    def copy_of(self, directory: Path) -> Path:
+        """Return a copy of a data directory, which is removed with everything else."""
+        return shutil.copytree(directory, self._directory / f"copy-of-{directory.name}")
+
     def postgres(self) -> Postgres:
         """Return the PostgreSQL server, started at the first call."""
         if not self._postgres:

@@ -13,11 +13,11 @@ from django.db.models import Exists, OuterRef, QuerySet
 
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.history_rows import object_of
-from environments.curation.inverse import inverse_of
 from environments.curation.labels import changes_of
 from environments.curation.split_counts import tasks
 from environments.curation.splits import existing_splits
-from environments.curation.undo_work import UndoWork
+from environments.curation.undo_of_rows import UndoWork
+from environments.curation.undo_of_settings import inverse_of
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import CurationAction, Split, TaskRevision

@@ -23,7 +23,7 @@ from environments.models import Environment
 from environments.models import Split as SplitRow
 from environments.runtime.fault_log import log_class_fault
 from environments.runtime.host import Host
-from environments.tasks.served_tasks import ListedTasks
+from environments.tasks.listed_tasks import ListedTasks
 from environments.wire import Split
 
 

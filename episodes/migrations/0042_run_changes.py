@@ -1,4 +1,4 @@
-"""Counts changes of runs for the servers of a database on PostgreSQL (`episodes/runs/generation.py`)."""
+"""Counts changes of runs for the servers of a database on PostgreSQL (`episodes/runs/change_counter.py`)."""
 
 from django.db import migrations
 

@@ -26,7 +26,7 @@ from environments.runtime.records import EpisodeStarted
 from environments.tasks.task_hash import hash_of_spec
 from episodes.models import EnvironmentRevision, Run
 from episodes.rollups.progress import last_end
-from episodes.runs.generation import generation
+from episodes.runs.change_counter import changes
 
 MAX_REMEMBERED = 50_000
 """Ids remembered of each kind; when there are more, all of the kind are forgotten."""
@@ -65,12 +65,6 @@ class Ids(NamedTuple):
     """Model of the episode: the one that its client named, else that of its run if a trainer has described the run."""
 
 
-class _KnownTask(NamedTuple):
-    id: int
-    split: int | None
-    """The split that holds the task, used if the client names none."""
-
-
 class _KnownRun(NamedTuple):
     id: int
     has_model: bool
@@ -92,10 +86,12 @@ class KnownRows:
         self.blobs: set[str] = set()
         self._environments: dict[str, int] = {}
         self._splits: dict[tuple[int, str], int] = {}
-        self._tasks: dict[TaskKey, _KnownTask] = {}
+        self._tasks: dict[TaskKey, int] = {}
+        self._holding: dict[int, int | None] = {}
+        """Split that holds a task, by the task's id; used if the client names none."""
         self._revisions: dict[tuple[int, str], int] = {}
         self._runs: dict[str, _KnownRun] = {}
-        self._runs_generation = 0
+        self._counted_changes = 0
         self._splits_state: tuple[object, ...] = ()
         self._splits_checked = -CHECK_SECONDS
         self._run_changes = 0
@@ -126,12 +122,14 @@ class KnownRows:
 
     def forget(self) -> None:
         self._last_end = None
-        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._revisions, self._runs):
+        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._holding):
             kind.clear()
+        self._revisions.clear()
+        self._runs.clear()
 
     def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
         """Return the ids for each episode. Missing rows are created, but a missing split stays None."""
-        for kind in (self.blobs, self._splits, self._tasks, self._runs):
+        for kind in (self.blobs, self._splits, self._tasks, self._holding, self._runs):
             if len(kind) > MAX_REMEMBERED:
                 kind.clear()
         self._check_splits()
@@ -140,6 +138,7 @@ class KnownRows:
         missing = {key: row for key, row in zip(keys, episodes, strict=True) if key not in self._tasks}
         if missing:
             self._make_tasks(missing, writer)
+        self._find_splits({self._tasks[key] for key, row in zip(keys, episodes, strict=True) if row.split is None})
         return [self._ids(key, row) for key, row in zip(keys, episodes, strict=True)]
 
     def _ids(self, key: TaskKey, row: EpisodeStarted) -> Ids:
@@ -147,12 +146,12 @@ class KnownRows:
         step = run.step if row.run.step is None else row.run.step
         revision = None if row.revision is None else self._revision(key[0], row.revision, row)
         model = storable(row.run.model, 200) or run.model
-        return Ids(key[0], self._split(row.split, key), self._tasks[key].id, revision, run.id or None, step, model)
+        return Ids(key[0], self._split(row.split, key), self._tasks[key], revision, run.id or None, step, model)
 
     def _check_runs(self) -> None:
         """Forget the runs if a trainer has described one since the last call."""
-        if self._runs_generation != (latest := generation()):
-            self._runs_generation = latest
+        if self._counted_changes != (latest := changes()):
+            self._counted_changes = latest
             self._runs.clear()
 
     def _check_splits(self) -> None:
@@ -166,6 +165,7 @@ class KnownRows:
             self._splits_state = state
             self._splits.clear()
             self._tasks.clear()
+            self._holding.clear()
 
     def _environment(self, name: str) -> int:
         if (known := self._environments.get(name)) is None:
@@ -175,7 +175,7 @@ class KnownRows:
 
     def _split(self, name: str | None, task: TaskKey) -> int | None:
         if name is None:
-            return self._tasks[task].split
+            return self._holding[self._tasks[task]]
         environment = task[0]
         if (known := self._splits.get((environment, name))) is None:
             known = (
@@ -234,9 +234,13 @@ class KnownRows:
         if new:
             writer.insert(Task, TASK_COLUMNS, new)
             ids = task_ids(wanted)
-        splits = _splits_holding(ids.values())
-        found = {key: ids[key[0], digest] for key, digest in hashes.items()}
-        self._tasks.update({key: _KnownTask(pk, splits.get(pk)) for key, pk in found.items()})
+        self._tasks.update({key: ids[key[0], digest] for key, digest in hashes.items()})
+
+    def _find_splits(self, tasks: Collection[int]) -> None:
+        """Look up the splits that hold the tasks."""
+        if missing := [task for task in tasks if task not in self._holding]:
+            found = _splits_holding(missing)
+            self._holding.update({task: found.get(task) for task in missing})
 
 
 def _task_key(environment: int, row: EpisodeStarted) -> TaskKey:

@@ -34,7 +34,7 @@ from episodes.recording.batch import RecordBatch
 from episodes.recording.recorder_load import CommitCounts
 from episodes.recording.referenced_rows import KnownRows
 from episodes.rollups.progress import LAST_END
-from episodes.runs.generation import SHARED
+from episodes.runs.change_counter import SHARED
 from episodes.uploads.batch import KnownRollouts
 from episodes.uploads.events import MAX_CHUNK_CHARACTERS, UploadChunk
 

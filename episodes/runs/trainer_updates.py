@@ -24,8 +24,8 @@ from environments.models import Environment
 from environments.service import MAX_CLOSE_SECONDS, close_sessions_of_run
 from episodes.models import Episode, Run, RunTag
 from episodes.models.privacy import visible_runs
+from episodes.runs.change_counter import advance
 from episodes.runs.description import ENDED_STATES
-from episodes.runs.generation import advance
 
 BATCH_EPISODES = 1_000
 """Number of episodes that one transaction gives a model."""

@@ -21,7 +21,7 @@ from episodes.recording.recount import stale
 from episodes.recording.task_statistics import COLUMNS, recorded_sql
 from episodes.rollups.follower import make_parts
 from episodes.rollups.progress import newest_end
-from orsweb.operations.findings import DoctorCheck, DoctorProblem, named, rows
+from orsweb.operations.installation_checks import DoctorCheck, DoctorProblem, named, rows
 
 MAX_LAG = 10_000
 """Endings that the follower may have left to follow."""

@@ -9,7 +9,7 @@ from django.db import connection
 from environments.database.storable import digest_of
 from environments.runtime.secrets_mask import STARS
 from episodes.models import Blob, Redaction
-from orsweb.operations.findings import DoctorCheck, DoctorProblem, named, rows
+from orsweb.operations.installation_checks import DoctorCheck, DoctorProblem, named, rows
 
 _GAPS = """
     SELECT s.episode_id FROM episodes_step AS s GROUP BY s.episode_id

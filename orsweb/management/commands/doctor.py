@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
 
 from orsweb.operations.derived_checks import DERIVED_CHECKS
-from orsweb.operations.findings import PLACE_CHECKS, DoctorCheck, unusable
+from orsweb.operations.installation_checks import PLACE_CHECKS, DoctorCheck, unusable
 from orsweb.operations.record_checks import RECORD_CHECKS
 
 PARTS = {"place": PLACE_CHECKS, "record": RECORD_CHECKS, "derived": DERIVED_CHECKS}

@@ -6,7 +6,7 @@ import json
 
 from environments.database.jobs import Progress
 from environments.models import Environment, Split, SplitEntry, Task
-from environments.tasks.served_tasks import ListedTasks
+from environments.tasks.listed_tasks import ListedTasks
 from environments.tasks.sync import content_hash
 from tests.stored import make_environment
 

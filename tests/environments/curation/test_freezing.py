@@ -6,7 +6,7 @@ import pytest
 from django.core.management import CommandError, call_command
 
 from environments.curation.splits import freeze, unfreeze
-from environments.tasks.served_tasks import ListedTasks
+from environments.tasks.listed_tasks import ListedTasks
 from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.split_errors import FrozenSplit
 from tests.stored import make_split, make_task

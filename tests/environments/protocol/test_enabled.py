@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 
 from environments.models import Environment
-from environments.tasks import served_tasks
+from environments.tasks import listed_tasks
 from tests.environments.protocol.serving import fresh_id, in_database, serving
 
 BY_INDEX = {"env_name": "echo", "split": "train", "index": 0}
@@ -18,7 +18,7 @@ BY_CONTENT = {"env_name": "echo", "task_spec": {"id": 1}}
 
 @pytest_asyncio.fixture
 async def client(transactional_db: None, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[httpx.AsyncClient]:
-    monkeypatch.setattr(served_tasks, "FRESH_SECONDS", -1.0)  # ask each time
+    monkeypatch.setattr(listed_tasks, "FRESH_SECONDS", -1.0)  # ask each time
     async with serving("tests.envs:Echo") as running:
         yield running
 

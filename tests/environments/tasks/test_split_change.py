@@ -10,7 +10,7 @@ from django.utils import timezone
 from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.tasks import split_change
-from environments.tasks.served_tasks import ListedTasks, task_ids
+from environments.tasks.listed_tasks import ListedTasks, task_ids
 from environments.tasks.split_change import SplitChange, commit
 from environments.tasks.split_errors import SplitBusy, SplitGone
 from environments.tasks.task_places import splits_of

@@ -16,7 +16,7 @@ from episodes.models import Activity, Blob, CurveBlock, Episode, Progress, RunTa
 from episodes.recording.recount import rebuild
 from episodes.rollups import blocks
 from episodes.rollups.follower import catch_up
-from orsweb.operations.findings import unusable
+from orsweb.operations.installation_checks import unusable
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken
 

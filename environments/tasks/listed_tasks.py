@@ -1,7 +1,8 @@
 """The tasks of synced splits, read from their rows at a cost that does not depend on a split's size.
 
 Each split has an array of task ids in order (8 bytes a task), which is rebuilt when the split's version has risen. A
-task's text never changes, so texts are cached by id. Blocking: the catalogue calls it on its reader threads.
+task's text never changes, so texts are cached by id. Where tasks are read one after another, those that follow are read
+with them. Blocking: the catalogue calls it on its reader threads.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import Any
 
 from django.db import connection
 
+from environments.database.json_rows import rows_among
 from environments.database.storable import is_storable
 from environments.errors import InvalidIndex, InvalidSplit
 from environments.tasks.split_indexes import served_at
@@ -42,13 +44,15 @@ _HAS_SEALED_SPLIT = """
 """
 _IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
 _DISABLED_REASON = "SELECT disabled_reason FROM environments_environment WHERE name = %s"
-_GET_SPEC = "SELECT spec FROM environments_task WHERE id = %s"
+_SPECS = "SELECT id, spec FROM environments_task WHERE id {among}"
 
 
 FRESH_SECONDS = 0.02
 """Interval at which a split's version is read again. At hundreds of sessions a second the query, with the hop to
 another thread and back, would cost more than the rest of opening a session.
 """
+AHEAD = 64
+"""Number of tasks that are read at once, if the last one that was read is less than this many places before."""
 SEALED_SECONDS = 0.5
 """Interval at which is read again whether an environment has a sealed split."""
 _STALE = (0.0, array("q"))
@@ -72,6 +76,7 @@ class ListedTasks:
         self._sealed: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
+        self._last_read: dict[tuple[str, str], int] = {}
 
     def splits(self, environment: str) -> list[Split]:
         """Return the served splits of an environment, in order."""
@@ -141,25 +146,29 @@ class ListedTasks:
 
     def get(self, environment: str, split: str, index: int) -> str:
         """Return the JSON text of a task. Raises: InvalidSplit, InvalidIndex."""
-        ids = self.ids(environment, split)
+        until, ids = self._fresh.get((environment, split), _STALE)
+        if time.monotonic() > until:
+            ids = self.ids(environment, split)
         try:
             task = ids[index]
         except IndexError as error:
             raise InvalidIndex(index, split, len(ids)) from error
-        return self._texts_by_id.get(task) or self._read_text(task)
+        return self._texts_by_id.get(task) or self._read_text(environment, split, ids, index % len(ids))
 
     def texts(self, ids: Sequence[int]) -> list[str]:
         """Return the texts of some tasks, a few thousand at most: each id is a parameter of the query."""
-        if not ids:
-            return []
-        marks = ",".join(["%s"] * len(ids))
-        by_id = dict(_rows(f"SELECT id, spec FROM environments_task WHERE id IN ({marks})", *ids))  # nosec B608 # only our own names
+        by_id = dict(rows_among(_SPECS, [], ids)) if ids else {}
         return [by_id[task] for task in ids]
 
-    def _read_text(self, task: int) -> str:
-        [(text,)] = _rows(_GET_SPEC, task)
-        self._texts_by_id.put(task, text)
-        return str(text)
+    def _read_text(self, environment: str, split: str, ids: array[int], index: int) -> str:
+        """Read the text at an index; also those that follow, if the split seems to be played in order."""
+        before = self._last_read.get((environment, split), -AHEAD)
+        wanted = ids[index : index + (AHEAD if 0 <= index - before < AHEAD else 1)]
+        self._last_read[environment, split] = index + len(wanted) - 1
+        found: dict[int, str] = dict(rows_among(_SPECS, [], wanted))
+        for task, text in found.items():
+            self._texts_by_id.put(task, text)
+        return found[ids[index]]
 
     def _rebuild(self, split_id: int, version: int) -> ServedOrder:
         # One reader at a time, or all of them would read the same million entries. `version` was read before the

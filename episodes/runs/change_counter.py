@@ -21,7 +21,7 @@ _numbers: Iterator[int] = itertools.count(1)
 _current = 0
 
 
-def generation() -> int:
+def changes() -> int:
     """Return a number that differs from an earlier one if this server committed a description in between."""
     return _current
 
