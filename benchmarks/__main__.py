@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import dashboard, flat, lag, new_tasks, scale, sizing, task_list, undo, viewers
+from benchmarks import dashboard, faulty, flat, lag, new_tasks, scale, sizing, task_list, undo, viewers
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -32,6 +32,7 @@ _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
     "new_tasks": new_tasks.measure,
     "lag": lag.measure,
     "undo": undo.measure,
+    "faulty": faulty.measure,
 }
 """Rows of our server only, which print what they measure."""
 _SCENARIOS = {scenario.name: scenario for scenario in SCENARIOS}

@@ -20,7 +20,7 @@ MAX_SHOWN_CHARACTERS = 20_000
 MAX_SHORT_CHARACTERS = 100
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
 """Types that browsers receive as an image. SVG is not one of them, because it is a document with scripts."""
-_DECODER = json.JSONDecoder()
+_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 
 
@@ -154,10 +154,10 @@ def _encodable(text: str) -> str:
 def read_json(text: str) -> Any:
     """Return the JSON value, or `text` itself if it is not JSON or nested too deeply for the parser."""
     try:
-        value, end = _DECODER.raw_decode(text)  # a quarter of the time of `json.loads`
+        value, end = _scan(text, 0)  # a quarter of the time of `json.loads`
         if end == len(text):
             return value
-    except (ValueError, RecursionError):
+    except (ValueError, RecursionError, StopIteration):
         pass  # or blanks come first
     try:
         return json.loads(text)

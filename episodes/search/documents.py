@@ -89,7 +89,7 @@ class SearchDocument:
 
     def add_all(self, texts: Iterable[str]) -> None:
         """Add texts in order. Those for which the first part has room are split into words later, together."""
-        found = [plain(text) for text in texts if text]
+        found = [plain(text) if "\x1b" in text else text for text in texts if text]
         size = sum(map(len, found))
         if len(self._texts) == 1 and size <= min(self._room, self.characters_left):
             self._unsplit += found
@@ -185,7 +185,11 @@ def texts_in(value: Any) -> list[str]:
     for block in value:
         kind = block.get("type") if isinstance(block, dict) else None
         if kind in ("text", "reasoning"):
-            _add_values(block.get("text"), found)
+            text = block.get("text")
+            if isinstance(text, str):
+                found.append(text)
+            else:
+                _add_values(text, found)
         elif isinstance(block, dict) and isinstance(block.get("blocks"), list):
             found += texts_in(block["blocks"])
         elif kind != "image":

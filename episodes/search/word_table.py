@@ -14,6 +14,7 @@ from typing import Any
 
 from django.db import connection, models, transaction
 
+from environments.database.json_rows import among
 from environments.database.write_pauses import give_way
 from episodes.search.documents import DocumentPart, SearchDocument
 
@@ -116,7 +117,7 @@ class WordTable:
             found.delete()
 
     def _rows(self, subjects: Collection[int]) -> models.QuerySet[Any]:
-        return self.model._default_manager.filter(**{f"{self.subject}__in": subjects})
+        return self.model._default_manager.filter(among(self.subject, subjects))
 
     def empty(self) -> None:
         """Delete all documents with their words."""

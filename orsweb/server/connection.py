@@ -26,6 +26,8 @@ from orsweb.server.exchange import Agents, Exchange
 
 LINGER_SECONDS = 2.0
 """Time for which a refused client may go on sending, so that it can read the response before the connection closes."""
+UNUSED_SECONDS = 1.0
+"""Time for which a server that stops waits for the first request of a connection, which may be under way."""
 MAX_REFUSED = 32
 """Connections beyond those allowed that are told so; further ones are closed at once."""
 ENDLESS_STREAMS = re.compile(rb"/events/|/api/episodes/\d+/events|/mcp/")
@@ -109,6 +111,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._progressed = False
         self._is_too_long = False
         self._is_refused = False
+        self._is_stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(JoinedTransport(transport, self.loop))  # type: ignore[arg-type]
@@ -181,6 +184,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if not (method in AGENT_METHODS and self._is_ordinary() and self._open_exchange(method.decode("ascii"))):
             self._body_bytes = 0
             super().on_headers_complete()
+            if self._is_stopping and self.cycle is not None:
+                self.cycle.keep_alive = False
 
     def _is_ordinary(self) -> bool:
         """Return whether the request is plain HTTP/1.1 and no other request is being answered on this connection."""
@@ -205,7 +210,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             return False
         scope: Any = self.scope
         scope.update(method=method, path=path, raw_path=url.path, query_string=url.query or b"")
-        exchange = Exchange(self, self._agents, scope, keep_alive=self.parser.should_keep_alive())
+        exchange = Exchange(
+            self, self._agents, scope, keep_alive=self.parser.should_keep_alive() and not self._is_stopping
+        )
         self.cycle = exchange  # type: ignore[assignment]  # has the members that are used of one
         length = dict(self.headers).get(b"content-length", b"0")
         if not exchange.expect(length.decode("latin-1")):
@@ -240,11 +247,19 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def shutdown(self) -> None:
+        """Close the connection after the response that is awaited, or after its first request if it had none yet."""
         scope = self.scope
-        if self.cycle is not None and scope["method"] == "GET" and ENDLESS_STREAMS.match(scope["raw_path"]):
+        if self.cycle is None and not self._is_refused:
+            self._is_stopping = True
+            self.loop.call_later(UNUSED_SECONDS, self._close_unused)
+        elif self.cycle is not None and scope["method"] == "GET" and ENDLESS_STREAMS.match(scope["raw_path"]):
             self.transport.close()
         else:
             super().shutdown()
+
+    def _close_unused(self) -> None:
+        if self.cycle is None:
+            self.transport.close()
 
     def _header_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)

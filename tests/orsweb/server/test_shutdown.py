@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -69,6 +70,20 @@ def test_it_answers_a_running_call_and_tears_its_environment_down(server: LiveSe
     assert status == 0
     assert "event: end" in agent.answer
     assert notes.read_text().splitlines()[-1] == "teardown"
+
+
+def test_it_answers_the_first_request_of_a_connection_that_was_accepted_before(server: LiveServer) -> None:
+    request, address = b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", ("127.0.0.1", server.port)
+    with socket.create_connection(address) as used, socket.create_connection(address) as fresh:
+        used.sendall(request)
+        assert used.recv(4096).startswith(b"HTTP/1.1 200")
+        server.process.send_signal(signal.SIGTERM)
+        used.settimeout(30)
+        assert used.recv(4096) == b""  # the server has closed all that wait for nothing
+        fresh.sendall(request)
+        fresh.settimeout(30)
+        answer = b"".join(iter(lambda: fresh.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 200") and b"connection: close" in answer.lower()
 
 
 def test_it_ends_in_time_although_calls_hang(server: LiveServer, tmp_path: Path) -> None:
