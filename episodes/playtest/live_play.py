@@ -192,9 +192,16 @@ class LivePlay:
         self._own(self._service.delete(self.sid, self.owner, detail))
 
     @property
-    def pause_left(self) -> float:
-        """Seconds for which the session is still kept if nobody comes."""
-        return self._clock.pause_left
+    def is_paused(self) -> bool:
+        """Whether the clock stands still because nobody is there."""
+        return not self._tabs and self._clock.pause_left > 0
+
+    @property
+    def kept_seconds(self) -> float | None:
+        """Seconds for which the session is still kept if nobody comes; None while somebody is there."""
+        if self._tabs or self._grace is None:
+            return None
+        return max(0.0, self._grace.when() - asyncio.get_running_loop().time())
 
     @property
     def time_left(self) -> float | None:

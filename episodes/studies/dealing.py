@@ -1,7 +1,8 @@
 """Which task a guest of a study plays next, and how far they are.
 
-A task is done by a guest once they have used up an attempt at it. An episode that ended without a tool call, or because
-the server or the environment failed, uses up none: the guest gets the task again. Where tasks are dealt out so that
+A task is done by a guest once they have used up an attempt at it. Who gives a task up, or leaves it for longer than the
+study allows, has had an attempt, even without a tool call. An episode that ended because the server or the environment
+failed uses up none: the guest gets the task again. Where tasks are dealt out so that
 each gets k people, a place that somebody has left for an hour, or whose attempt does not count, goes to somebody else.
 Quarantined tasks are not dealt out any longer; edits change nothing, because the list of a study has contents.
 """
@@ -18,20 +19,26 @@ from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from episodes.attempts.rule import FAILURES
-from episodes.models import DealtTask, Guest, Play, Study, SuiteTask
+from episodes.models import DealtTask, Episode, Guest, Play, Study, SuiteTask
 
 HELD = timedelta(hours=1)
 """How long a task is kept for a guest who has not finished it, where each task gets k people."""
 STARTING = timedelta(seconds=30)
 """How long another tab of the same guest waits for a session that is being started."""
+LEFT = "abandoned"
+"""Cause of the ending of an episode that its player gave up or left."""
 RAN_OUT = "expired"
 """Cause of the ending of an episode whose time was over, in a study with a time limit."""
 USES_ATTEMPT = (
     Q(episode__status="ended")
     & ~Q(episode__cause__in=FAILURES)
-    & (Q(episode__is_probe=False) | Q(episode__cause=RAN_OUT, guest__invite__study__limit_seconds__isnull=False))
+    & (
+        Q(episode__is_probe=False)
+        | Q(episode__cause=LEFT)
+        | Q(episode__cause=RAN_OUT, guest__invite__study__limit_seconds__isnull=False)
+    )
 )
-"""Condition on the plays that use up an attempt. Who lets the time run out has had theirs, even without a call."""
+"""Condition on the plays that use up an attempt; see `uses_attempt`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +53,8 @@ class GuestDeck:
     """Attempts that the guest has used up, by task."""
     running: int | None
     """Episode that the guest plays now."""
+    playing: int | None
+    """Task of that episode."""
     last: int | None
     """Task that the guest has finished last."""
     fresh: int | None
@@ -76,7 +85,9 @@ class GuestDeck:
     @property
     def number(self) -> int:
         """Number of the task that the guest plays now or has just played, from 1."""
-        return self.done + 1 if self.running is not None or not self.done else self.done
+        tasks = list(self.used)  # in the order in which they were done
+        task = self.last if self.running is None else self.playing
+        return tasks.index(task) + 1 if task in tasks else self.done + 1
 
     @property
     def total(self) -> int | None:
@@ -106,12 +117,20 @@ class GuestDeck:
         return max(0, self.study.attempts - self.used[self.last]) if self.last is not None else 0
 
 
+def uses_attempt(study: Study, episode: Episode) -> bool:
+    """Return whether an episode of the study uses up an attempt, as USES_ATTEMPT does."""
+    if episode.status != "ended" or episode.cause in FAILURES:
+        return False
+    ran_out = study.limit_seconds is not None and episode.cause == RAN_OUT
+    return ran_out or episode.cause == LEFT or not episode.is_probe
+
+
 def causes_left(study: Study) -> tuple[str, ...]:
     """Return the causes of endings of an episode that its player left.
 
     Without a time limit, an episode of a person expired only by the rule of earlier versions for people who are idle.
     """
-    return ("abandoned", "expired") if study.limit_seconds is None else ("abandoned",)
+    return (LEFT, RAN_OUT) if study.limit_seconds is None else (LEFT,)
 
 
 def deck_of(guest: Guest) -> GuestDeck:
@@ -136,6 +155,7 @@ def deck_of(guest: Guest) -> GuestDeck:
         dealt=dealt,
         used=Counter(used),
         running=running,
+        playing=playing,
         last=used[-1] if used else None,
         fresh=_fresh(study, [task for task in tasks if task not in given], len({*dealt, *used})),
         size=len({*tasks, *used, playing} - {None}),

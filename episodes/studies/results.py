@@ -8,10 +8,9 @@ from dataclasses import dataclass
 from statistics import median
 
 from environments.scoring.definition import definition_of
-from episodes.attempts.rule import FAILURES
 from episodes.attempts.summary import returns_counted
 from episodes.models import Episode, Guest, Play, Study, SuiteTask
-from episodes.studies.dealing import RAN_OUT, causes_left
+from episodes.studies.dealing import causes_left, uses_attempt
 
 MAX_GUESTS = 1_000
 """Guests that the page of a study lists, the newest ones."""
@@ -111,8 +110,7 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
     for play in rows.order_by("pk"):
         episode = play.episode
         key = (play.guest_id, episode.task_id)
-        ran_out = study.limit_seconds is not None and episode.cause == RAN_OUT
-        uses = episode.status == "ended" and (ran_out or not episode.is_probe) and episode.cause not in FAILURES
+        uses = uses_attempt(study, episode)
         attempts[key] += uses
         counts = uses and attempts[key] == 1 and (study.counts_left or episode.cause not in left)
         value = episode.returns[definition.return_]

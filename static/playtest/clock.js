@@ -79,7 +79,8 @@ export class Clock extends EventTarget {
     const seconds = Math.max(0, (this.#expires - now) / 1000);
     const isSoon = !isHeld && seconds < WARN_SECONDS;
     const place = this.#page.querySelector("[data-expiry]");
-    place.textContent = isHeld ? "" : `ends in ${durationText(seconds)} if idle`;
+    const endsEarlier = this.#over !== null && this.#over <= this.#expires;
+    place.textContent = isHeld || endsEarlier ? "" : `ends in ${durationText(seconds)} if idle`;
     place.classList.toggle("soon", isSoon);
     if (isSoon !== this.#isSoon) this.dispatchEvent(new Event(isSoon ? "soon" : "later"));
     this.#isSoon = isSoon;

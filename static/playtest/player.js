@@ -278,6 +278,7 @@ function shutOut(why) {
   if (sign) sign.hidden = true;
   clock.stop();
   composer.hide();
+  for (const one of page.querySelectorAll("[data-until-end], [data-leave]")) one.remove();
   settled(pending?.message.task_id, false);
   unanswered(words);
   for (const one of ["lost", "soon", "error"]) notice(one);

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import secrets
+from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Literal
 
@@ -15,11 +17,18 @@ from django.db import transaction
 from django.utils import timezone
 
 from environments import security_log
-from episodes.models import Guest, Invite
+from environments.errors import OrsError
+from environments.runtime.service import SessionService
+from environments.service import ask_service
+from episodes.models import Guest, Invite, Play
 
 TOKEN_BYTES = 32
 MAX_NAME_CHARACTERS = 60
 """Maximum number of characters of a guest's name."""
+REVOKED = "The link was revoked."
+"""Recorded with the end of the plays of its guests."""
+END_SECONDS = 10.0
+"""Time within which the service has to end the plays of a revoked invite; otherwise they end without being awaited."""
 State = Literal["open", "expired", "revoked"]
 
 
@@ -85,18 +94,49 @@ def personal_guest(invite: Invite) -> Guest:
         )
 
 
+def replace_personal(invite: Invite) -> None:
+    """Let the guest of earlier personal links of the study with the same name go on with the new `invite`.
+
+    The earlier links are revoked.
+    """
+    earlier = Invite.objects.filter(study=invite.study_id, is_personal=True, name=invite.name).exclude(pk=invite.pk)
+    with transaction.atomic():
+        numbers = list(earlier.values_list("pk", flat=True))
+        Guest.objects.filter(invite__in=numbers).update(invite=invite)
+        earlier.filter(revoked=None).update(revoked=timezone.now())
+    if numbers:
+        security_log.note(
+            "invite_changed", f"invite {invite.name}", detail="replaces an earlier link, which is revoked"
+        )
+
+
 def is_open_to(guest: int) -> bool:
     """Return whether the invite of that guest is still open. One query."""
     return Guest.objects.filter(pk=guest, invite__revoked=None, invite__expires__gt=timezone.now()).exists()
 
 
 def revoke(pk: int) -> Invite | None:
-    """Revoke invite `pk` and return it; None if there is no such invite. Its guests' episodes stay."""
+    """Revoke invite `pk` and return it; None if there is no such invite. What its guests play ends, and stays."""
     is_new = Invite.objects.filter(pk=pk, revoked=None).update(revoked=timezone.now())
     invite = Invite.objects.filter(pk=pk).first()
     if invite and is_new:
         security_log.note("invite_changed", f"invite {invite.name}", detail="revoked")
+        end_plays([invite])
     return invite
+
+
+def end_plays(invites: Iterable[Invite]) -> None:
+    """End what guests of the invites play on this server now, as abandoned."""
+    plays = Play.objects.filter(guest__invite__in=invites, episode__status="running")
+    sessions = list(plays.values_list("episode__session_id", "episode__key_label"))
+
+    async def end(service: SessionService) -> None:
+        for sid, owner in sessions:
+            await service.delete(sid, owner, REVOKED)
+
+    if sessions:
+        with suppress(OrsError, TimeoutError):  # no server has them any more, or it is stopping
+            ask_service(end, END_SECONDS)
 
 
 def _hash(token: str) -> str:

@@ -12,6 +12,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
@@ -20,8 +21,16 @@ from environments import conf, security_log
 from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from
 from episodes.models import Invite, Study
-from episodes.playtest.invites.rule import MAX_NAME_CHARACTERS, revoke, save_invite, state_of
+from episodes.playtest.invites.rule import (
+    MAX_NAME_CHARACTERS,
+    end_plays,
+    replace_personal,
+    revoke,
+    save_invite,
+    state_of,
+)
 from episodes.playtest.player_identity import for_accounts
+from episodes.rendering.markdown import markdown
 from episodes.studies.making import visible_studies
 from episodes.studies.results import StudyPlay, StudyResults, plays_of, results_of
 from episodes.transfer.csv_lines import csv_line
@@ -31,7 +40,20 @@ MAX_LINKS = 500
 """Personal links that one form makes."""
 MAX_DAYS = 365
 COLUMNS = (
-    *("study", "person", "link", "task", "task_id", "attempt", "counts", "episode", "status", "cause", "return"),
+    *(
+        "study",
+        "person",
+        "guest",
+        "link",
+        "task",
+        "task_id",
+        "attempt",
+        "counts",
+        "episode",
+        "status",
+        "cause",
+        "return",
+    ),
     *("success", "steps", "seconds", "paused_seconds", "started", "ended", "blind"),
 )
 
@@ -104,6 +126,7 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
     for one in form.cleaned_data["names"]:
         row = _invite(found, one, author, is_personal=True)
         lines.append(csv_line((one, _link(request, save_invite(row, lasts)), _time(row.expires))))
+        replace_personal(row)
     return _file(f"{found.name}-links.csv", "".join(lines))
 
 
@@ -125,6 +148,7 @@ def study_close(request: HttpRequest, name: str) -> HttpResponse:
     found = _study(request, name)
     if Study.objects.filter(pk=found.pk, closed=None).update(closed=timezone.now()):
         found.invites.filter(revoked=None).update(revoked=timezone.now())
+        end_plays(found.invites.all())
         security_log.note("invite_changed", f"study {found.name}", detail="closed, with all of its links")
     return redirect("study", found.name)
 
@@ -155,11 +179,21 @@ def _page(
         "max_links": MAX_LINKS,
         "may_make": request.user.has_perm(MAKE_STUDIES),
         "has_keys": conf.has_keys(),
+        "texts": list(_texts(found)),
         "episodes": f"{reverse('episodes')}?{urlencode({'study': found.name})}",
         **_shares(results),
         **(more or {}),
     }
     return render(request, "playtest/study.html", context, status=status)
+
+
+def _texts(found: Study) -> Iterator[tuple[str, str]]:
+    """Yield the titles and the HTML of what guests read."""
+    for title, text in (("Instructions", found.instructions), ("Consent", found.consent), ("End", found.completion)):
+        if text:
+            yield title, markdown(text)
+    if found.completion_code:
+        yield "Completion code", format_html('<pre class="code">{}</pre>', found.completion_code)
 
 
 def _per_person(found: Study, results: StudyResults) -> int | None:
@@ -196,7 +230,7 @@ def _lines(found: Study) -> Iterator[str]:
 def _cells(found: Study, one: StudyPlay) -> list[Any]:
     episode, guest = one.episode, one.play.guest
     return [
-        *(found.name, guest.label if guest else "", guest.invite.name if guest else ""),
+        *((found.name, guest.name, guest.pk, guest.invite.name) if guest else (found.name, "", "", "")),
         *(one.number, episode.task_id, one.attempt or None, "yes" if one.counts else "no", episode.pk),
         *(episode.status, episode.cause, one.return_, {True: "yes", False: "no", None: ""}[one.is_success]),
         *(episode.steps_count, one.seconds, one.play.paused_seconds),

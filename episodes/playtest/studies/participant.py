@@ -30,7 +30,7 @@ from episodes.playtest.remote_play import remote_page
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import why_unplayable
 from episodes.rendering.markdown import markdown
-from episodes.studies.dealing import AlreadyStarting, GuestDeck, deal, deck_of, note_started
+from episodes.studies.dealing import LEFT, RAN_OUT, AlreadyStarting, GuestDeck, deal, deck_of, note_started
 
 RETURN_SALT = "orsweb.study.return"
 ASK_SECONDS = 5.0
@@ -155,6 +155,7 @@ def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None
         "study": deck.study,
         "idle_minutes": settings.ORSWEB_SESSION_TIMEOUT / 60,
         "is_new": guest.consented is None,
+        "left": "" if deck.running is not None else _how_the_last_was_left(guest),
         **_texts(deck),
         "return_link": request.build_absolute_uri(link),
         **(more or {}),
@@ -162,18 +163,32 @@ def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None
     return render(request, "playtest/study_home.html", {**context, "seat": _seat_for(guest)}, status=status)
 
 
-def _waiting(running: int, owner: str) -> dict[str, float | None] | None:
-    """Return for how many seconds the running task is kept and may be played; None if it isn't played here any more."""
+def _waiting(running: int, owner: str) -> dict[str, float | bool | None] | None:
+    """Return for how many seconds the running task is kept (None: it is open elsewhere) and may be played, and whether
+    the clock stands still; None if it isn't played here any more.
+    """
     sid = Episode.objects.values_list("session_id", flat=True).get(pk=running)
 
-    async def ask(service: SessionService) -> dict[str, float | None] | None:
+    async def ask(service: SessionService) -> dict[str, float | bool | None] | None:
         play = live_plays_of(service).find(sid, owner)
-        return None if play is None else {"kept": play.pause_left, "left": play.time_left}
+        if play is None:
+            return None
+        return {"kept": play.kept_seconds, "left": play.time_left, "is_paused": play.is_paused}
 
     try:
         return ask_service(ask, ASK_SECONDS)
     except (OrsError, TimeoutError):
         return None
+
+
+def _how_the_last_was_left(guest: Guest) -> str:
+    """Return a sentence for a guest whose last task ended while they were away; empty for others."""
+    last = Episode.objects.filter(play__guest=guest, status="ended").order_by("ended", "pk").last()
+    if last is None:
+        return ""
+    if last.cause == LEFT and last.detail:
+        return "Your last task has ended, because you were away for too long."
+    return "The time for your last task is over." if last.cause == RAN_OUT else ""
 
 
 def _seat_for(guest: Guest) -> PlayerSeat:

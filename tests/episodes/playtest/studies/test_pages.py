@@ -101,12 +101,35 @@ def test_personal_links_are_a_file_and_one_can_be_revoked(curator: Client) -> No
     assert "link revoked" in curator.get("/play/studies/pilot/").content.decode()
 
 
+def test_a_new_personal_link_of_a_name_goes_on_with_its_person(curator: Client) -> None:
+    study_of(split_of("math", 2))
+    form = {"kind": "personal", "names": "P01", "days": "3"}
+
+    def made() -> str:
+        rows = csv.DictReader(io.StringIO(curator.post("/play/studies/pilot/links/", form).content.decode()))
+        return next(rows)["link"].partition("testserver")[2]
+
+    lost = made()
+    Client().get(lost)
+    guest = Guest.objects.get()
+    again = made()
+    assert Client().get(lost).status_code == 410
+    assert Client().get(again)["Location"] == "/play/study/"
+    assert Guest.objects.get().pk == guest.pk
+
+
 def test_the_link_for_everybody_is_shown_once(curator: Client) -> None:
     study_of(split_of("math", 2))
     page = curator.post("/play/studies/pilot/links/", {"kind": "shared", "days": "30"})
     assert page.status_code == 201 and "http://testserver/play/invite/" in page.content.decode()
     assert "/play/invite/" not in curator.get("/play/studies/pilot/").content.decode()
     assert curator.get("/play/invites/").content.decode().count("link for everybody") == 0
+
+
+def test_the_page_of_a_study_shows_what_its_guests_read(curator: Client) -> None:
+    study_of(split_of("math", 2), instructions="Work *alone*.", consent="I am an adult.", completion_code="<C0DE>")
+    page = curator.get("/play/studies/pilot/").content.decode()
+    assert "Work <em>alone</em>." in page and "I am an adult." in page and "&lt;C0DE&gt;" in page
 
 
 def test_closing_a_study_ends_its_links(curator: Client) -> None:

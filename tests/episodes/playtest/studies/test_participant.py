@@ -7,6 +7,7 @@ import csv
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
+from html import unescape
 from typing import Any
 
 import httpx
@@ -19,6 +20,7 @@ from environments.errors import SessionNotFound
 from environments.models import Split, Task
 from environments.service import get_service
 from episodes.models import Episode, Guest, Invite, Play, Study, SuiteTask
+from episodes.playtest.invites.rule import revoke
 from episodes.studies.results import plays_of, results_of
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import hosting, open_tab, send_form
@@ -81,15 +83,25 @@ async def test_a_guest_of_a_study_chooses_no_task() -> None:
         assert answer.headers["Location"] == "/play/study/" and not await in_database(Episode.objects.exists)
 
 
-async def test_what_was_opened_and_left_without_a_call_is_given_again() -> None:
-    async with taking_part() as browser:
-        first = await start(browser, "/play/study/begin/")
-        async with open_tab(browser, first) as tab:
+@pytest.mark.parametrize("limit_seconds", [None, 600])
+async def test_who_gives_up_without_a_call_goes_on_with_the_next_task(limit_seconds: int | None) -> None:
+    async with taking_part(limit_seconds=limit_seconds) as browser:
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
             await tab.send("leave")
-            await tab.receive("ended")
+            assert "1 of 2 done" in (await tab.receive("ended"))["html"]
         await finish(browser, await start(browser))
-    assert await in_database(_plays) == [(1, 0, False), (1, 1, True)]
-    assert not await in_database(Play.objects.filter(is_repeat=True).exists)
+        assert "You're done" in unescape((await browser.get("/play/study/")).text)
+    assert await in_database(_plays) == [(1, 1, False), (2, 1, True)]
+
+
+async def test_a_further_attempt_has_the_number_of_its_task() -> None:
+    async with taking_part(attempts=2) as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        again = await start(browser, again="on")
+        assert ">Task 1 of 2<" in (await browser.get(f"/play/{again}/")).text
+        assert "Task 1 of 2 is waiting for you" in (await browser.get("/play/study/")).text
+        await finish(browser, again)
+        assert ">Task 2 of 2<" in (await browser.get(f"/play/{await start(browser)}/")).text
 
 
 @pytest.mark.parametrize("counts_left", [False, True])
@@ -112,6 +124,7 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task() -> None:
                 await tab.receive("state")
             page = (await browser.get("/play/study/")).text
             assert "The clock stands still. Your task is kept for" in page and ">1 h 00 min<" in page
+            assert "has ended" not in page
             async with open_tab(browser, pk) as tab:
                 assert (await tab.receive("state"))["status"] == "running"
         assert "Pause</a>" in (await browser.get(f"/play/{pk}/")).text
@@ -127,6 +140,16 @@ async def test_a_task_ends_as_abandoned_when_its_pause_is_over() -> None:
             await get_service().until_gone(episode.session_id, episode.key_label)
         ended = await in_database(lambda: Episode.objects.get(pk=pk))
         assert (ended.cause, ended.detail) == ("abandoned", "The page was closed, and nobody came back in time.")
+        page = (await browser.get("/play/study/")).text
+        assert "Your last task has ended, because you were away for too long." in page and "1 of 2 done" in page
+
+
+async def test_a_page_whose_pauses_are_used_up_says_that_the_clock_runs() -> None:
+    async with taking_part(pause_seconds=0, limit_seconds=600) as browser:
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+            await tab.receive("state")
+        page = (await browser.get("/play/study/")).text
+        assert "Your pauses are used up, so the clock runs" in page and "0.0 ms" not in page
 
 
 @pytest.mark.parametrize("calls", [0, 1])
@@ -199,11 +222,13 @@ async def test_a_link_revoked_in_mid_task_ends_it_and_keeps_what_was_played() ->
         async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
             await tab.call("echo", text="hello")
             await tab.receive("step")
-            await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
+            await in_database(lambda: revoke(Invite.objects.get().pk))
             await tab.call("echo", text="again")
             assert "Your invite has ended" in (await tab.receive("error"))["message"]
         answer = await browser.get("/play/study/")
         assert answer.status_code == 410 and "Your episodes are saved" in answer.text
+        episode = await in_database(lambda: Episode.objects.get())
+        assert (episode.status, episode.cause, episode.detail) == ("ended", "abandoned", "The link was revoked.")
     assert await in_database(lambda: Episode.objects.get().steps.count()) == 1
 
 
@@ -243,7 +268,7 @@ async def test_tasks_are_dealt_out_until_each_has_its_people() -> None:
         browser.cookies.clear()
         await enter(browser, link)
         await send(browser, "/play/study/", "/play/study/begin/")
-        assert "All tasks have been taken by others" in (await browser.get("/play/study/")).text
+        assert "Others have taken all tasks" in (await browser.get("/play/study/")).text
     results = await in_database(lambda: results_of(Study.objects.get()))
     assert (results.complete, results.tasks, [line.done for line in results.guests]) == (2, 2, [0, 1, 1])
 
