@@ -59,7 +59,7 @@ def review_of_split(split: Split, hidden: Collection[str], most: int = MAX_READ)
     own, found = _contents_of(split), list[SplitWarning]()
     for other in others:
         found += _shared(own, _contents_of(other), other)
-    return SplitReview((*quoted, *found, *_readable(split, hidden)), is_whole=True)
+    return SplitReview((*quoted, *found, *_readable(_served(split), hidden)), is_whole=True)
 
 
 def opposite_splits(environment: int, type: str) -> QuerySet[Split]:
@@ -81,11 +81,14 @@ def warnings_of_plan(plan: Plan | None) -> list[str]:
 
 
 def warnings_of_adding(chosen: Q, opposite: QuerySet[Split]) -> list[str]:
-    """Return a sentence for each split of another type that holds some of the tasks to be added, or their like."""
+    """Return a sentence for each split of another type that holds some of the tasks to be added, or their like, and for
+    answers that agents can read in them.
+    """
     tasks, others = Task.objects.filter(chosen), list(opposite)
-    size = tasks.count() + sum(other.size for other in others)
-    own = _contents(_heads(tasks, "pk", "spec")) if size <= MAX_READ else None
-    sentences = list[str]()
+    count = tasks.count()
+    specs = list(_heads(tasks, "pk", "spec")) if count <= MAX_READ else []
+    own = _contents(specs) if count + sum(other.size for other in others) <= MAX_READ else None
+    sentences = [warning.sentence for warning in _readable(specs)]
     for other in others:
         if own is not None:
             sentences += [warning.sentence for warning in _shared(own, _contents_of(other), other)]
@@ -187,9 +190,9 @@ def _also_in(count: int, other: Split) -> str:
     return f"{which} also in the {other.type} split {other.name!r}, so one cannot test the other."
 
 
-def _readable(split: Split, hidden: Collection[str]) -> Iterator[SplitWarning]:
+def _readable(specs: Iterable[tuple[int, dict[str, Any]]], hidden: Collection[str] = ()) -> Iterator[SplitWarning]:
     found = defaultdict[str, list[int]](list)
-    for task, spec in _served(split):
+    for task, spec in specs:
         if name := readable_answer(spec, hidden):
             found[name].append(task)
     for name, tasks in sorted(found.items()):

@@ -15,6 +15,8 @@ ANSWER_NAME = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret
 """Names of fields, in lower case, that mostly hold answers."""
 MIN_LEAK_CHARACTERS = 12
 """Length from which a hidden text in a prompt cannot be a coincidence."""
+_ANNOUNCED = r"\b(?:answers?|solutions?|target)(?: (?:is|are|was))?\W{1,4}"
+"""Pattern of the words before an answer that is given away."""
 _LABELS = frozenset(("id", "uuid", "index", "seed", "split", "source", "topic", "difficulty", "metadata"))
 """Names of fields, in lower case, that tell tasks apart but that no prompt shows."""
 _MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|[.,;:!?]+(?=\s|$)")
@@ -52,16 +54,30 @@ def _words(value: Any) -> Iterator[str]:
 
 
 def readable_answer(spec: Mapping[str, Any], hidden: Collection[str] = ()) -> str:
-    """Return the name of an answer that is part of a text that agents get; empty if none is.
-
-    Only long answers count, because a short one may be there by coincidence.
-    """
+    """Return the name of an answer that a text that agents get `tells`; empty if none does."""
     shown = [value for name, value in spec.items() if isinstance(value, str) and not _is_hidden(name, hidden)]
     for name, value in spec.items():
-        answer = value.strip() if isinstance(value, str) and _is_hidden(name, hidden) else ""
-        if len(answer) >= MIN_LEAK_CHARACTERS and any(answer in text for text in shown):
+        answer = as_answer(value) if _is_hidden(name, hidden) else ""
+        if answer and any(tells(text, answer) for text in shown):
             return name
     return ""
+
+
+def as_answer(value: Any) -> str:
+    """Return a text or a number as it would stand in a prompt; empty for other values."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        return ""
+    return str(value).strip()
+
+
+def tells(text: str, answer: str) -> bool:
+    """Return whether a text gives an answer away.
+
+    A short answer may be in a text by coincidence, so it has to follow words such as "the answer is".
+    """
+    if len(answer) >= MIN_LEAK_CHARACTERS:
+        return answer in text
+    return answer in text and re.search(rf"{_ANNOUNCED}{re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _is_hidden(name: str, hidden: Collection[str]) -> bool:

@@ -14,7 +14,7 @@ import asyncio
 import contextvars
 import inspect
 import threading
-from asyncio.events import _set_running_loop
+from asyncio.events import _get_running_loop, _set_running_loop
 from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
@@ -23,14 +23,21 @@ from typing import Any
 from environments.runtime.thread_job import ThreadJob
 
 
+class _Wake:
+    """In the queue of a thread: its loop is needed, because another thread has scheduled something on it."""
+
+
+_WAKE = _Wake()
+
+
 class SessionThread:
     """Made and lent by a ThreadPool, which gets the jobs that are done."""
 
     def __init__(self, report: Callable[[ThreadJob], None], *, runs_loop: bool) -> None:
         """Start the thread, which calls `report` with each job that is done and was not abandoned."""
         self._report, self.runs_loop = report, runs_loop
-        self._loop: asyncio.AbstractEventLoop = _new_loop() if runs_loop else LateLoop()
-        self._jobs: SimpleQueue[ThreadJob | None] = SimpleQueue()  # None: end
+        self._jobs: SimpleQueue[ThreadJob | _Wake | None] = SimpleQueue()  # None: end
+        self._loop: asyncio.AbstractEventLoop = _new_loop() if runs_loop else LateLoop(self._jobs.put)
         self._is_looping = runs_loop
         self._running = 0  # jobs whose results are awaited on the loop; used in the thread only
         self._is_retired = False
@@ -38,7 +45,7 @@ class SessionThread:
 
     # --- from the server's loop ---------------------------------------------------------------------------------------
 
-    def put(self, job: ThreadJob | None) -> None:
+    def put(self, job: ThreadJob | _Wake | None) -> None:
         """Run `job` after those that were put before; None ends the thread."""
         self._jobs.put(job)
         if self._is_looping:  # else the thread takes it from the queue, at the latest when it starts to loop
@@ -71,9 +78,10 @@ class SessionThread:
         while not (self._is_retired or self._has_loop):
             if (job := self._jobs.get()) is None:
                 return
-            _set_running_loop(self._loop)
-            self._start(job)
-            _set_running_loop(None)
+            if not isinstance(job, _Wake):
+                _set_running_loop(self._loop)
+                self._start(job)
+                _set_running_loop(None)
             if self._has_loop:
                 self._loop.call_soon(self._take_over, job)
             del job  # otherwise an idle thread keeps the last instance alive
@@ -86,10 +94,10 @@ class SessionThread:
     def _has_loop(self) -> bool:
         return self.runs_loop or self._loop.is_made  # type: ignore[attr-defined]
 
-    def _take_over(self, job: ThreadJob) -> None:
+    def _take_over(self, job: ThreadJob | _Wake) -> None:
         """Take jobs on the loop from now on. `job` made it necessary, and may have been cancelled meanwhile."""
         self._is_looping = True
-        if job.future.cancelled():
+        if not isinstance(job, _Wake) and job.future.cancelled():
             self._cancel(job)
         for _ in range(self._jobs.qsize()):
             self._start_next()
@@ -99,7 +107,7 @@ class SessionThread:
             job = self._jobs.get_nowait()
             if job is None:
                 self._loop.stop()
-            else:
+            elif not isinstance(job, _Wake):
                 self._start(job)
 
     def _start(self, job: ThreadJob) -> None:
@@ -150,17 +158,27 @@ class LateLoop(asyncio.SelectorEventLoop):
     """
 
     is_made = False
+    _is_being_made = False
 
-    def __init__(self) -> None:
-        pass
+    def __init__(self, wake: Callable[[_Wake], None]) -> None:
+        """`wake` is called when the loop is made, by any thread; the thread of the loop has to run it then."""
+        self._wake = wake
 
     def __getattr__(self, name: str) -> Any:
         """Make the loop as soon as something is read that its constructor sets."""
         if self.is_made:
             raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.is_made = True
+        self.is_made = self._is_being_made = True
         super().__init__()
+        self._is_being_made = False
+        self._wake(_WAKE)
         return getattr(self, name)
+
+    def is_running(self) -> bool:
+        """Return whether the loop runs, as it seems to do for plain code in its thread."""
+        if self._is_being_made:
+            return False
+        return _get_running_loop() is self or (self.is_made and super().is_running())
 
     def __del__(self) -> None:
         if self.is_made:

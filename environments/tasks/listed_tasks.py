@@ -53,6 +53,8 @@ another thread and back, would cost more than the rest of opening a session.
 """
 AHEAD = 64
 """Number of tasks that are read at once, if the last one that was read is less than this many places before."""
+MAX_AHEAD_CHARACTERS = 256 * 1024
+"""Texts that are read at once are expected to be no longer together, judged by the longest of those read before."""
 SEALED_SECONDS = 0.5
 """Interval at which is read again whether an environment has a sealed split."""
 _STALE = (0.0, array("q"))
@@ -76,7 +78,7 @@ class ListedTasks:
         self._sealed: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
-        self._last_read: dict[tuple[str, str], int] = {}
+        self._last_read: dict[tuple[str, str], tuple[int, int]] = {}
 
     def splits(self, environment: str) -> list[Split]:
         """Return the served splits of an environment, in order."""
@@ -147,7 +149,7 @@ class ListedTasks:
     def get(self, environment: str, split: str, index: int) -> str:
         """Return the JSON text of a task. Raises: InvalidSplit, InvalidIndex."""
         until, ids = self._fresh.get((environment, split), _STALE)
-        if time.monotonic() > until:
+        if time.monotonic() > until or not -len(ids) <= index < len(ids):  # or a task was added a moment ago
             ids = self.ids(environment, split)
         try:
             task = ids[index]
@@ -162,10 +164,11 @@ class ListedTasks:
 
     def _read_text(self, environment: str, split: str, ids: array[int], index: int) -> str:
         """Read the text at an index; also those that follow, if the split seems to be played in order."""
-        before = self._last_read.get((environment, split), -AHEAD)
-        wanted = ids[index : index + (AHEAD if 0 <= index - before < AHEAD else 1)]
-        self._last_read[environment, split] = index + len(wanted) - 1
+        before, characters = self._last_read.get((environment, split), (-AHEAD, 1))
+        count = min(AHEAD, MAX_AHEAD_CHARACTERS // characters) if 0 <= index - before < AHEAD else 1
+        wanted = ids[index : index + max(1, count)]
         found: dict[int, str] = dict(rows_among(_SPECS, [], wanted))
+        self._last_read[environment, split] = index + len(wanted) - 1, max(1, *map(len, found.values()))
         for task, text in found.items():
             self._texts_by_id.put(task, text)
         return found[ids[index]]

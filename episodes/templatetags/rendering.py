@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from django import template
 from django.template import Context
-from django.utils.html import format_html, format_html_join
-from django.utils.safestring import SafeString
+from django.utils.html import conditional_escape, format_html, format_html_join
+from django.utils.safestring import SafeString, mark_safe
 
 from environments.display.numbers import shown
 from episodes.rendering.visible import visible
@@ -21,6 +22,16 @@ register = template.Library()
 def visible_text(value: object) -> str:
     """Return `value` as text whose invisible characters are shown."""
     return visible(str(value))
+
+
+_QUOTED = re.compile("`([^`<>\\n]+)`")
+"""A name between backticks, in HTML."""
+
+
+@register.filter
+def without_backticks(text: str) -> SafeString:
+    """Return a text, or HTML, with bold type for what is between backticks, which only people who program know."""
+    return mark_safe(_QUOTED.sub(r"<b>\1</b>", conditional_escape(text)))  # nosec B308 # escaped, or HTML already
 
 
 @register.filter

@@ -90,7 +90,7 @@ export class Composer extends EventTarget {
     }
     this.#tabs[number].scrollIntoView({ block: "nearest", inline: "nearest" });
     this.#panel.setAttribute("aria-labelledby", this.#tabs[number].id);
-    this.#find("[data-tool-words]").textContent = tool.description;
+    this.#find("[data-tool-words]").textContent = this.#isPlain ? tool.description.replaceAll("`", "") : tool.description;
     this.#find("[data-tool-words]").hidden = !tool.description;
     this.#find("[data-call]").textContent = this.#isPlain ? tool.title : `Call ${tool.name}`;
     this.#find("[data-anyway]").hidden = true;

@@ -128,8 +128,11 @@ class Form {
   #show(html, focus) {
     const active = this.#element.contains(document.activeElement) ? document.activeElement : null;
     const [held, start, end] = active ? [bearing(active), active.selectionStart, active.selectionEnd] : [null];
+    const unfolded = new Set([...this.#element.querySelectorAll("details[open]")].map(folder));
     this.#element.innerHTML = html;
+    for (const one of this.#element.querySelectorAll("details")) one.open ||= unfolded.has(folder(one));
     this.#shaped();
+    if (typeof focus === "string") unfold(this.#slot(focus));
     if (typeof focus === "string") (first_of(this.#slot(focus)) ?? this.#slot(focus)?.querySelector("button"))?.focus();
     else if (held) {
       const found = [...this.#element.querySelectorAll("[name], [data-do]")].find((one) => bearing(one) === held);
@@ -270,6 +273,15 @@ function bearing(element) {
   return element.name || `${element.dataset.do} ${element.dataset.at}`;
 }
 
+// What identifies a folded part before and after the form is replaced: the slot that it belongs to.
+function folder(details) {
+  return details.parentElement.closest("[data-slot]")?.dataset.slot ?? "";
+}
+
+function unfold(slot) {
+  for (let folded = slot?.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
+}
+
 function mayBeAbsent(presence) {
   return presence.type === "hidden" || [...presence.options].some((one) => one.value === "absent");
 }
@@ -279,7 +291,7 @@ function isMissing(element) {
 }
 
 function mark(slot, message) {
-  for (let folded = slot.closest("details"); folded; folded = folded.parentElement.closest("details")) folded.open = true;
+  unfold(slot);
   const error = slot.querySelector(":scope > [data-error]");
   const control = [...slot.querySelectorAll("[data-error-at]")].find((one) => one.dataset.errorAt === error.id);
   slot.classList.add("wrong");

@@ -303,3 +303,23 @@ def test_a_text_that_is_too_large_is_refused_in_words(page: Page, form: Locator)
     words.fill("short")
     page.get_by_role("button", name="Call say").click()
     assert answered(page) == {"text": "short"}
+
+
+def test_a_guest_adds_an_item_to_what_is_folded_away(page: Page, live: LiveServer, complaints: list[str]) -> None:
+    page.goto("/play/invites/")
+    page.get_by_label("Environment or split").select_option(label="forms: every split")
+    page.get_by_label("Name").fill("forms")
+    page.keyboard.press("Enter")
+    page.goto(page.locator(".made pre").inner_text())
+    page.get_by_label("Your name").fill("Zoë")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/play/?environment=forms")
+    page.keyboard.press("Enter")
+    tree = page.locator("[data-slot='/ptree']")
+    tree.get_by_text("More options").click()
+    tree.get_by_role("button", name="Add an item to branches").click()
+    added = tree.locator("[data-item] [data-entered]").first
+    expect(added).to_be_visible()
+    expect(added).to_be_focused()
+    expect(page.locator("[data-tool-form] details[open]")).to_have_count(1)
+    assert not complaints

@@ -9,7 +9,7 @@ from typing import Any
 from environments.checking.check_state import CheckState, same
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, leave
 from environments.checking.text import problem_of, text_of
-from environments.display.text_comparison import ANSWER_NAME, MIN_LEAK_CHARACTERS
+from environments.display.text_comparison import ANSWER_NAME, as_answer, tells
 from environments.wire import ListToolsOutput
 
 SUBJECT = "prompts"
@@ -89,23 +89,18 @@ def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None
             add = state.report.fail if name in declared else state.report.warn
             return add(SUBJECT, "no answers", problem)
     names_checked = ", ".join(sorted({*declared, *suspected}))
-    state.report.ok(SUBJECT, "no answers", f"No prompt contains hidden fields or answers ({names_checked}).")
+    state.report.ok(SUBJECT, "no answers", f"No prompt gives hidden fields or answers away ({names_checked}).")
 
 
 def _leak(name: str, prompts: Sequence[tuple[Any, str]]) -> str:
     """Return a problem if the prompts contain values of the field, otherwise an empty text.
 
-    One long text is a leak. A short one may be a coincidence, so it counts only if every prompt has its own.
+    One long text is a leak. A short one may be a coincidence, so it counts only if every prompt has its own, or one
+    announces it ("the answer is …").
     """
-    values = [(_words(task.get(name)), text) for task, text in prompts if isinstance(task, dict) and name in task]
+    values = [(as_answer(task.get(name)), text) for task, text in prompts if isinstance(task, dict) and name in task]
     found = [value for value, text in values if value and re.search(rf"(?<!\w){re.escape(value)}(?!\w)", text)]
     is_everywhere = len(found) == len(values) and len(set(found)) > 1
-    if is_everywhere or any(len(value) >= MIN_LEAK_CHARACTERS for value in found):
+    if is_everywhere or any(value and tells(text, value) for value, text in values):
         return f"The prompt contains the task's {name!r} in {len(found)} of {len(values)} sampled tasks; leave it out."
     return ""
-
-
-def _words(value: Any) -> str:
-    if isinstance(value, bool) or not isinstance(value, str | int | float):
-        return ""
-    return str(value).strip()

@@ -45,6 +45,17 @@ def test_tasks_that_train_has_are_named_before_they_are_put_into_test(monkeypatc
     assert "1 task is also in the train split 'train'" in sentences(CopyToSplit(selection, test.pk).plan())
 
 
+def test_a_short_answer_that_the_prompt_announces_is_named_in_the_plan() -> None:
+    train = make_split(make_task({"question": "Which?", "answer": "Po"}))
+    tasks = [
+        {"question": "Is it 7?", "answer": 7},
+        {"question": "Which? (The answer is Nile.)", "answer": "Nile"},
+    ]
+    selection = Selection(environment=train.environment_id, ids=tuple(make_task(task).pk for task in tasks))
+    plan = SaveAsSplit(selection, "new", "test").plan()
+    assert "The field 'answer' of 1 task can be read in a field that agents get." in sentences(plan)
+
+
 def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
     client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -73,6 +74,55 @@ async def test_what_plain_code_schedules_runs_though_no_call_follows() -> None:
         await play.open("s")
         await until(lambda: RAN)
         assert (await play.answer("s", "loops")).text == "True"
+
+
+async def test_plain_code_that_asks_whether_a_loop_runs_awaits_beside_it() -> None:
+    """The usual helper of plain code that needs async code."""
+
+    async def fetch() -> str:
+        await asyncio.sleep(0)
+        return "fetched"
+
+    def fetched() -> str:
+        loop = asyncio.get_event_loop()
+        if loop.is_running():
+            with ThreadPoolExecutor(1) as executor:
+                return executor.submit(asyncio.run, fetch()).result()
+        return loop.run_until_complete(fetch())
+
+    class Fetching(Plain):
+        def __init__(self, task_spec: Any, secrets: Any = None) -> None:
+            super().__init__(task_spec, secrets)
+            self.first = fetched()
+
+        @tool
+        def get(self) -> ToolOutput:
+            """Fetches again."""
+            return ToolOutput(blocks=[TextBlock(text=self.first + fetched())])
+
+    async with Play(Fetching) as play:
+        await play.open("s")
+        assert (await play.answer("s", "get")).text == "fetchedfetched"
+
+
+async def test_what_another_thread_schedules_on_the_loop_of_an_idle_session_runs() -> None:
+    ran, is_idle = asyncio.Event(), threading.Event()
+    ours = asyncio.get_running_loop()
+
+    class Watching(Plain):
+        def __init__(self, task_spec: Any, secrets: Any = None) -> None:
+            super().__init__(task_spec, secrets)
+            threading.Thread(target=self.report, args=(asyncio.get_running_loop(),), daemon=True).start()
+
+        def report(self, loop: asyncio.AbstractEventLoop) -> None:
+            is_idle.wait()
+            loop.call_soon_threadsafe(lambda: ours.call_soon_threadsafe(ran.set))
+
+    async with Play(Watching) as play:
+        await play.open("s")
+        is_idle.set()
+        await asyncio.wait_for(ran.wait(), 30)
+        assert (await play.answer("s", "say")).text == "hello"
 
 
 async def test_a_coroutine_that_plain_code_returns_is_awaited_and_can_be_cancelled() -> None:

@@ -14,6 +14,7 @@ from environments.errors import InvalidIndex, InvalidSplit, UnknownEnvironment
 from environments.tasks import listed_tasks
 from environments.tasks.catalog import Catalogue
 from environments.tasks.listed_tasks import FRESH_SECONDS
+from environments.tasks.split_change import SplitChange, commit
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, listing, numbered, synced
 from tests.stored import make_environment, make_split, make_task
@@ -56,6 +57,31 @@ def test_tasks_that_are_played_in_order_are_read_together(
     with CaptureQueriesContext(connection) as queries:
         assert [listed.get("shop", "train", place) for place in places] == [f'{{"n": {n}}}' for n in places]
     assert len(queries) == reads
+
+
+def test_large_tasks_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(listed_tasks, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(listed_tasks, "MAX_AHEAD_CHARACTERS", 100)
+    environment = make_environment("shop")
+    make_split(*(make_task({"n": f"{n:060}"}, environment=environment) for n in range(8)), environment=environment)
+    listed = listed_tasks.ListedTasks()
+    listed.ids("shop", "train")
+    with CaptureQueriesContext(connection) as queries:
+        for place in range(8):
+            listed.get("shop", "train", place)
+    assert len(queries) == 8
+
+
+def test_a_task_that_was_just_added_is_served() -> None:
+    environment = make_environment("shop")
+    split = make_split(make_task({"n": 0}, environment=environment), environment=environment)
+    added = make_task({"n": 1}, environment=environment)
+    listed = listed_tasks.ListedTasks()
+    with SplitChange(split) as change:
+        change.add([added.pk])
+        assert listed.get("shop", "train", 0) == '{"n": 0}'  # for another agent, a moment before
+        commit(change)
+        assert listed.get("shop", "train", 1) == '{"n": 1}'
 
 
 async def test_it_refuses_every_index_of_an_empty_split() -> None:
