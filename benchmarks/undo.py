@@ -20,7 +20,7 @@ TASKS = 100_000
 MAX_SECONDS = 20.0
 AGENTS, INTERVAL_SECONDS = 32, 0.25
 """Agents, and the time from one request of each to its next: 128 requests a second together."""
-PLAYING_SECONDS = 80.0
+PLAYING_SECONDS = 50.0
 """Agents play for longer than an action and its undo take on a busy machine."""
 ENVIRONMENTS = ["echo=benchmarks.echo:Echo", "many=benchmarks.echo:HundredThousand"]
 TIMEOUT_SECONDS = 300.0

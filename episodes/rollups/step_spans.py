@@ -23,7 +23,7 @@ from episodes.attempts.group_states import GroupTally
 from episodes.models import StepGroup, StepSpan
 from episodes.rollups.group_changes import GroupChange
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import Edges, RollupScope, by_environment, by_scope, edges_of_environments
+from episodes.rollups.scopes import SCOPES, Edges, RollupScope, by_environment, by_scope, edges_of_environments
 from episodes.rollups.summaries import (
     COLUMNS,
     RollupSummary,
@@ -158,7 +158,7 @@ class SpansPart:
         for (run, step, environment), tally in change.differences().items():
             _add_groups(run, step, environment, tally)
         change.write()
-        StepSpan.objects.filter(episodes=0, scope_id__in=_ids_of(endings)).delete()
+        StepSpan.objects.filter(episodes=0, scope__in=SCOPES, scope_id__in=_ids_of(endings)).delete()
 
     def empty(self) -> bool:
         return delete_some(StepSpan) or delete_some(StepGroup)

@@ -43,7 +43,7 @@ class StudyForm(forms.Form):
     tasks_per_person = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
     attempts = forms.IntegerField(min_value=1, max_value=100, initial=1)
     limit_minutes = forms.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT_MINUTES)
-    pause_minutes = forms.IntegerField(min_value=1, max_value=MAX_PAUSE_MINUTES, initial=60)
+    pause_minutes = forms.IntegerField(min_value=0, max_value=MAX_PAUSE_MINUTES, initial=60)
     is_blind = forms.BooleanField(required=False)
     counts_left = forms.BooleanField(required=False)
     instructions = forms.CharField(**_TEXT)

@@ -144,12 +144,15 @@ async def test_a_task_ends_as_abandoned_when_its_pause_is_over() -> None:
         assert "Your last task has ended, because you were away for too long." in page and "1 of 2 done" in page
 
 
-async def test_a_page_whose_pauses_are_used_up_says_that_the_clock_runs() -> None:
+async def test_a_study_without_a_pause_says_so() -> None:
     async with taking_part(pause_seconds=0, limit_seconds=600) as browser:
-        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+        assert "There is no pause" in (await browser.get("/play/study/")).text
+        pk = await start(browser, "/play/study/begin/")
+        played = (await browser.get(f"/play/{pk}/")).text
+        async with open_tab(browser, pk) as tab:
             await tab.receive("state")
         page = (await browser.get("/play/study/")).text
-        assert "Your pauses are used up, so the clock runs" in page and "0.0 ms" not in page
+        assert "The clock runs, with" in page and "Pause</a>" not in played and "0.0 ms" not in page
 
 
 @pytest.mark.parametrize("calls", [0, 1])
