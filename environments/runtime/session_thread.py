@@ -158,25 +158,31 @@ class LateLoop(asyncio.SelectorEventLoop):
     """
 
     is_made = False
-    _is_being_made = False
 
     def __init__(self, wake: Callable[[_Wake], None]) -> None:
         """`wake` is called when the loop is made, by any thread; the thread of the loop has to run it then."""
         self._wake = wake
+        self._making = threading.RLock()
+        self._maker: int | None = None  # the thread that makes the loop now
 
     def __getattr__(self, name: str) -> Any:
-        """Make the loop as soon as something is read that its constructor sets."""
-        if self.is_made:
-            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-        self.is_made = self._is_being_made = True
-        super().__init__()
-        self._is_being_made = False
-        self._wake(_WAKE)
-        return getattr(self, name)
+        """Make the loop as soon as something is read that its constructor sets; other threads wait meanwhile."""
+        with self._making:
+            if self._maker is not None:  # the constructor asks
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            if not self.is_made:
+                self._maker = threading.get_ident()
+                try:
+                    super().__init__()
+                finally:
+                    self._maker = None
+                self.is_made = True
+                self._wake(_WAKE)
+            return super().__getattribute__(name)
 
     def is_running(self) -> bool:
-        """Return whether the loop runs, as it seems to do for plain code in its thread."""
-        if self._is_being_made:
+        """Return whether the loop runs, as it seems to do for plain code in its thread, but not for its constructor."""
+        if self._maker == threading.get_ident():
             return False
         return _get_running_loop() is self or (self.is_made and super().is_running())
 

@@ -125,6 +125,20 @@ async def test_what_another_thread_schedules_on_the_loop_of_an_idle_session_runs
         assert (await play.answer("s", "say")).text == "hello"
 
 
+async def test_a_loop_that_another_thread_makes_while_a_call_ends_is_whole() -> None:
+    class Racing(Plain):
+        def __init__(self, task_spec: Any, secrets: Any = None) -> None:
+            super().__init__(task_spec, secrets)
+            loop = asyncio.get_running_loop()
+            thread = threading.Thread(target=lambda: loop.call_soon_threadsafe(RAN.append, loop))
+            thread.start()
+
+    async with Play(Racing) as play:
+        for number in range(40):
+            await play.open(f"s{number}")
+            assert (await asyncio.wait_for(play.answer(f"s{number}", "say"), 30)).text == "hello"
+
+
 async def test_a_coroutine_that_plain_code_returns_is_awaited_and_can_be_cancelled() -> None:
     class Returning(Plain):
         @tool
