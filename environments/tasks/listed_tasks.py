@@ -10,8 +10,9 @@ from __future__ import annotations
 import threading
 import time
 from array import array
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -53,6 +54,8 @@ another thread and back, would cost more than the rest of opening a session.
 """
 AHEAD = 64
 """Number of tasks that are read at once, if the last one that was read is less than this many places before."""
+MAX_STREAMS = 8
+"""How many that play a split in order are told apart."""
 MAX_AHEAD_CHARACTERS = 256 * 1024
 """Texts that are read at once are expected to be no longer together, judged by the longest of those read before."""
 SEALED_SECONDS = 0.5
@@ -78,7 +81,8 @@ class ListedTasks:
         self._sealed: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
-        self._last_read: dict[tuple[str, str], tuple[int, int]] = {}
+        self._last_reads = defaultdict[tuple[str, str], deque[tuple[int, int]]](lambda: deque(maxlen=MAX_STREAMS))
+        """Place and length of the longest text of the last reads of each split."""
 
     def splits(self, environment: str) -> list[Split]:
         """Return the served splits of an environment, in order."""
@@ -164,11 +168,15 @@ class ListedTasks:
 
     def _read_text(self, environment: str, split: str, ids: array[int], index: int) -> str:
         """Read the text at an index; also those that follow, if the split seems to be played in order."""
-        before, characters = self._last_read.get((environment, split), (-AHEAD, 1))
-        count = min(AHEAD, MAX_AHEAD_CHARACTERS // characters) if 0 <= index - before < AHEAD else 1
+        reads = self._last_reads[environment, split]
+        near = next((read for read in list(reads) if 0 <= index - read[0] < AHEAD), None)
+        count = 1 if near is None else min(AHEAD, MAX_AHEAD_CHARACTERS // near[1])
         wanted = ids[index : index + max(1, count)]
         found: dict[int, str] = dict(rows_among(_SPECS, [], wanted))
-        self._last_read[environment, split] = index + len(wanted) - 1, max(1, *map(len, found.values()))
+        if near is not None:
+            with suppress(ValueError):  # another thread has replaced it
+                reads.remove(near)
+        reads.append((index + len(wanted) - 1, max(1, *map(len, found.values()))))
         for task, text in found.items():
             self._texts_by_id.put(task, text)
         return found[ids[index]]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Sequence
 
 import pytest
 from django.db import connection
@@ -45,9 +46,18 @@ async def test_it_refuses_an_index_beyond_either_end(index: int) -> None:
             await catalogue.get("shop", "train", index)
 
 
-@pytest.mark.parametrize(("places", "reads"), [(range(192), 4), (range(191, -1, -1), 192), (range(0, 192, 65), 3)])
+@pytest.mark.parametrize(
+    ("places", "reads"),
+    [
+        (range(192), 4),
+        ([place for pair in zip(range(96), range(96, 192), strict=True) for place in pair], 6),  # two in turn
+        (range(191, -1, -1), 192),
+        (range(0, 192, 65), 3),
+    ],
+    ids=["in order", "two in order", "backwards", "far apart"],
+)
 def test_tasks_that_are_played_in_order_are_read_together(
-    places: range, reads: int, monkeypatch: pytest.MonkeyPatch
+    places: Sequence[int], reads: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(listed_tasks, "FRESH_SECONDS", 60.0)
     environment = make_environment("shop")
