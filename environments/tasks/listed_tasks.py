@@ -82,7 +82,7 @@ class ListedTasks:
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
         self._last_reads = defaultdict[tuple[str, str], deque[tuple[int, int]]](lambda: deque(maxlen=MAX_STREAMS))
-        """Place and length of the longest text of the last reads of each split."""
+        """For each split, the last place that each of those who play it in order has read, and their longest text."""
 
     def splits(self, environment: str) -> list[Split]:
         """Return the served splits of an environment, in order."""
@@ -170,13 +170,14 @@ class ListedTasks:
         """Read the text at an index; also those that follow, if the split seems to be played in order."""
         reads = self._last_reads[environment, split]
         near = next((read for read in list(reads) if 0 <= index - read[0] < AHEAD), None)
-        count = 1 if near is None else min(AHEAD, MAX_AHEAD_CHARACTERS // near[1])
+        longest = 1 if near is None else near[1]
+        count = 1 if near is None else min(AHEAD, MAX_AHEAD_CHARACTERS // longest)
         wanted = ids[index : index + max(1, count)]
         found: dict[int, str] = dict(rows_among(_SPECS, [], wanted))
         if near is not None:
             with suppress(ValueError):  # another thread has replaced it
                 reads.remove(near)
-        reads.append((index + len(wanted) - 1, max(1, *map(len, found.values()))))
+        reads.append((index + len(wanted) - 1, max(longest, *map(len, found.values()))))
         for task, text in found.items():
             self._texts_by_id.put(task, text)
         return found[ids[index]]
