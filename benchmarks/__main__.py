@@ -73,7 +73,7 @@ def _options() -> argparse.Namespace:
     )
     parser.add_argument("rows", nargs="*", metavar="row", help=f"any of {', '.join(_NAMES)}")
     parser.add_argument("--seconds", type=float, default=5.0, help="time for which each server is measured")
-    parser.add_argument("--rounds", type=int, default=2, help="how often each server is started and measured")
+    parser.add_argument("--rounds", type=int, default=1, help="how often each server is started and measured")
     parser.add_argument(
         "--data-dir",
         type=Path,

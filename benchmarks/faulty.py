@@ -33,7 +33,7 @@ FAULTS = {
 AGENTS, INTERVAL_SECONDS = 32, 0.1
 """Agents, and the time from one request of each to its next: 320 requests a second together."""
 MAX_GROWTH = 2.0
-ROUNDS = 3
+ROUNDS = 2
 TOOL_TIMEOUT_SECONDS = 2
 
 

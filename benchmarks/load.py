@@ -50,7 +50,8 @@ class Load:
     """Places from one task to the next, modulo `tasks`; a large prime makes an order that is as good as random."""
     idle_sessions: int = 0
     """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do."""
-    warmup_seconds: float = 1.0
+    warmup_seconds: float = 3.0
+    """Time in which the follower's process loads its code, too."""
     seconds: float = 5.0
     port: int = 0
     processes: dict[str, int] = field(default_factory=dict)

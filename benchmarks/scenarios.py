@@ -146,7 +146,7 @@ SCENARIOS = [
             steady("ours, ors built", 3),
         ],
     ),
-    Scenario("crowd", "512 agents", Load(agents=512, warmup_seconds=2), ["reference", "ours"], [faster("ours", 6)]),
+    Scenario("crowd", "512 agents", Load(agents=512), ["reference", "ours"], [faster("ours", 6)]),
     Scenario(
         "slow",
         "32 agents, every tenth calls a synchronous tool that sleeps 200 ms; latencies of the others",

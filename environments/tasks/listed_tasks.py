@@ -46,6 +46,7 @@ _HAS_SEALED_SPLIT = """
 _IS_ENABLED = "SELECT is_enabled FROM environments_environment WHERE name = %s"
 _DISABLED_REASON = "SELECT disabled_reason FROM environments_environment WHERE name = %s"
 _SPECS = "SELECT id, spec FROM environments_task WHERE id {among}"
+_SHORT_SPECS = "SELECT id, spec FROM environments_task WHERE (id = %s OR LENGTH(spec) <= %s) AND id {among}"
 
 
 FRESH_SECONDS = 0.02
@@ -56,8 +57,8 @@ AHEAD = 64
 """Number of tasks that are read at once, if the last one that was read is less than this many places before."""
 MAX_STREAMS = 8
 """How many that play a split in order are told apart."""
-MAX_AHEAD_CHARACTERS = 256 * 1024
-"""Texts that are read at once are expected to be no longer together, judged by the longest of those read before."""
+MAX_AHEAD_CHARACTERS = 4096
+"""A longer text is read when it is needed, so that those read at once take at most 256 KB."""
 SEALED_SECONDS = 0.5
 """Interval at which is read again whether an environment has a sealed split."""
 _STALE = (0.0, array("q"))
@@ -81,8 +82,8 @@ class ListedTasks:
         self._sealed: dict[str, tuple[float, bool]] = {}
         self._rebuilding = threading.Lock()
         self._texts_by_id = TextCache(MAX_TEXT_CACHE_BYTES)
-        self._last_reads = defaultdict[tuple[str, str], deque[tuple[int, int]]](lambda: deque(maxlen=MAX_STREAMS))
-        """For each split, the last place that each of those who play it in order has read, and their longest text."""
+        self._last_places = defaultdict[tuple[str, str], deque[int]](lambda: deque(maxlen=MAX_STREAMS))
+        """For each split, the last place that was read for each of those who play it in order."""
 
     def splits(self, environment: str) -> list[Split]:
         """Return the served splits of an environment, in order."""
@@ -162,25 +163,23 @@ class ListedTasks:
         return self._texts_by_id.get(task) or self._read_text(environment, split, ids, index % len(ids))
 
     def texts(self, ids: Sequence[int]) -> list[str]:
-        """Return the texts of some tasks, a few thousand at most: each id is a parameter of the query."""
+        """Return the texts of some tasks, in the order of `ids`."""
         by_id = dict(rows_among(_SPECS, [], ids)) if ids else {}
         return [by_id[task] for task in ids]
 
     def _read_text(self, environment: str, split: str, ids: array[int], index: int) -> str:
         """Read the text at an index; also those that follow, if the split seems to be played in order."""
-        reads = self._last_reads[environment, split]
-        near = next((read for read in list(reads) if 0 <= index - read[0] < AHEAD), None)
-        longest = 1 if near is None else near[1]
-        count = 1 if near is None else min(AHEAD, MAX_AHEAD_CHARACTERS // longest)
-        wanted = ids[index : index + max(1, count)]
-        found: dict[int, str] = dict(rows_among(_SPECS, [], wanted))
-        if near is not None:
-            with suppress(ValueError):  # another thread has replaced it
-                reads.remove(near)
-        reads.append((index + len(wanted) - 1, max(longest, *map(len, found.values()))))
-        for task, text in found.items():
-            self._texts_by_id.put(task, text)
-        return found[ids[index]]
+        places, task = self._last_places[environment, split], ids[index]
+        near = next((place for place in list(places) if 0 <= index - place < AHEAD), None)
+        wanted = ids[index : index + (1 if near is None else AHEAD)]
+        found: dict[int, str] = dict(rows_among(_SHORT_SPECS, [task, MAX_AHEAD_CHARACTERS], wanted))
+        with suppress(ValueError):  # there is none, or another thread has replaced it
+            places.remove(near)  # type: ignore[arg-type]
+        if len(found[task]) <= MAX_AHEAD_CHARACTERS:
+            places.append(index + len(wanted) - 1)
+        for pk, text in found.items():
+            self._texts_by_id.put(pk, text)
+        return found[task]
 
     def _rebuild(self, split_id: int, version: int) -> ServedOrder:
         # One reader at a time, or all of them would read the same million entries. `version` was read before the

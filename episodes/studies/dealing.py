@@ -19,7 +19,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
 from episodes.attempts.rule import FAILURES
-from episodes.models import DealtTask, Episode, Guest, Play, Study, SuiteTask
+from episodes.models import DealtTask, Guest, Play, Study, SuiteTask
 
 HELD = timedelta(hours=1)
 """How long a task is kept for a guest who has not finished it, where each task gets k people."""
@@ -38,7 +38,7 @@ USES_ATTEMPT = (
         | Q(episode__cause=RAN_OUT, guest__invite__study__limit_seconds__isnull=False)
     )
 )
-"""Condition on the plays that use up an attempt; see `uses_attempt`."""
+"""Condition on the plays that use up an attempt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,14 +115,6 @@ class GuestDeck:
     def attempts_left(self) -> int:
         """Further attempts at the task that the guest has finished last."""
         return max(0, self.study.attempts - self.used[self.last]) if self.last is not None else 0
-
-
-def uses_attempt(study: Study, episode: Episode) -> bool:
-    """Return whether an episode of the study uses up an attempt, as USES_ATTEMPT does."""
-    if episode.status != "ended" or episode.cause in FAILURES:
-        return False
-    ran_out = study.limit_seconds is not None and episode.cause == RAN_OUT
-    return ran_out or episode.cause == LEFT or not episode.is_probe
 
 
 def causes_left(study: Study) -> tuple[str, ...]:

@@ -7,10 +7,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
+from django.db.models import BooleanField, ExpressionWrapper
+
 from environments.scoring.definition import definition_of
 from episodes.attempts.summary import returns_counted
 from episodes.models import Episode, Guest, Play, Study, SuiteTask
-from episodes.studies.dealing import causes_left, uses_attempt
+from episodes.studies.dealing import USES_ATTEMPT, causes_left
 
 MAX_GUESTS = 1_000
 """Guests that the page of a study lists, the newest ones."""
@@ -107,10 +109,10 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
     definition, left = definition_of(study.environment), causes_left(study)
     attempts = Counter[tuple[int | None, int]]()
     rows = Play.objects.filter(guest__invite__study=study).select_related("episode", "guest__invite")
-    for play in rows.order_by("pk"):
+    for play in rows.annotate(uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField())).order_by("pk"):
         episode = play.episode
         key = (play.guest_id, episode.task_id)
-        uses = uses_attempt(study, episode)
+        uses = bool(play.uses_attempt)
         attempts[key] += uses
         counts = uses and attempts[key] == 1 and (study.counts_left or episode.cause not in left)
         value = episode.returns[definition.return_]

@@ -69,18 +69,18 @@ def test_tasks_that_are_played_in_order_are_read_together(
     assert len(queries) == reads
 
 
-def test_large_tasks_are_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_short_tasks_are_read_ahead(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(listed_tasks, "FRESH_SECONDS", 60.0)
-    monkeypatch.setattr(listed_tasks, "MAX_AHEAD_CHARACTERS", 100)
+    monkeypatch.setattr(listed_tasks, "MAX_AHEAD_CHARACTERS", 20)
     environment = make_environment("shop")
-    texts = [f"{n:060}" if n != 1 else "short" for n in range(8)]
+    texts = [f"{n:060}" if n % 2 else f"{n}" for n in range(8)]
     make_split(*(make_task({"n": text}, environment=environment) for text in texts), environment=environment)
     listed = listed_tasks.ListedTasks()
     listed.ids("shop", "train")
     with CaptureQueriesContext(connection) as queries:
-        for place in range(8):
-            listed.get("shop", "train", place)
-    assert len(queries) == 8
+        found = [json.loads(listed.get("shop", "train", place))["n"] for place in range(8)]
+    assert found == texts
+    assert len(queries) == 5  # the first, the four long ones, and the other short ones with one of those
 
 
 def test_a_task_that_was_just_added_is_served() -> None:
