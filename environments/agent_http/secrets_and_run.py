@@ -104,5 +104,7 @@ def _whole_number(text: str) -> int | None:
     except ValueError:
         number = -1
     if not 0 <= number <= MAX_TRAINING_STEP:
-        raise InvalidRequest(f"orsweb_step is {text[:40]!r}; it must be a whole number from 0 to {MAX_TRAINING_STEP}")
+        raise InvalidRequest(
+            f"the training step is {text[:40]!r}; it must be a whole number from 0 to {MAX_TRAINING_STEP}"
+        )
     return number

@@ -158,8 +158,7 @@ class LivePlay:
         self._cancel_timers()
         if not is_busy:
             self._clock.pause()
-            seconds = max(settings.ORSWEB_PLAY_GRACE, self._clock.pause_left)
-            self._grace = asyncio.get_running_loop().call_later(seconds, self.abandon, AWAY)
+            self._grace = asyncio.get_running_loop().call_later(self._kept_for, self.abandon, AWAY)
             if self._clock.can_pause:
                 self._keep()
 
@@ -193,15 +192,19 @@ class LivePlay:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the clock stands still because nobody is there."""
-        return not self._tabs and self._clock.pause_left > 0
+        """Whether the clock stands still while nobody is there."""
+        return self._clock.pause_left > 0
 
     @property
-    def kept_seconds(self) -> float | None:
-        """Seconds for which the session is still kept if nobody comes; None while somebody is there."""
+    def kept_seconds(self) -> float:
+        """Seconds for which the session is kept if nobody comes: from now on, also while a tab is just being left."""
         if self._tabs or self._grace is None:
-            return None
+            return self._kept_for
         return max(0.0, self._grace.when() - asyncio.get_running_loop().time())
+
+    @property
+    def _kept_for(self) -> float:
+        return max(settings.ORSWEB_PLAY_GRACE, self._clock.pause_left)
 
     @property
     def time_left(self) -> float | None:

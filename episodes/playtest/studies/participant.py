@@ -164,8 +164,8 @@ def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None
 
 
 def _waiting(running: int, owner: str) -> dict[str, float | bool | None] | None:
-    """Return for how many seconds the running task is kept (None: it is open elsewhere) and may be played, and whether
-    the clock stands still; None if it isn't played here any more.
+    """Return for how many seconds the running task is kept and may be played, and whether the clock stands still while
+    nobody is there; None if it isn't played here any more.
     """
     sid = Episode.objects.values_list("session_id", flat=True).get(pk=running)
 

@@ -25,7 +25,7 @@ NO_ENVIRONMENT = "The address names no environment; this server has /mcp/convers
         ("/echo?indx=1", 400, "Unknown parameter 'indx' in the address; allowed are split, index, run, step, model"),
         ("/echo?index=1&index=2", 400, "The address has the parameter 'index' more than once"),
         ("/echo?rewards=maybe", 400, "rewards is 'maybe'; it must be 1 or 0"),
-        ("/echo?step=late", 400, "orsweb_step is 'late'; it must be a whole number"),
+        ("/echo?step=late", 400, "the training step is 'late'; it must be a whole number"),
         ("/echo?toolset=x", 400, "unknown toolset 'x'"),
         (f"/echo?run={'r' * 201}", 400, "The run's name has 201 characters; at most 200 are allowed"),
         ("/echo?run=%ff", 400, "The address has parameters that are not UTF-8"),

@@ -224,16 +224,16 @@ async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwis
     assert (episode.run_step, episode.model) == (4, "klein-ä")
     headers = {"X-Session-ID": fresh_id(), "X-Step": "soon"}
     answer = await client.post("/create", json={"task_spec": {}}, headers=headers)
-    assert (answer.status_code, answer.json()["detail"]) == (400, f"orsweb_step is 'soon'; {WHOLE}")
+    assert (answer.status_code, answer.json()["detail"]) == (400, f"the training step is 'soon'; {WHOLE}")
 
 
 @pytest.mark.parametrize(
     ("secrets", "detail"),
     [
-        ({"orsweb_step": "two"}, f"orsweb_step is 'two'; {WHOLE}"),
-        ({"orsweb_step": "-3"}, f"orsweb_step is '-3'; {WHOLE}"),
-        ({"orsweb_step": "9" * 30}, f"orsweb_step is '{'9' * 30}'; {WHOLE}"),
-        ({"orsweb_step": "9" * 5000}, f"orsweb_step is '{'9' * 40}'; {WHOLE}"),
+        ({"orsweb_step": "two"}, f"the training step is 'two'; {WHOLE}"),
+        ({"orsweb_step": "-3"}, f"the training step is '-3'; {WHOLE}"),
+        ({"orsweb_step": "9" * 30}, f"the training step is '{'9' * 30}'; {WHOLE}"),
+        ({"orsweb_step": "9" * 5000}, f"the training step is '{'9' * 40}'; {WHOLE}"),
         ({"orsweb_run": "x" * 201}, "The run's name has 201 characters; at most 200 are allowed"),
         ({"orsweb_model": "x" * 201}, "The model's name has 201 characters; at most 200 are allowed"),
         ({"ORSWEB_RUN": "x"}, "The secret 'ORSWEB_RUN' has to be named 'orsweb_run' to describe the run"),

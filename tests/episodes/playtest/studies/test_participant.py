@@ -122,6 +122,9 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task() -> None:
         with override_settings(ORSWEB_PLAY_GRACE=0.01):  # which ends other plays at once
             async with open_tab(browser, pk) as tab:
                 await tab.receive("state")
+                assert (
+                    "Your task is kept for" in (await browser.get("/play/study/")).text
+                )  # a press of Pause comes before
             page = (await browser.get("/play/study/")).text
             assert "The clock stands still. Your task is kept for" in page and ">1 h 00 min<" in page
             assert "has ended" not in page
