@@ -157,11 +157,22 @@ class LiveServer:
 
 
 def free_port() -> int:
-    """Return a port that nothing uses, below those that the system hands out: another connection cannot take it."""
+    """Return a port that nothing uses and that no test of any process on this machine gets while this process runs.
+
+    It is below those that the system hands out, so that no other connection takes it before its server listens.
+    """
     while True:
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", random.SystemRandom().randrange(12_000, 32_000)))
-            return int(probe.getsockname()[1])
+        port = random.SystemRandom().randrange(10_000, 16_000)
+        claim = socket.socket(socket.AF_UNIX)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            claim.bind(f"\0orsweb-test-port-{port}")  # no file: it goes with this process
+            probe.bind(("", port))
+            _claims.append(claim)
+            return port
+        claim.close()
+
+
+_claims: list[socket.socket] = []
 
 
 # --- databases -------------------------------------------------------------------------------------------------------
