@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import difflib
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from operator import itemgetter
 from typing import Literal
 
 from environments.display.parts import indented, read_json
@@ -21,6 +23,8 @@ MAX_WORDS = 300
 """Words of a line up to which they are compared, in quadratic time."""
 MIN_COMMON = 0.4
 """Share of words that two lines have in common for the others to be marked."""
+MAX_PAIRS = 2_500
+"""Pairs of a line before and a line after up to which each line is paired with the one most like it."""
 _WORDS = re.compile(r"\w+|\s+|[^\w\s]")
 _BREAK = re.compile(r"(?<!\\)((?:\\\\)*\\n)(?!\")")
 
@@ -82,21 +86,40 @@ def _changed(before: Sequence[str], after: Sequence[str]) -> Iterator[DiffLine]:
 def _marked(before: Sequence[str], after: Sequence[str]) -> tuple[list[DiffLine], list[DiffLine]]:
     """Return the lines that were replaced and those in their places, with the words that changed in each pair."""
     gone, new = [DiffLine("gone", text) for text in before], [DiffLine("new", text) for text in after]
-    for n, (old, text) in enumerate(zip(before, after, strict=False) if len(before) == len(after) else ()):
-        ours, theirs = _WORDS.findall(old), _WORDS.findall(text)
-        if max(len(ours), len(theirs)) > MAX_WORDS:
+    ours, theirs = [_WORDS.findall(text) for text in before], [_WORDS.findall(text) for text in after]
+    for n, m in _pairs(ours, theirs):
+        if max(len(ours[n]), len(theirs[m])) > MAX_WORDS:
             continue
-        matcher = difflib.SequenceMatcher(None, ours, theirs, autojunk=False)
+        matcher = difflib.SequenceMatcher(None, ours[n], theirs[m], autojunk=False)
         if matcher.ratio() < MIN_COMMON:
             continue
         steps = matcher.get_opcodes()
-        gone[n] = DiffLine(
-            "gone", old, tuple(("".join(ours[a:b]), kind != "equal") for kind, a, b, _, _ in steps if b > a)
-        )
-        new[n] = DiffLine(
-            "new", text, tuple(("".join(theirs[c:d]), kind != "equal") for kind, _, _, c, d in steps if d > c)
-        )
+        parts = [("".join(ours[n][a:b]), kind != "equal") for kind, a, b, _, _ in steps if b > a]
+        gone[n] = DiffLine("gone", before[n], tuple(parts))
+        parts = [("".join(theirs[m][c:d]), kind != "equal") for kind, _, _, c, d in steps if d > c]
+        new[m] = DiffLine("new", after[m], tuple(parts))
     return gone, new
+
+
+def _pairs(ours: Sequence[Sequence[str]], theirs: Sequence[Sequence[str]]) -> Sequence[tuple[int, int]]:
+    """Return the indexes of the lines that became each other, in order: those that have the most words in common."""
+    if len(ours) * len(theirs) > MAX_PAIRS:
+        return [(n, n) for n in range(len(ours))] if len(ours) == len(theirs) else []
+    counted = [_weighed(line) for line in theirs]
+    best: list[tuple[float, tuple[tuple[int, int], ...]]] = [(0.0, ())] * (len(theirs) + 1)
+    for n, line in enumerate(ours):
+        words, above = _weighed(line), best
+        best = above[:1]
+        for m, others in enumerate(counted):
+            likeness = 2 * (words & others).total() / max(1, words.total() + others.total())
+            paired = (above[m][0] + likeness, (*above[m][1], (n, m))) if likeness else above[m]
+            best.append(max(paired, above[m + 1], best[m], key=itemgetter(0)))
+    return best[-1][1]
+
+
+def _weighed(words: Sequence[str]) -> Counter[str]:
+    """Return the words of a line by weight: every line of JSON has quotation marks and blanks."""
+    return Counter({word: n * (4 if word.isalnum() else 1) for word, n in Counter(words).items() if not word.isspace()})
 
 
 def _equal(one: Sequence[str], other: Sequence[str]) -> int:

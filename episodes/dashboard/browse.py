@@ -19,7 +19,7 @@ from environments.models import Environment, Split
 from episodes.dashboard.shared_parts import shared_part
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
-from episodes.filtering.names import models, name_tasks, people, runs
+from episodes.filtering.names import models, name_tasks, people, runs, studies
 from episodes.filtering.page import (
     EpisodePage,
     match_count_of,
@@ -177,6 +177,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
         "players": PLAYER_CHOICES.items(),
         "people": people(hidden) if asked.who is not None or asked.player == "human" else (),
+        "studies": studies(hidden),
         "views": saved_views(hidden),
         "definition": page.definition,
         "own_definition": chosen.default_return if chosen else "",

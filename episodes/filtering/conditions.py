@@ -32,7 +32,7 @@ from environments.wire import value_json
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import ENDED, FAILURES, IS_FURTHER_PLAY, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs
+from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs, studies
 from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suite, SuiteMember, SuiteTask, SuiteVersion
 from episodes.models.privacy import visible_runs, visible_suites
 from episodes.search.index import MAX_MATCHES, transcript_contains
@@ -316,6 +316,5 @@ def _unknown_person(asked: EpisodeFilter) -> list[str]:
 def _unknown_study(asked: EpisodeFilter) -> list[str]:
     if asked.study is None:
         return []
-    rows = Study.objects.filter(visible(asked.hidden))
-    names = rows.values_list("name", flat=True)[:MAX_NAMES]
-    return [] if rows.filter(name=asked.study).exists() else [_unknown("study", asked.study, names)]
+    known = Study.objects.filter(visible(asked.hidden), name=asked.study)
+    return [] if known.exists() else [_unknown("study", asked.study, studies(asked.hidden))]

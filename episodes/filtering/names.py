@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from environments.access.privacy import visible
 from environments.database.json_rows import distinct_values
 from environments.tasks.task_facts import task_names
-from episodes.models import EnvironmentRevision, Episode, Rollout, Run
+from episodes.models import EnvironmentRevision, Episode, Rollout, Run, Study
 from episodes.models.privacy import visible_rollouts, visible_runs
 
 MAX_NAMES = 500
@@ -53,6 +53,12 @@ def people(hidden: frozenset[int] = frozenset()) -> list[str]:
     played = Episode.objects.by_people().filter(visible(hidden))
     newest = played.order_by("-pk").values_list("key_label", flat=True)
     return sorted(set(newest[:MAX_EPISODES_OF_PEOPLE]) - {""})
+
+
+def studies(hidden: frozenset[int] = frozenset()) -> list[str]:
+    """Return the names of studies in alphabetical order, up to MAX_NAMES."""
+    rows = Study.objects.filter(visible(hidden))
+    return list(rows.order_by("name").values_list("name", flat=True)[:MAX_NAMES])
 
 
 def revisions(hidden: frozenset[int] = frozenset()) -> list[str]:

@@ -45,8 +45,8 @@ function submitted() {
 }
 
 function changed({ target }) {
-  if (target.dataset.clears) {
-    const cleared = form.elements[target.dataset.clears];
+  for (const name of target.dataset.clears?.split(" ") ?? []) {
+    const cleared = form.elements[name];
     if (cleared) cleared.value = "";
   }
   if ("auto" in target.dataset) form.requestSubmit();

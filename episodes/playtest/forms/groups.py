@@ -120,9 +120,13 @@ class Members(Control):
 
     @property
     def can_add(self) -> bool:
-        """Return whether members that the schema does not name can be added. It has to allow them, or to name none."""
+        """Return whether members that the schema does not name can be added.
+
+        It has to allow them, or to say nothing about members. A tool whose schema says nothing has no fields.
+        """
         others = self.schema.get("additionalProperties")
-        is_free = bool(self.schema.keys() & set(_FREE)) or not self.named
+        is_silent = "properties" not in self.schema and not self.named and self.place.depth > 0
+        is_free = bool(self.schema.keys() & set(_FREE)) or is_silent
         return (others not in (None, False) or is_free) and len(self.entries) < MAX_ENTRIES and not self._is_closed
 
     @property

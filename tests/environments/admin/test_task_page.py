@@ -185,4 +185,5 @@ def test_it_shows_all_versions_from_first_to_last_with_figures_and_flags(client:
         table = page[page.index("All versions") :]
         links = [f"{number} · " for number in (1, 2, 3)]
         assert [table.index(link) for link in links] == sorted(table.index(link) for link in links)
+        assert "attempts by agents and scripted players" in table.partition("<table")[0]
         assert "⚑ 1" in table and '<span class="number">7</span>' in table

@@ -9,6 +9,8 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode, SavedView
+from tests.episodes.playtest.studies.taking_part import study_of
+from tests.episodes.suites.published import split_of
 from tests.stored import make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -52,6 +54,17 @@ def test_filters_and_the_order_are_in_the_address(client: Client) -> None:
     text = page(client, "/episodes/?model=m&sort=return")
     assert listed(text) == [low, high]
     assert "<option selected>m</option>" in text and 'aria-sort="ascending"' in text
+
+
+def test_a_study_can_be_chosen(client: Client) -> None:
+    split = split_of("math", 2)
+    assert "f-study" not in page(client)
+    for name in ("winter", "autumn"):
+        study_of(split, name)
+    fields = page(client, "/episodes/?player=agent").partition('id="f-study"')[2].partition("</div>")[0]
+    assert re.findall("<option[^>]*>([^<]+)", fields) == ["any", "autumn", "winter"]
+    assert fields.startswith(' name="study" data-auto data-clears="player">')
+    assert "<option selected>winter</option>" in page(client, "/episodes/?study=winter")
 
 
 def test_a_chip_takes_its_filter_away_and_keeps_the_order(client: Client) -> None:
@@ -186,11 +199,11 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
         client.get("/episodes/")
 
 
-BARE = 9
-"""Number of queries without a filter: account, ids, rows, places of tasks, count, environments, runs, models and saved
-views.
+BARE = 10
+"""Number of queries without a filter: account, ids, rows, places of tasks, count, environments, runs, models, studies and
+saved views.
 """
-FILTERED = 13
+FILTERED = 14
 """Number of queries with filters: also environment and split, the bound, and the splits to offer."""
 
 

@@ -45,6 +45,19 @@ def test_an_item_is_added_at_the_end_and_gets_the_focus() -> None:
     assert page.read() == '{"words": ["a", "b"]}'
 
 
+@pytest.mark.parametrize(
+    "schema", [{"type": "object"}, {"type": "object", "properties": {}}, member({"type": "object", "properties": {}})]
+)
+def test_an_object_without_fields_offers_none(schema: Any) -> None:
+    page = Page(schema)
+    assert "Add member" not in page.html and "No fields." in page.html
+
+
+def test_a_map_offers_members() -> None:
+    assert "Add member" in Page(member({"type": "object"})).html
+    assert "Add member" in Page({"type": "object", "additionalProperties": STRING}).html
+
+
 def test_an_item_is_added_to_a_list_in_a_union() -> None:
     page = page_with(member({"oneOf": [{"type": "array", "items": STRING}, WHOLE]}), {"a": ["x"]})
     assert page.do("add", "/pa")["focus"] == "/pa/b0/i1"
