@@ -13,8 +13,8 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from environments.admin.bulk import selection_of
+from environments.admin.sorted_selection import batch_of
 from environments.curation.selection import Selection
-from environments.curation.sorted_selection import batch_of
 
 MAX_SECONDS = 0.1
 """Longest search for the next task; after that the list says more."""

@@ -16,10 +16,10 @@ from django.db.models import F, QuerySet
 from django.db.models.functions import Left
 
 from environments import conf
+from environments.admin.sorted_selection import batch_of
 from environments.curation.filter_parameters import ANY_STATE, SERVED
 from environments.curation.index_walk import Order, WalkCursor
 from environments.curation.selection import Selection, SelectionBatch
-from environments.curation.sorted_selection import batch_of
 from environments.curation.tags import tag_names
 from environments.curation.task_states import LABELS, with_states
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
@@ -253,8 +253,9 @@ def heads(selection: Selection, *, is_one_environment: bool) -> list[TaskListHea
     """Return the heads of the columns. A click sorts the greatest figures or the first names first, then the reverse,
     then leaves it at the list's own order."""
     index = "Index of the task in this split, starting at 0; a quarantined task has none"
-    found = [] if selection.split is None else [TaskListHead("Index", style="right", title=index)]
-    found.append(TaskListHead("Task", style="wide"))
+    by_index = replace(_head(selection, "index", "Index", is_figure=True), style="right", title=index)
+    found = [] if selection.split is None else [by_index]
+    found.append(replace(_head(selection, "task", "Task"), style="wide", title="Sorted by the text of the task"))
     found += [] if is_one_environment else [_head(selection, "environment", "Environment")]
     found += [_head(selection, "tags", "Tags"), _head(selection, "splits", "Splits")]
     found += [

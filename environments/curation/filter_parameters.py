@@ -25,7 +25,7 @@ ANY_STATE = "any"
 STATES_ASKED = (*STATES, "active", ANY_STATE)
 """Values of the parameter `state`; without it, a list means what is served."""
 FLAGS = ("open",)
-SORTS = ("environment", "tags", "splits", "attempts", "return", "success", "bucket")
+SORTS = ("index", "task", "environment", "tags", "splits", "attempts", "return", "success", "bucket")
 
 
 class InvalidFilter(OrsError):

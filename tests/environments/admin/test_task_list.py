@@ -224,6 +224,14 @@ def test_what_is_superseded_is_listed_only_when_asked_for_and_leads_to_its_edit(
     assert '<a href="?state=any&amp;search=broken">Search all tasks</a>' in page
 
 
+def test_every_column_can_be_sorted(client: Client) -> None:
+    split = make_split(question("a"))
+    page = client.get(f"{TASKS}?split={split.pk}").content.decode()
+    heads = re.findall(r"<th([^>]*)>(.*?)</th>", page.partition("<thead")[2].partition("</thead>")[0], re.DOTALL)
+    assert heads and all("<a href" in inside for _, inside in heads[1:])
+    assert "sort=-index" in page and "sort=task" in page
+
+
 def test_it_sorts_by_a_click_on_a_column_and_goes_on_from_page_to_page(client: Client) -> None:
     for number in range(60):
         make_statistics(question(f"number {number}"), number + 1, 0)

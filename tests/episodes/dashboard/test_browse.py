@@ -200,8 +200,8 @@ def test_what_runs_takes_three_queries_more(client: Client, django_assert_num_qu
 
 
 BARE = 10
-"""Number of queries without a filter: account, ids, rows, places of tasks, count, environments, runs, models, studies and
-saved views.
+"""Number of queries without a filter: account, ids, rows, places of tasks, count, environments, runs, models, studies
+and saved views.
 """
 FILTERED = 14
 """Number of queries with filters: also environment and split, the bound, and the splits to offer."""

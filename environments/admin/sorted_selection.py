@@ -13,13 +13,15 @@ from dataclasses import replace
 from typing import Any
 
 from django.db.models import F, FloatField
-from django.db.models.functions import Cast
+from django.db.models.functions import Cast, Left
 
 from environments.access.privacy import visible
 from environments.curation.index_walk import WalkCursor, clock
 from environments.curation.selection import Selection, SelectionBatch
-from environments.models import Environment, SplitEntry, TaskStatistics, TaskTag, seen_at
-from environments.tasks.task_places import batched
+from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.models import Environment, SplitEntry, Task, TaskStatistics, TaskTag, seen_at
+from environments.service import hidden_fields
+from environments.tasks.task_places import batched, listed, places_of
 
 MAX_SORTED = 10_000
 MAX_SORT_SECONDS = 0.5
@@ -70,10 +72,11 @@ def _sorted(selection: Selection) -> tuple[list[int], bool]:
             if limit <= 0 or seconds <= 0:
                 is_whole = False
                 break
-            batch = part.batch(limit=limit, seconds=seconds)
+            is_from_end = column == "index" and is_descending
+            batch = part.batch(limit=limit, seconds=seconds, backward=is_from_end)
             is_whole &= batch.is_last
             tasks += batch.ids
-        found += _in_order(tasks, _keys(column, tasks), is_descending=is_descending)
+        found += _in_order(tasks, _keys(column, tasks, selection.split), is_descending=is_descending)
     return list(dict.fromkeys(found)), is_whole
 
 
@@ -104,8 +107,9 @@ _FIGURES: dict[str, Any] = {
 }
 
 
-def _keys(column: str, ids: Sequence[int]) -> Keys:
+def _keys(column: str, ids: Sequence[int], split: int | None) -> Keys:
     found: Keys = {}
+    place = None if split is None or column != "index" else listed(split)
     for chunk in batched(ids, _CHUNK):
         if column in _FIGURES:
             rows = TaskStatistics.objects.filter(task__in=chunk, by="all", attempts__gt=0)
@@ -113,7 +117,20 @@ def _keys(column: str, ids: Sequence[int]) -> Keys:
             found |= rows.annotate(figure=_FIGURES[column]).values_list("task_id", "figure")
         elif column in ("tags", "splits"):
             found |= _names(column, chunk)
+        elif column == "task":
+            found |= _lines(chunk)
+        elif column == "index":
+            served = places_of(place, chunk).filter(is_hidden=False)
+            found |= dict(served.order_by("-position").values_list("task_id", "position"))
     return found
+
+
+def _lines(chunk: Sequence[int]) -> Keys:
+    """Return the line by which each task is listed, in lower case."""
+    rows = list(Task.objects.filter(pk__in=chunk).values_list("pk", "environment", Left("spec", MAX_READ_CHARACTERS)))
+    environments = Environment.objects.in_bulk({environment for _, environment, _ in rows})
+    shown = {pk: (summary_field(one.task_schema), hidden_fields(one.name)) for pk, one in environments.items()}
+    return {task: summary(head, *shown[environment]).casefold() for task, environment, head in rows}
 
 
 def _names(column: str, chunk: Sequence[int]) -> dict[int, list[str]]:
