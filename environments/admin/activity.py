@@ -21,7 +21,7 @@ from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
 from environments.admin.jobs import job_url
 from environments.curation.history_rows import object_of
 from environments.curation.split_warnings import warnings_of_plan
-from environments.curation.undo import Undo, left_alone
+from environments.curation.undo import ChangedSince, Undo, first_changed_since, left_alone
 from environments.database import jobs
 from environments.database.storable import id_in
 from environments.display import formats
@@ -32,6 +32,8 @@ from environments.tasks.task_facts import task_names
 MAX_TASKS_AT_ONCE = 2000
 """An action on more tasks is undone by a job."""
 PAGE_REVISIONS = 50
+MAX_CHANGED_SINCE = 20
+"""Tasks that were changed since, which the preview of an undo names."""
 _BY_KIND = {
     **dict.fromkeys(("freeze", "unfreeze", "seal", "unseal", "splits"), "environments.change_split"),
     **dict.fromkeys(("scoring", "enabled", "blind", "privacy"), "environments.change_environment"),
@@ -120,6 +122,7 @@ class ActivityAdmin(ReadOnlyAdmin):
             "original": row,
             "plan": plan,
             "trouble": trouble,
+            "since": _since(row) if plan else (),
             "warnings": warnings_of_plan(plan),
         }
         return TemplateResponse(request, "environments/action_undo.html", page, status=400 if trouble else 200)
@@ -179,6 +182,14 @@ def _changes(revisions: Sequence[TaskRevision] | QuerySet[TaskRevision]) -> list
         ActionChange(row, names[row.task_id], *(_words(object_of(text)) for text in texts.get(row.pk, ("", ""))))
         for row in rows
     ]
+
+
+def _since(row: CurationAction) -> list[tuple[ChangedSince, int, str]]:
+    """Return the first tasks that were changed since the action, each with its id now and its name."""
+    found = first_changed_since(row, MAX_CHANGED_SINCE)
+    ids = [one.revision.successor_id or one.revision.task_id for one in found]
+    names = task_names(ids)
+    return [(one, task, names[task]) for one, task in zip(found, ids, strict=True)]
 
 
 def _words(values: dict[str, Any]) -> str:

@@ -16,7 +16,7 @@ from environments.curation.history_rows import object_of
 from environments.curation.labels import changes_of
 from environments.curation.split_counts import tasks
 from environments.curation.splits import existing_splits
-from environments.curation.undo_of_rows import UndoWork
+from environments.curation.undo_of_rows import UndoWork, left_as_they_are
 from environments.curation.undo_of_settings import inverse_of
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
@@ -26,6 +26,20 @@ from environments.tasks.task_places import splits_of
 
 MAX_COUNTED = 1000
 """Tasks that were changed since are counted up to this."""
+
+
+@dataclass(frozen=True, slots=True)
+class ChangedSince:
+    """A task of an action that was changed since."""
+
+    revision: TaskRevision
+    """What the action did to it."""
+    later: TaskRevision
+    """The latest change since."""
+    action: CurationAction | None
+    """The action that `later` belongs to."""
+    is_left_alone: bool
+    """Whether the undo leaves the task as it is, because the same was changed."""
 
 
 @dataclass(slots=True)
@@ -112,6 +126,22 @@ def changed_since(row: CurationAction) -> QuerySet[TaskRevision]:
     later = TaskRevision.objects.filter(task=OuterRef("task"), pk__gt=OuterRef("pk")).exclude(change=row.token)
     followed = TaskRevision.objects.filter(task=OuterRef("successor")).exclude(change=row.token)
     return TaskRevision.objects.filter(Exists(later) | Exists(followed), change=row.token).order_by("pk")
+
+
+def first_changed_since(row: CurationAction, most: int) -> list[ChangedSince]:
+    """Return the first tasks of an action that were changed since, a few hundred at most."""
+    revisions = list(changed_since(row)[:most])
+    tasks_now = [one.successor_id or one.task_id for one in revisions] + [one.task_id for one in revisions]
+    own = TaskRevision.objects.filter(task__in=tasks_now).exclude(change=row.token).defer("before", "after")
+    later: dict[int, TaskRevision] = {}
+    for one in own.filter(pk__gt=min((one.pk for one in revisions), default=0)).order_by("pk"):
+        later[one.task_id] = one
+    actions = {
+        one.token: one for one in CurationAction.objects.filter(token__in={one.change for one in later.values()})
+    }
+    left = left_as_they_are(revisions)
+    found = [(one, later.get(one.successor_id or one.task_id) or later.get(one.task_id)) for one in revisions]
+    return [ChangedSince(one, last, actions.get(last.change), one.pk in left) for one, last in found if last]
 
 
 def left_alone(row: CurationAction, undo: CurationAction) -> QuerySet[TaskRevision]:

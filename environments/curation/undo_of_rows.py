@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
+
+from django.db.models import QuerySet
 
 from environments.curation.history_rows import Revisions, object_of, split_names
 from environments.curation.labels import changes_in
@@ -61,11 +63,7 @@ class UndoWork:
 
     def _edits(self, edits: Sequence[tuple[int, int]]) -> int:
         """Put old contents in the places of those that replaced them, unless that was edited since."""
-        olds = [old for old, _ in edits]
-        still = Task.objects.filter(among("pk", olds), replaced_by__replaced_by=None).exclude(replaced_by=None)
-        there = set(still.values_list("pk", "replaced_by"))
-        placed = set(_placed(olds))
-        pairs = {new: old for old, new in edits if (old, new) in there and old not in placed}
+        pairs = _replaceable(edits)
         if pairs:
             for change in self._changes:
                 change.replace_all(pairs)
@@ -73,22 +71,15 @@ class UndoWork:
         return len(pairs)
 
     def _states(self, labels: Sequence[Labels]) -> int:
-        rows = Task.objects.filter(among("pk", (task for task, *_ in labels))).order_by("pk").select_for_update()
-        now = {task: {"state": state, "reason": why} for task, state, why in rows.values_list("pk", "state", "reason")}
-        good = [(task, now[task], old) for task, old, new in labels if now[task] == {"reason": "", **new}]
+        good = _unchanged_states(labels, Task.objects.order_by("pk").select_for_update())
         for change in self._changes if good else ():
             change.hide(task for task, _, old in good if old["state"] == "quarantined")
             change.show(task for task, _, old in good if old["state"] != "quarantined")
         return self._revisions.write(good)
 
     def _tags(self, labels: Sequence[Labels]) -> int:
-        now = defaultdict[int, set[str]](set)
-        tags = TaskTag.objects.filter(among("task_id", (one[0] for one in labels)))
-        for task, name in tags.values_list("task_id", "name"):
-            now[task].add(name)
-        wanted = [(task, now[task], _without(now[task], old["tags"], new["tags"])) for task, old, new in labels]
         return self._revisions.write(
-            (task, {"tags": sorted(has)}, {"tags": sorted(names)}) for task, has, names in wanted if has != names
+            (task, {"tags": sorted(has)}, {"tags": sorted(names)}) for task, has, names in _changing_tags(labels)
         )
 
     def _splits(self, labels: Sequence[Labels]) -> int:
@@ -139,6 +130,56 @@ class UndoWork:
             for place in change.places(ids):
                 found[name, place.task].append(place)
         return found
+
+
+def left_as_they_are(revisions: Sequence[TaskRevision]) -> set[int]:
+    """Return the ids of those revisions of an action that its undo would leave alone, by what their tasks are now.
+
+    A few hundred at most. Where a task is in a split for several reasons, the undo itself decides.
+    """
+    edits = {(one.task_id, one.successor_id): one.pk for one in revisions if one.successor_id is not None}
+    merged = {(one.task_id, one.successor_id) for one in revisions if one.kind == "merge"}
+    rows = {one.task_id: one.pk for one in revisions if one.successor_id is None}
+    labels = [
+        (one.task_id, object_of(one.before), object_of(one.after)) for one in revisions if one.successor_id is None
+    ]
+    taken_back = {edits[old, new] for new, old in _replaceable([pair for pair in edits if pair not in merged]).items()}
+    states = _unchanged_states([one for one in labels if "state" in one[2]], Task.objects.all())
+    tags = _changing_tags([one for one in labels if "tags" in one[2]])
+    taken_back |= {rows[task] for task, *_ in (*states, *tags)}
+    names = split_names([task for task, *_ in labels])
+    for task, old, new in labels:
+        before, after, now = set(old.get("splits", ())), set(new.get("splits", ())), set(names[task])
+        if (after - before) & now or before - after - now:
+            taken_back.add(rows[task])
+    return {one.pk for one in revisions} - taken_back
+
+
+def _replaceable(edits: Iterable[tuple[int, int]]) -> dict[int, int]:
+    """Return new -> old content of edits that can be taken back: the new one has its places and was not edited."""
+    wanted = list(edits)
+    olds = [old for old, _ in wanted]
+    still = Task.objects.filter(among("pk", olds), replaced_by__replaced_by=None).exclude(replaced_by=None)
+    there = set(still.values_list("pk", "replaced_by"))
+    placed = set(_placed(olds))
+    return {new: old for old, new in wanted if (old, new) in there and old not in placed}
+
+
+def _unchanged_states(labels: Sequence[Labels], rows: QuerySet[Task]) -> list[Labels]:
+    """Return (task, state now, state before the action) of tasks that have the state that the action gave them."""
+    found = rows.filter(among("pk", (task for task, *_ in labels))).values_list("pk", "state", "reason")
+    now = {task: {"state": state, "reason": why} for task, state, why in found}
+    return [(task, now[task], old) for task, old, new in labels if now[task] == {"reason": "", **new}]
+
+
+def _changing_tags(labels: Sequence[Labels]) -> list[tuple[int, set[str], set[str]]]:
+    """Return (task, its tags, its tags once the action is taken back) of tasks that would change."""
+    now = defaultdict[int, set[str]](set)
+    tags = TaskTag.objects.filter(among("task_id", (one[0] for one in labels)))
+    for task, name in tags.values_list("task_id", "name"):
+        now[task].add(name)
+    wanted = [(task, now[task], _without(now[task], old["tags"], new["tags"])) for task, old, new in labels]
+    return [one for one in wanted if one[1] != one[2]]
 
 
 def _without(now: set[str], old: Collection[str], new: Collection[str]) -> set[str]:

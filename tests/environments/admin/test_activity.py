@@ -38,7 +38,12 @@ def test_an_action_is_undone_after_a_preview_and_says_what_was_left_alone(client
     Release(Selection(ids=(ids[0],))).apply("bob")
     page = client.get(f"{LIST}{action.pk}/change/").content.decode()
     assert "Undo…" in page and "quarantined: wrong" in page
-    assert "1 of them had other changes since" in client.get(f"{LIST}{action.pk}/undo/").content.decode()
+    plan = client.get(f"{LIST}{action.pk}/undo/").content.decode()
+    assert "1 of them had other changes since" in plan
+    since = plan.partition("Changed since</h2>")[2].partition("</section>")[0]
+    assert f"task/{ids[0]}/change/" in since and f"task/{ids[1]}/change/" not in since
+    released = CurationAction.objects.latest("pk")
+    assert f'{LIST}{released.pk}/change/">{released.title}' in since and "left alone" in since
     page = client.post(f"{LIST}{action.pk}/undo/", {"reason": "by mistake"}, follow=True).content.decode()
     assert "2 tasks are as before." in page and "Left alone by the undo" in page and "Undo…" not in page
     assert not Task.objects.filter(state="quarantined").exists()

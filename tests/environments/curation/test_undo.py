@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from environments.curation.action import ActionRefused
-from environments.curation.edit import Edit
+from environments.curation.edit import Edit, last_revision
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
@@ -23,8 +23,8 @@ from environments.curation.splits import (
     content_digest,
     existing_splits,
 )
-from environments.curation.tags import AddTags
-from environments.curation.undo import Undo, left_alone
+from environments.curation.tags import AddTags, RemoveTags
+from environments.curation.undo import Undo, first_changed_since, left_alone
 from environments.curation.work import finish_interrupted
 from environments.models import CurationAction, Environment, SecurityEvent, SplitRemoval, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange, commit
@@ -82,9 +82,40 @@ def test_what_was_changed_since_is_left_alone_and_listed() -> None:
     assert (
         "1 of them had other changes since. What was changed since is left alone." in Undo(action.pk).plan().sentences
     )
+    [since] = first_changed_since(action, 10)
+    assert (since.revision.task_id, since.action, since.is_left_alone) == (one, latest(), True)
     assert undo(action).endswith("1 task is as before. 1 task was changed since and left alone.")
     assert dict(Task.objects.values_list("pk", "state")) == {one: "quarantined", two: "active"}
     assert [revision.task_id for revision in left_alone(action, latest())] == [one]
+
+
+def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None:
+    one, two, three, four = make_tasks(4)
+    split = split_of(one, two, three, four)
+    AddTags(Selection(), ("a",)).apply(AUTHOR)
+    action = latest()
+    RemoveTags(Selection(ids=(one,)), ("a",)).apply(AUTHOR)
+    AddTags(Selection(ids=(two,)), ("b",)).apply(AUTHOR)
+    since = {found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)}
+    assert since == {one: True, two: False}
+    undo(action)
+    assert {revision.task_id for revision in left_alone(action, latest())} == {one}
+    RemoveFromSplit(Selection(ids=(three, four)), split.pk).apply(AUTHOR)
+    action = latest()
+    CopyToSplit(Selection(ids=(three,), state=""), split.pk).apply(AUTHOR)
+    Quarantine(Selection(ids=(four,), state=""), "wrong").apply(AUTHOR)
+    since = {found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)}
+    assert since == {three: True, four: False}
+
+
+def test_the_plan_names_an_edit_that_was_edited_again() -> None:
+    one, two = make_tasks(2)
+    split_of(one, two)
+    task = Edit(one, '{"n": 10}', 0).apply(AUTHOR).task or 0
+    first = latest()
+    Edit(task, '{"n": 11}', last_revision(Task.objects.get(pk=task))).apply(AUTHOR)
+    [since] = first_changed_since(first, 10)
+    assert (since.revision.task_id, since.action, since.is_left_alone) == (one, latest(), True)
 
 
 def test_it_takes_off_only_the_tags_that_the_action_added() -> None:

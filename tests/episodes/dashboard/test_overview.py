@@ -9,6 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Activity
+from tests.people import client_of
 from tests.stored import make_environment, make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -19,6 +20,14 @@ def test_it_names_the_environments_the_default_first(client: Client) -> None:
     make_environment("main", position=0)
     page = client.get("/").content.decode()
     assert page.index("<strong>main</strong>") < page.index('<span class="tag">default') < page.index("other")
+
+
+def test_those_who_may_see_the_activity_get_a_link(client: Client) -> None:
+    environment = make_environment("math")
+    for address, query in (("/", ""), ("/environments/math/", f"?environment={environment.pk}")):
+        link = f'href="/admin/environments/curationaction/{query}"'
+        assert link in client.get(address).content.decode()
+        assert link not in client_of("viewer", name=f"bob{query}").get(address).content.decode()
 
 
 def test_it_leaves_out_what_is_not_hosted(client: Client) -> None:
