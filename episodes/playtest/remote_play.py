@@ -6,6 +6,8 @@ is, as if the browser had come to it.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -16,6 +18,7 @@ from environments.cluster.membership import Peer
 from environments.cluster.passed_requests import PASSED_ON, Scope, passed_headers
 from environments.cluster.remote_page import page_of, scope_of
 from environments.errors import OrsError
+from environments.runtime.service import SessionService
 from environments.service import ask_service, ownership_or_none
 
 FIND_SECONDS = 10.0
@@ -49,6 +52,19 @@ async def open_socket(peer: Peer, scope: Scope) -> ClientConnection:
         return await unix_connect(peer.address, uri, **options)
     name, _, port = peer.address.rpartition(":")
     return await connect(uri, host=name.strip("[]"), port=int(port), proxy=None, **options)
+
+
+def share_request(request: HttpRequest, sids: Sequence[str]) -> None:
+    """Let each other server that has one of the sessions handle the request, too, unless it comes from one of them."""
+    if not conf.is_one_of_several() or not sids:
+        return
+
+    async def find(_: SessionService) -> set[Peer]:
+        return {peer for sid in sids if (peer := await peer_of(scope_of(request), sid)) is not None}
+
+    with suppress(OrsError, TimeoutError):  # the service is stopping; what it can't ask ends without it
+        for peer in ask_service(find, FIND_SECONDS):
+            page_of(peer, request)
 
 
 def remote_page(request: HttpRequest, sid: str) -> HttpResponse | None:

@@ -202,6 +202,35 @@ def test_a_person_plays_at_whichever_server(servers: tuple[LiveServer, LiveServe
         assert told(here, "ended")["html"] == told(there, "ended")["html"]
 
 
+def submitted(browser: httpx.Client, page: str, address: str, **form: str) -> httpx.Response:
+    token = re.findall(r'name="csrfmiddlewaretoken" value="(\w+)"', browser.get(page).text)[0]
+    return browser.post(address, data={"csrfmiddlewaretoken": token, **form})
+
+
+@pytest.mark.parametrize("revoker", [0, 1])
+def test_a_link_that_is_revoked_at_one_server_ends_what_is_played_at_another(
+    servers: tuple[LiveServer, LiveServer], revoker: int
+) -> None:
+    with (
+        httpx.Client(base_url=servers[revoker].url, timeout=TIMEOUT) as manager,
+        httpx.Client(base_url=servers[0].url, timeout=TIMEOUT) as guest,
+    ):
+        place = re.findall(r'<option value="(\d+)"', manager.get("/play/invites/").text)[0]
+        form = {"name": f"of {revoker}", "place": place, "lasts": "1", "unit": "days"}
+        made = submitted(manager, "/play/invites/", "/play/invites/", **form).text
+        link = re.findall(r"/play/invite/[\w-]+/", made)[0]
+        chooser = submitted(guest, link, link, name="Zoe").headers["Location"]
+        form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
+        episode = int(submitted(guest, chooser, "/play/", **form).headers["Location"].split("/")[2])
+        revoke = re.findall(r"/play/invites/\d+/revoke/", manager.get("/play/invites/").text)[0]
+        assert submitted(manager, "/play/invites/", revoke).status_code == 302
+    with psycopg.connect(servers[0].database_url) as database:
+        query = "SELECT status, cause, detail FROM episodes_episode WHERE id = %s"
+        eventually(
+            lambda: database.execute(query, [episode]).fetchone() == ("ended", "abandoned", "The link was revoked.")
+        )
+
+
 def test_an_episode_that_is_continued_shows_its_progress_at_whichever_server(
     servers: tuple[LiveServer, LiveServer],
 ) -> None:

@@ -202,7 +202,7 @@ def invites(request: HttpRequest) -> HttpResponse:
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
     """End an invite. Raises: Http404."""
     is_seen = Invite.objects.filter(visible(hidden_from(request.user)), pk=pk).exists()
-    if not is_seen or revoke(pk) is None:
+    if not is_seen or revoke(pk, request) is None:
         raise Http404(f"There is no invite {pk}. The Invites page lists all of them.")
     return redirect("invites")
 

@@ -14,6 +14,7 @@ from datetime import timedelta
 from typing import Literal
 
 from django.db import transaction
+from django.http import HttpRequest
 from django.utils import timezone
 
 from environments import security_log
@@ -21,6 +22,7 @@ from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.models import Guest, Invite, Play
+from episodes.playtest.remote_play import share_request
 
 TOKEN_BYTES = 32
 MAX_NAME_CHARACTERS = 60
@@ -115,18 +117,25 @@ def is_open_to(guest: int) -> bool:
     return Guest.objects.filter(pk=guest, invite__revoked=None, invite__expires__gt=timezone.now()).exists()
 
 
-def revoke(pk: int) -> Invite | None:
-    """Revoke invite `pk` and return it; None if there is no such invite. What its guests play ends, and stays."""
+def revoke(pk: int, request: HttpRequest | None = None) -> Invite | None:
+    """Revoke invite `pk` and return it; None if there is no such invite. What its guests play ends, and stays.
+
+    `request`: as of `end_plays`.
+    """
     is_new = Invite.objects.filter(pk=pk, revoked=None).update(revoked=timezone.now())
     invite = Invite.objects.filter(pk=pk).first()
     if invite and is_new:
         security_log.note("invite_changed", f"invite {invite.name}", detail="revoked")
-        end_plays([invite])
+    if invite:
+        end_plays([invite], request)
     return invite
 
 
-def end_plays(invites: Iterable[Invite]) -> None:
-    """End what guests of the invites play on this server now, as abandoned."""
+def end_plays(invites: Iterable[Invite], request: HttpRequest | None = None) -> None:
+    """End what guests of the invites play now, as abandoned.
+
+    `request`: that of the page, which other servers get that have such plays; without it, those of this server end.
+    """
     plays = Play.objects.filter(guest__invite__in=invites, episode__status="running")
     sessions = list(plays.values_list("episode__session_id", "episode__key_label"))
 
@@ -137,6 +146,8 @@ def end_plays(invites: Iterable[Invite]) -> None:
     if sessions:
         with suppress(OrsError, TimeoutError):  # no server has them any more, or it is stopping
             ask_service(end, END_SECONDS)
+    if request is not None:
+        share_request(request, [sid for sid, _ in sessions])
 
 
 def _hash(token: str) -> str:

@@ -137,7 +137,7 @@ def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     found = _study(request, name)
     if not found.invites.filter(pk=pk).exists():
         raise Http404(f"The study {found.name} has no link {pk}. Its page lists all of them.")
-    revoke(pk)
+    revoke(pk, request)
     return redirect("study", found.name)
 
 
@@ -148,8 +148,8 @@ def study_close(request: HttpRequest, name: str) -> HttpResponse:
     found = _study(request, name)
     if Study.objects.filter(pk=found.pk, closed=None).update(closed=timezone.now()):
         found.invites.filter(revoked=None).update(revoked=timezone.now())
-        end_plays(found.invites.all())
         security_log.note("invite_changed", f"study {found.name}", detail="closed, with all of its links")
+    end_plays(found.invites.all(), request)
     return redirect("study", found.name)
 
 
