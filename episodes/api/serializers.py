@@ -251,6 +251,9 @@ class EpisodeTaskSerializer(s.Serializer[Any]):
 class PlaySerializer(s.Serializer[Any]):
     is_blind = s.BooleanField(help_text="Whether rewards were hidden until the end")
     is_repeat = s.BooleanField(help_text="Whether the person had played or seen the task before, so it is not counted")
+    counts_left = s.BooleanField(
+        allow_null=True, help_text="In a study, whether it counts if the person leaves it; null in no study"
+    )
     continues = s.IntegerField(source="parent_id", allow_null=True, help_text="Id of the episode that it continues")
     continues_step = s.IntegerField(
         source="parent_step",

@@ -25,7 +25,7 @@ from environments.scoring.convention import (
     coverages_together,
 )
 from environments.scoring.definition import NOTHING_ASKED, Definition, DefinitionAsked, Definitions, definition_of
-from episodes.attempts.rule import FAILURES, IS_FURTHER_PLAY, KIND, NO_CALL, OWN_KINDS, return_of
+from episodes.attempts.rule import FAILURES, IS_UNCOUNTED_PLAY, KIND, NO_CALL, OWN_KINDS, return_of
 
 _CAUSES = (*OWN_KINDS, "expired", NO_CALL, *FAILURES)
 
@@ -141,4 +141,4 @@ def _zero_causes(convention: Convention) -> list[str]:
 def _is_rollout(causes: Sequence[str]) -> Q:
     """Return the condition that leaves out continuations, among which only infrastructure failures are rollouts."""
     failures = [cause for cause in causes if cause in FAILURES]
-    return ~IS_FURTHER_PLAY | Q(cause__in=failures) if failures else ~IS_FURTHER_PLAY
+    return ~IS_UNCOUNTED_PLAY | Q(cause__in=failures) if failures else ~IS_UNCOUNTED_PLAY

@@ -1,14 +1,16 @@
 """The rule of what an attempt is: in Python, as conditions of the ORM, and as SQL made from those conditions.
 
 An attempt is an ended episode that says something about its task. Three kinds of endings do not:
-infrastructure failures; probes; and a person's further plays. Those are continuations, in which a person plays on from
-a step of another episode, so that the first steps are another player's, and plays of a task that the person has played
-before, or has seen the content of. The marks are `parent_step` and `is_repeat` of its Play, which stay when other
-episodes are deleted, and travel in files. Only people's episodes have a Play, and none of those has a run.
+infrastructure failures; probes; and plays of people that no figure counts. Those are continuations, in which a person
+plays on from a step of another episode, so that the first steps are another player's; plays of a task that the person
+has played before, or has seen the content of; and those that a person left in a study that does not count them. The
+marks are `parent_step`, `is_repeat` and `counts_left` of its Play, which stay when other rows are deleted, and travel
+in files. Only people's episodes have a Play, and none of those has a run.
 
 An agent's episode that ended without a tool call has the cause `no_call` if its client named a run or a model or
 received the prompt: the agent was given the task and did nothing, so its four returns are 0. Everything else that ended
 without a call is a probe: a client that only lists tools, a person who opens Play and leaves, a scripted player. The
+In a study, one whose time ran out is none, nor one that was left if the study counts those. The
 recorder and imports apply `ending_of`; the migration `0007_endings_without_a_call` has applied it to older episodes.
 
 Nothing here imports the models, because `Episode` has `AttemptQuerySet` as its manager.
@@ -44,7 +46,7 @@ OWN_KINDS = ("finished", "abandoned")
 NO_CALL = "no_call"
 """Cause of an agent's attempt that ended without a tool call."""
 NO_ROLLOUTS = ("probe", "continued")
-"""Kinds of endings (see KIND) that no convention counts; "continued" are all further plays of people."""
+"""Kinds of endings (see KIND) that no convention counts; "continued" are all plays of people that no figure counts."""
 EXCLUDED_KINDS = frozenset({*FAILURES, *NO_ROLLOUTS})
 """Kinds of endings that are no attempts by the default convention."""
 
@@ -62,18 +64,29 @@ class _IsFurther(Func):
     )
 
 
+class _LeavesOut(_IsFurther):
+    """Whether the episode with this id is of a study that does not count what people left."""
+
+    template = "EXISTS (SELECT 1 FROM episodes_play AS p WHERE p.episode_id = %(expressions)s AND NOT p.counts_left)"
+
+
+LEFT = "abandoned"
+"""Cause of the ending of an episode that its player gave up or left."""
+RAN_OUT = "expired"
+"""Cause of the ending of an episode whose time was over."""
 ENDED = Q(status="ended")
-IS_FURTHER_PLAY = Q(player="human") & Q(_IsFurther("pk"))  # the player alone decides for most
-IS_ROLLOUT = ENDED & Q(is_probe=False) & (Q(cause__in=FAILURES) | ~IS_FURTHER_PLAY)
-"""An ended episode that is neither a probe nor a further play; conventions say which of them count."""
-IS_ATTEMPT = ENDED & Q(is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_FURTHER_PLAY
+IS_UNCOUNTED_PLAY = Q(player="human") & (Q(_IsFurther("pk")) | (Q(cause=LEFT) & Q(_LeavesOut("pk"))))
+"""A continuation, a repeat, or one left in a study that does not count it. The player alone decides for most."""
+IS_ROLLOUT = ENDED & Q(is_probe=False) & (Q(cause__in=FAILURES) | ~IS_UNCOUNTED_PLAY)
+"""An ended episode that is neither a probe nor an uncounted play; conventions say which of them count."""
+IS_ATTEMPT = ENDED & Q(is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_UNCOUNTED_PLAY
 KIND = Case(
     When(is_probe=True, then=Value("probe")),
-    When(IS_FURTHER_PLAY & ~Q(cause__in=FAILURES), then=Value("continued")),
+    When(IS_UNCOUNTED_PLAY & ~Q(cause__in=FAILURES), then=Value("continued")),
     default=F("cause"),
     output_field=CharField(),
 )
-"""Kind of an ending: "probe"; "continued" for a further play that is no infrastructure failure; otherwise its cause."""
+"""Kind of an ending: "probe"; "continued" for an uncounted play that is no failure; otherwise its cause."""
 
 
 def kind_of(episode: Any) -> str:
@@ -83,6 +96,8 @@ def kind_of(episode: Any) -> str:
     if episode.player == "human" and episode.cause not in FAILURES:
         play = getattr(episode, "play", None)
         if play is not None and (play.parent_step is not None or play.is_repeat):
+            return "continued"
+        if play is not None and play.counts_left is False and episode.cause == LEFT:
             return "continued"
     return str(episode.cause)
 
@@ -135,14 +150,17 @@ class SortedEnding(NamedTuple):
     is_probe: bool
 
 
-def ending_of(cause: str, detail: str = "", *, calls: int, is_rollout: bool) -> SortedEnding:
+def ending_of(
+    cause: str, detail: str = "", *, calls: int, is_rollout: bool, counts_left: bool | None = None
+) -> SortedEnding:
     """Return the ending of an episode with `calls` tool calls, including refused ones.
 
     `cause`: how it ended apart from this rule; `detail` says so where the cause becomes `no_call`. An ending that was
     sorted before stays as it is. Only a tool call finishes an episode, so one that finished without a call comes from a
-    file that lacks its steps, and stays as it is too.
+    file that lacks its steps, and stays as it is too. `counts_left`: of its Play.
     """
-    if calls or cause not in ("abandoned", "expired"):
+    is_attempt_in_study = counts_left is not None and (cause == RAN_OUT or counts_left)
+    if calls or cause not in (LEFT, RAN_OUT) or is_attempt_in_study:
         return SortedEnding(cause, detail, is_probe=False)
     if is_rollout:
         return SortedEnding(NO_CALL, f"{cause.capitalize()} without a tool call. {detail}".strip(), is_probe=False)

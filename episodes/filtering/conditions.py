@@ -30,7 +30,7 @@ from environments.tasks.task_places import places
 from environments.tasks.unknown_environment import unknown_environment
 from environments.wire import value_json
 from episodes.attempts.conventions import ConventionsInForce
-from episodes.attempts.rule import ENDED, FAILURES, IS_FURTHER_PLAY, AttemptQuerySet, is_attempt
+from episodes.attempts.rule import ENDED, FAILURES, IS_UNCOUNTED_PLAY, AttemptQuerySet, is_attempt
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs, studies
 from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suite, SuiteMember, SuiteTask, SuiteVersion
@@ -237,9 +237,9 @@ def _ending(asked: EpisodeFilter, named: NamedRows) -> Q:
     if ending == "attempt":
         return named.conventions(asked).attempts
     if ending == "continued":
-        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~Q(player="agent") & IS_FURTHER_PLAY
+        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~Q(player="agent") & IS_UNCOUNTED_PLAY
     found = ENDED & Q(cause=ending, is_probe__in=[False])
-    return found if ending in FAILURES else found & ~IS_FURTHER_PLAY
+    return found if ending in FAILURES else found & ~IS_UNCOUNTED_PLAY
 
 
 def _error(has_error: bool | None) -> Q:

@@ -43,8 +43,9 @@ ENDINGS = (
     *("failure", "probe", "continued", "attempt"),
 )
 """Values of `ending`. Each cause finds the endings that figures count under it: without probes and, unless the
-infrastructure failed, without further plays of people. `failure` finds all infrastructure failures, `continued` finds
-people's further plays (continuations and repeats), and `attempt` finds what statistics count."""
+infrastructure failed, without plays of people that no figure counts. `failure` finds all infrastructure failures,
+`continued` finds people's plays that no figure counts (continuations, repeats, and what was left in a study that does
+not count it), and `attempt` finds what statistics count."""
 PLAYERS = {"agent": "agents", "human": "people", "script": "scripted players"}
 """Labels of the kinds of players, as pages show them."""
 PLAYER_CHOICES = {**PLAYERS, "others": "agents and scripted players"}

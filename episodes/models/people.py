@@ -76,6 +76,9 @@ class Play(models.Model):
         default=False,
         help_text="The player had played the task before, or had seen it, so it isn't their first attempt",
     )
+    counts_left = models.BooleanField(
+        null=True, blank=True, help_text="In a study, whether it counts if its player leaves it; null: in no study"
+    )
     parent = models.ForeignKey(EPISODE, related_name="continuations", **LOOSE)
     parent_step = models.PositiveIntegerField(null=True, blank=True, help_text="Last of its steps that was run again")
     differs_at = models.PositiveIntegerField(
@@ -84,6 +87,12 @@ class Play(models.Model):
 
     def __str__(self) -> str:
         return f"play of episode {self.pk}"
+
+    @property
+    def seconds(self) -> float | None:
+        """Time from the start to the last answer, without pauses; None without a call."""
+        spent = self.episode.duration_seconds
+        return None if spent is None else max(0.0, spent - self.paused_seconds)
 
 
 class SeenTask(models.Model):

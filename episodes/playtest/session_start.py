@@ -16,6 +16,7 @@ from episodes.models import Episode, Play, SeenTask
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.play_clock import PlayTimes
 from episodes.playtest.player_identity import PlayerSeat
+from episodes.studies.dealing import USES_ATTEMPT
 
 MAX_START_SECONDS = 10.0
 """A view waits this long for the session to be ready. After that, the player's page waits."""
@@ -109,6 +110,7 @@ def _save_play(
     is_repeat = _has_played(seat, episode) or _has_seen(seat, episode)
     parent, step = (continues.parent, continues.step) if continues else (None, None)
     facts = {"user_id": seat.user_id, "guest": seat.guest, "is_blind": is_blind, "is_repeat": is_repeat}
+    facts["counts_left"] = None if seat.study is None else seat.study.counts_left
     return Play.objects.get_or_create(episode=episode, defaults={**facts, "parent": parent, "parent_step": step})[0]
 
 
@@ -119,6 +121,8 @@ def _has_played(seat: PlayerSeat, episode: Episode) -> bool:
     """
     person = {"guest": seat.guest} if seat.guest is not None else {"user": seat.user_id, "guest": None}
     earlier = Play.objects.filter(**person, episode__task=episode.task_id, episode__lt=episode.pk)
+    if seat.study is not None:
+        return earlier.filter(USES_ATTEMPT).exists()
     if seat.guest is not None:
         earlier = earlier.exclude(episode__is_probe=True).exclude(episode__cause__in=FAILURES)
     return earlier.exists()

@@ -20,8 +20,8 @@ from environments.runtime.records import (
     SnapshotTaken,
     StepTaken,
 )
-from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
-from episodes.models import Blob, Episode, SessionSecrets, SessionSnapshot, Step
+from episodes.attempts.rule import LEFT, NO_CALL, RAN_OUT, ending_of, is_rollout
+from episodes.models import Blob, Episode, Play, SessionSecrets, SessionSnapshot, Step
 from episodes.recording.referenced_rows import Ids, KnownRows
 from episodes.recording.task_statistics import count
 from episodes.uploads.batch import KnownRollouts, UploadBatch
@@ -176,7 +176,8 @@ class RecordBatch:
 
     def _ended(self, row: EpisodeEnded) -> Values:
         can_be_attempt = is_rollout(row.player, is_named=row.is_named, has_prompt=row.has_prompt)
-        ending = ending_of(row.cause, row.detail, calls=row.steps + row.refused, is_rollout=can_be_attempt)
+        calls, counts_left = row.steps + row.refused, _counts_left(row)
+        ending = ending_of(row.cause, row.detail, calls=calls, is_rollout=can_be_attempt, counts_left=counts_left)
         returns = _NO_CALL_RETURNS if ending.cause == NO_CALL else _returns(row)
         if not ending.is_probe:
             self._rollouts[row.episode] = (row.episode, ending.cause, *returns)
@@ -190,6 +191,13 @@ class RecordBatch:
 
 
 _NO_CALL_RETURNS = (0.0, 0.0, 0.0, 0.0)
+
+
+def _counts_left(row: EpisodeEnded) -> bool | None:
+    """Return `counts_left` of the play that a person ended without a call. One query for these alone."""
+    if row.player != "human" or row.steps or row.refused or row.cause not in (LEFT, RAN_OUT):
+        return None
+    return Play.objects.filter(pk=row.episode).values_list("counts_left", flat=True).first()
 
 
 def _returns(row: EpisodeEnded) -> tuple[float, float | None, float | None, float | None]:

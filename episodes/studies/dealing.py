@@ -18,25 +18,15 @@ from django.db import transaction
 from django.db.models import Count, Exists, F, OuterRef, Q
 from django.utils import timezone
 
-from episodes.attempts.rule import FAILURES
+from episodes.attempts.rule import FAILURES, LEFT
 from episodes.models import DealtTask, Guest, Play, Study, SuiteTask
 
 HELD = timedelta(hours=1)
 """How long a task is kept for a guest who has not finished it, where each task gets k people."""
 STARTING = timedelta(seconds=30)
 """How long another tab of the same guest waits for a session that is being started."""
-LEFT = "abandoned"
-"""Cause of the ending of an episode that its player gave up or left."""
-RAN_OUT = "expired"
-"""Cause of the ending of an episode whose time was over, in a study with a time limit."""
 USES_ATTEMPT = (
-    Q(episode__status="ended")
-    & ~Q(episode__cause__in=FAILURES)
-    & (
-        Q(episode__is_probe=False)
-        | Q(episode__cause=LEFT)
-        | Q(episode__cause=RAN_OUT, guest__invite__study__limit_seconds__isnull=False)
-    )
+    Q(episode__status="ended") & ~Q(episode__cause__in=FAILURES) & (Q(episode__is_probe=False) | Q(episode__cause=LEFT))
 )
 """Condition on the plays that use up an attempt."""
 
@@ -117,14 +107,6 @@ class GuestDeck:
         return max(0, self.study.attempts - self.used[self.last]) if self.last is not None else 0
 
 
-def causes_left(study: Study) -> tuple[str, ...]:
-    """Return the causes of endings of an episode that its player left.
-
-    Without a time limit, an episode of a person expired only by the rule of earlier versions for people who are idle.
-    """
-    return (LEFT, RAN_OUT) if study.limit_seconds is None else (LEFT,)
-
-
 def deck_of(guest: Guest) -> GuestDeck:
     """Return the tasks of a guest, whose invite has its study. Five queries at most."""
     study = guest.invite.study
@@ -198,9 +180,7 @@ def _fresh(study: Study, tasks: list[int], had: int) -> int | None:
 def _people_by_task(study: Study) -> dict[int, int]:
     """Return how many people have each task of a study. One query."""
     own = Play.objects.filter(guest=OuterRef("guest"), episode__task=OuterRef("task"))
-    counted = own.filter(USES_ATTEMPT)
-    if not study.counts_left:
-        counted = counted.exclude(episode__cause__in=causes_left(study))
+    counted = own.filter(USES_ATTEMPT).exclude(episode__cause=LEFT, counts_left=False)
     kept = Q(created__gt=timezone.now() - HELD) & ~Exists(own.filter(USES_ATTEMPT))
     rows = study.dealt.filter(kept | Exists(counted) | Exists(own.filter(episode__status="running")))
     return dict(rows.order_by().values_list("task").annotate(Count("guest")))

@@ -10,9 +10,10 @@ from statistics import median
 from django.db.models import BooleanField, ExpressionWrapper
 
 from environments.scoring.definition import definition_of
+from episodes.attempts.rule import kind_of
 from episodes.attempts.summary import returns_counted
 from episodes.models import Episode, Guest, Play, Study, SuiteTask
-from episodes.studies.dealing import USES_ATTEMPT, causes_left
+from episodes.studies.dealing import USES_ATTEMPT
 
 MAX_GUESTS = 1_000
 """Guests that the page of a study lists, the newest ones."""
@@ -29,16 +30,14 @@ class StudyPlay:
     attempt: int
     """Which attempt of the person at the task it is, from 1; 0 if it uses up none."""
     counts: bool
-    """Whether it is in the figures: the first attempt of the person, if it ended as the study asks."""
+    """Whether it is in the figures, by the rule of attempts: a first attempt that ended as the study asks."""
     return_: float | None
     is_success: bool | None
     """None if it does not count or has no return."""
 
     @property
     def seconds(self) -> float | None:
-        """Time from the start to the last answer, without pauses; None without a call."""
-        spent = self.episode.duration_seconds
-        return None if spent is None else max(0.0, spent - self.play.paused_seconds)
+        return self.play.seconds
 
     @property
     def episode(self) -> Episode:
@@ -106,7 +105,8 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
     """Yield the episodes of a study, oldest first. Two queries."""
     places = SuiteTask.objects.filter(member=study.member_id).values_list("task", "position")
     numbers = {task: position + 1 for task, position in places}
-    definition, left = definition_of(study.environment), causes_left(study)
+    definition = definition_of(study.environment)
+    treatments = definition.convention.treatments
     attempts = Counter[tuple[int | None, int]]()
     rows = Play.objects.filter(guest__invite__study=study).select_related("episode", "guest__invite")
     for play in rows.annotate(uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField())).order_by("pk"):
@@ -114,7 +114,7 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
         key = (play.guest_id, episode.task_id)
         uses = bool(play.uses_attempt)
         attempts[key] += uses
-        counts = uses and attempts[key] == 1 and (study.counts_left or episode.cause not in left)
+        counts = uses and attempts[key] == 1 and treatments[kind_of(episode)] != "out"
         value = episode.returns[definition.return_]
         if counts:
             value = next(iter(returns_counted([(episode.cause, value)], definition.convention)), None)

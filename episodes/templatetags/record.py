@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from environments.display.formats import NONE, clock, in_words, milliseconds, moment, reward, seconds, success, until
 from environments.display.numbers import digits_of, plain, signed, unsigned
+from episodes.attempts.rule import kind_of
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.run_hues import hue_of_run
@@ -58,7 +59,7 @@ ENDINGS = {
 PLAYER_MARKS = {"agent": "◆", "human": "☺", "script": "⚙"}
 """Mark of each kind of player."""
 _CAUSES = {"failure": "infrastructure failure", "running": "running", "probe": "probe"}
-_CAUSES |= {"continued": "continued or repeated"}
+_CAUSES |= {"continued": "continued, repeated or left"}
 _CAUSES |= dict(Episode.CAUSES)
 
 
@@ -118,13 +119,16 @@ def player(episode: Episode) -> SafeString:
 
 @register.filter
 def continues(episode: Episode) -> SafeString:
-    """Return a link to the episode that this one continues, or that it is a further attempt; else empty.
+    """Return a link to the episode that this one continues, or why else no figure counts it; else empty.
 
     Reads `episode.play` of people.
     """
     play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
-    if play is None or (play.parent_step is None and not play.is_repeat):
+    if play is None or (kind_of(episode) != "continued" and play.parent_step is None and not play.is_repeat):
         return SafeString()
+    if play.parent_step is None and not play.is_repeat:
+        title = "The player left it, and its study doesn't count it as an attempt in any figure"
+        return format_html('<span class="hint" title="{}">left, not counted</span>', title)
     if play.parent_step is None:
         title = "The player had played or seen this task before, so it isn't counted as an attempt in any figure"
         return format_html('<span class="hint" title="{}">further attempt</span>', title)

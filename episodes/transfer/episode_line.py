@@ -151,6 +151,7 @@ class ParentPart(LinePart):
 class PlayPart(LinePart):
     is_blind: bool = False
     is_repeat: bool = False
+    counts_left: bool | None = None
     paused_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     differs_at: Count | None = None
     parent: ParentPart | None = None
@@ -228,7 +229,8 @@ class EpisodeLine(LinePart):
         can_be_attempt = is_rollout(
             self.player, is_named=bool(self.run or self.model), has_prompt=bool(self.prompt_json)
         )
-        ending = ending_of(self.cause, self.detail, calls=calls, is_rollout=can_be_attempt)
+        counts_left = None if self.play is None else self.play.counts_left
+        ending = ending_of(self.cause, self.detail, calls=calls, is_rollout=can_be_attempt, counts_left=counts_left)
         if ending.cause == NO_CALL:
             self.cause, self.detail, self.is_probe = "no_call", ending.detail, False
             self.return_sum = self.return_last = self.return_max = self.return_mean = 0.0

@@ -22,6 +22,7 @@ from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service
 from environments.tasks.task_hash import is_sent_task
+from episodes.attempts.rule import LEFT, RAN_OUT
 from episodes.models import Episode, Guest, Study
 from episodes.playtest.invites.rule import InviteRefused, refuse_unless_open
 from episodes.playtest.live_play_registry import live_plays_of
@@ -30,7 +31,7 @@ from episodes.playtest.remote_play import remote_page
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import why_unplayable
 from episodes.rendering.markdown import markdown
-from episodes.studies.dealing import LEFT, RAN_OUT, AlreadyStarting, GuestDeck, deal, deck_of, note_started
+from episodes.studies.dealing import AlreadyStarting, GuestDeck, deal, deck_of, note_started
 
 RETURN_SALT = "orsweb.study.return"
 ASK_SECONDS = 5.0

@@ -88,7 +88,7 @@ def make_rich_episodes() -> None:
     make_step(rich, status="failed", output="", error=HOSTILE, reason="raised", input="not JSON")
     make_step(rich, status="refused", output="", error="no such tool", reason="not_found", tool="nø")
     bare = make_episode(id=9, is_probe=True, cause="abandoned", ready=None, end_number=2)
-    Play.objects.create(episode=bare, parent=rich, parent_step=1, differs_at=0, is_blind=True)
+    Play.objects.create(episode=bare, parent=rich, parent_step=1, differs_at=0, is_blind=True, counts_left=False)
     for step, author in ((None, "ada"), (1, "eve (guest 3)")):
         Note.objects.create(episode=rich, step=step, author=author, text=HOSTILE)
 
@@ -103,7 +103,9 @@ def everything() -> dict[str, list[dict[str, Any]]]:
         "steps": list(Step.objects.order_by("episode", "index").values(*steps)),
         "blobs": list(Blob.objects.order_by("pk").values("digest", "size_bytes")),
         "texts": [{"text": blob.text} for blob in Blob.objects.order_by("pk")],
-        "plays": list(Play.objects.order_by("pk").values("pk", "parent", "parent_step", "differs_at", "is_blind")),
+        "plays": list(
+            Play.objects.order_by("pk").values("pk", "parent", "parent_step", "differs_at", "is_blind", "counts_left")
+        ),
         "notes": list(Note.objects.order_by("pk").values("episode", "step", "author", "text", "created")),
         "runs": list(Run.objects.order_by("name").values("name", "model", "created")),
         "tasks": list(Task.objects.order_by("content_hash").values("content_hash", "spec", "environment__name")),

@@ -1,0 +1,96 @@
+"""What counts in a study counts the same on the page of people, on the leaderboard, in lists and in the API."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import connection
+
+from environments.models import Environment
+from episodes.analytics.leaderboard import leaderboard
+from episodes.analytics.people import people_of
+from episodes.attempts.endings import endings_of
+from episodes.filtering.conditions import episodes_of
+from episodes.filtering.filters import EpisodeFilter
+from episodes.models import Episode, Play, Study
+from episodes.studies.results import plays_of
+from episodes.transfer.episode_line import episode_of
+from tests.environments.protocol.serving import in_database
+from tests.episodes.ended import end_episode
+from tests.episodes.playtest.playing import open_tab
+from tests.episodes.playtest.studies.taking_part import finish, start
+from tests.episodes.playtest.studies.test_participant import taking_part
+from tests.episodes.transfer.record import lines_of
+from tests.people import client_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def counts_by_place() -> dict[str, int]:
+    """Return how many attempts each place counts."""
+    environment = Environment.objects.get()
+    listed = client_of("viewer").get("/api/episodes", {"ending": "attempt"}).json()
+    return {
+        "study": sum(one.counts for one in plays_of(Study.objects.get())),
+        "people": sum(one.n for person in people_of().persons for one in person.played),
+        "leaderboard": sum(row.n for row in leaderboard(environment, by="player").rows),
+        "filter": episodes_of(EpisodeFilter(ending="attempt")).count(),
+        "rule": sum(one.is_attempt for one in endings_of(Episode.objects.all())),
+        "api": len(next(value for value in listed.values() if isinstance(value, list))),
+    }
+
+
+@pytest.mark.parametrize("calls", [0, 1])
+@pytest.mark.parametrize(("ends", "counts_left"), [("left", False), ("left", True), ("expired", False)])
+async def test_every_place_counts_what_the_study_counts(ends: str, counts_left: bool, calls: int) -> None:
+    limit = 1 if ends == "expired" else None
+    async with taking_part(counts_left=counts_left, limit_seconds=limit) as browser:
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+            for _ in range(calls):
+                await tab.call("echo", text="hello")
+                await tab.receive("step")
+            if ends == "left":
+                await tab.send("leave")
+            await tab.receive("ended")
+        found = await in_database(counts_by_place)
+        before = await in_database(lambda: Episode.objects.values_list("cause", "is_probe").get())
+        assert set(found.values()) == {int(counts_left or ends == "expired")}, found
+        assert await in_database(lambda: _migrated(before)) == before
+
+
+def _migrated(ending: tuple[str, bool]) -> tuple[str, bool]:
+    """Return the ending as the migration leaves it, which finds it as it was recorded before."""
+    Play.objects.update(counts_left=None)
+    Episode.objects.filter(steps_count=0).update(is_probe=True)
+    migration: Any = import_module("episodes.migrations.0046_what_counts_in_studies")
+    migration.mark_plays(apps, SimpleNamespace(connection=connection))
+    assert Play.objects.get().counts_left is Study.objects.get().counts_left
+    return Episode.objects.values_list("cause", "is_probe").get()
+
+
+async def test_a_further_attempt_after_one_without_a_call_counts_nowhere() -> None:
+    async with taking_part(attempts=2) as browser:
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+            await tab.send("leave")
+            await tab.receive("ended")
+        await finish(browser, await start(browser, again="on"))
+        found = await in_database(counts_by_place)
+    assert set(found.values()) == {0}, found
+
+
+@pytest.mark.parametrize(
+    ("cause", "counts_left", "is_probe"),
+    [("expired", False, False), ("abandoned", True, False), ("abandoned", False, True), ("expired", None, True)],
+)
+def test_a_file_carries_the_mark(cause: str, counts_left: bool | None, is_probe: bool) -> None:
+    end_episode(None, cause=cause, is_probe=is_probe, player="human", steps_count=0, key_label="@ada")
+    Play.objects.create(episode=Episode.objects.get(), counts_left=counts_left)
+    [line] = lines_of()
+    assert (line["play"]["counts_left"], line["is_probe"]) == (counts_left, is_probe)
+    read = episode_of(json.dumps(line))
+    assert read.play is not None and (read.play.counts_left, read.is_probe) == (counts_left, is_probe)
