@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from django.db.models import ExpressionWrapper, F, FloatField
+from django.db.models.functions import Coalesce
+
 from environments.models import Environment
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import definition_of
@@ -21,8 +24,10 @@ from episodes.models import Episode
 
 MAX_PEOPLE = 500
 """People that are returned; those who played last come first."""
+_PLAYED = ExpressionWrapper(F("duration_seconds") - Coalesce("play__paused_seconds", 0.0), FloatField())
+"""Seconds from ready to the last answer, without pauses."""
 _COLUMNS: tuple[Any, ...] = (
-    *("key_label", "environment_id", "status", KIND, "duration_seconds", Epoch("created")),
+    *("key_label", "environment_id", "status", KIND, _PLAYED, Epoch("created")),
     *("return_sum", "return_last", "return_max", "return_mean"),
 )
 
@@ -44,7 +49,7 @@ class Person:
     running: int
     """Number of them that are still running."""
     seconds: float
-    """Time played: from ready to the last answer of ended episodes, and since the start of running ones."""
+    """Time played without pauses: from ready to the last answer of ended episodes, since the start of running ones."""
     played: Sequence[PersonPlayed]
     """Figures by environment, most attempts first."""
     last: datetime
@@ -90,7 +95,7 @@ def _person(name: str, rows: Sequence[tuple[Any, ...]], now: float) -> Person:
         name=name,
         episodes=len(rows),
         running=sum(row[1] == "running" for row in rows),
-        seconds=sum(max(0.0, now - row[4]) if row[1] == "running" else row[3] or 0.0 for row in rows),
+        seconds=sum(max(0.0, now - row[4] if row[1] == "running" else row[3] or 0.0) for row in rows),
         played=sorted(played, key=lambda one: (-one.n, one.environment.name)),
         last=datetime.fromtimestamp(max(row[4] for row in rows), UTC),
     )

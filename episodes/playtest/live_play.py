@@ -92,6 +92,7 @@ class LivePlay:
         self._steps = PlaySteps()
         self._grace: asyncio.TimerHandle | None = None
         self._clock = PlayClock(times)
+        self._saved_pause = 0.0  # seconds on record
         self._keeping: asyncio.TimerHandle | None = None  # set while nobody is there and the session is kept
         self._deadline: asyncio.TimerHandle | None = None  # set while somebody is there and the time is limited
         self.start_task = self._own(self._start(request))
@@ -222,8 +223,6 @@ class LivePlay:
             self._cancel_timers()
             self._clock.resume()
             self._limit()
-        if was_away and self._clock.can_pause:
-            await readers().run(save_pause, facts.episode.pk, self._clock.paused)
         async with self._lock:
             await self._advance(facts, joining=tab)
             html = await readers().run(steps_html, facts, after, self._steps.last)
@@ -296,6 +295,7 @@ class LivePlay:
 
         Raises: OrsError when the session takes no calls.
         """
+        await self._save_pause()
         task_id = request.task_id or ""
         if task_id in self._running:
             return
@@ -306,6 +306,14 @@ class LivePlay:
         call = await self._service.call(self.sid, self.owner, None, request)
         running = self._running[task_id] = RunningCall(call, time.monotonic())
         self._own(self._follow(task_id, running))
+
+    async def _save_pause(self) -> None:
+        """Note for how long the player was away so far: a call follows, so the pause is within the time played."""
+        if self._facts is None or (paused := self._clock.paused) <= self._saved_pause:
+            return
+        self._saved_pause = paused
+        with contextlib.suppress(Error):  # a call matters more than its time
+            await readers().run(save_pause, self._facts.episode.pk, paused)
 
     async def _follow(self, task_id: str, running: RunningCall) -> None:
         call = running.call

@@ -134,7 +134,7 @@ def ending_of(pk: int) -> dict[str, Any]:
 
 
 def save_pause(pk: int, seconds: float) -> None:
-    """Note for how long the player of an episode was away in all."""
+    """Note for how long the player of an episode was away before its latest call."""
     Play.objects.filter(pk=pk).update(paused_seconds=seconds)
 
 

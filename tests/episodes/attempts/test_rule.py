@@ -67,6 +67,11 @@ def test_a_person_has_it_among_their_episodes_and_not_among_their_attempts(paren
     assert (ada.episodes, ada.seconds, [(one.n, one.mean) for one in ada.played]) == (2, 60.0, [(1, 0.5)])
 
 
+def test_the_time_of_a_person_leaves_out_pauses(parent: Episode) -> None:
+    Play.objects.filter(parent=None).update(paused_seconds=20.0)
+    assert people_of().persons[0].seconds == 40.0
+
+
 def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
     assert peers_of(parent, Definition()).attempts == 2
     assert peers_of(Episode.objects.latest("pk"), Definition()).rank is None
@@ -166,3 +171,12 @@ def test_lists_mark_it_and_its_parent(client: Client, parent: Episode, address: 
     page = client.get(address(parent)).content.decode()
     assert page.count("counted as an attempt in any figure") == 1
     assert f'href="/episodes/{parent.pk}/#step-1"' in page
+
+
+def test_lists_mark_what_was_left_in_a_study_that_does_not_count_it(client: Client, parent: Episode) -> None:
+    for counts_left in (False, True):
+        left = end_episode(0.5, task=parent.task, cause="abandoned", player="human", key_label="@bob (guest 1)")
+        Play.objects.create(episode=left, counts_left=counts_left)
+    assert [row.episode.pk for row in page_of(EpisodeFilter(ending="abandoned")).rows] == [left.pk]
+    assert client.get("/episodes/").content.decode().count("left, not counted") == 1
+    assert client.get(f"/episodes/{left.pk - 1}/").content.decode().count("left, not counted") == 1

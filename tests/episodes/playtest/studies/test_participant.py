@@ -135,6 +135,28 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task() -> None:
     assert await in_database(lambda: Play.objects.get().paused_seconds) > 0
 
 
+async def test_a_pause_after_the_last_answer_is_not_taken_off_the_time_played() -> None:
+    def seconds() -> float | None:
+        return plays_of_study()[0].seconds
+
+    def plays_of_study() -> list[Any]:
+        return list(plays_of(Study.objects.get()))
+
+    async with taking_part() as browser:
+        pk = await start(browser, "/play/study/begin/")
+        async with open_tab(browser, pk) as tab:
+            await tab.receive("state")
+            await asyncio.sleep(0.3)
+            await tab.call("echo", text="hello")
+            await tab.receive("step")
+        await asyncio.sleep(0.5)
+        async with open_tab(browser, pk) as tab:
+            await tab.receive("state")
+            await tab.send("leave")
+            await tab.receive("ended")
+        assert 0.25 < (await in_database(seconds) or 0) < 10
+
+
 async def test_a_task_ends_as_abandoned_when_its_pause_is_over() -> None:
     async with taking_part(pause_seconds=0, ORSWEB_PLAY_GRACE=0.01) as browser:
         pk = await start(browser, "/play/study/begin/")
