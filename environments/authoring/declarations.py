@@ -38,6 +38,18 @@ class HandControl(BaseModel):
     """The key as browsers name it, such as "ArrowUp", "p" or "Shift+ArrowUp"; empty for a button without a key."""
 
 
+class HandMark(BaseModel):
+    """How an environment's text marks what can be pressed: a number between two marks, such as `[3] Shop`."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    open: str = Field(min_length=1, max_length=10)
+    close: str = Field(min_length=1, max_length=10)
+    tool: str
+    argument: str
+    """The argument of the tool that gets the number, as text."""
+
+
 class HandControls(BaseModel):
     """How people play an environment by hand, as its `hand_controls()` says."""
 
@@ -46,6 +58,8 @@ class HandControls(BaseModel):
     controls: list[HandControl] = Field(default=[], max_length=40)
     drawing: Literal["", "image", "text"] = ""
     """What stays in view: the newest image, the newest text, or nothing."""
+    marks: list[HandMark] = Field(default=[], max_length=10)
+    """What people can press in the text that stays in view."""
 
 
 def check_class_methods(cls: type) -> None:

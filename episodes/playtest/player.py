@@ -46,6 +46,7 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         "seat": seat,
         "controls": [one.model_dump() for one in by_hand.controls if one.tool in names],
         "drawing": by_hand.drawing,
+        "marks": [one.model_dump() for one in by_hand.marks if one.tool in names and not is_over],
         "play": facts.play,
         "again": progress,
         "is_over": is_over,

@@ -44,7 +44,7 @@ export class Composer extends EventTarget {
     document.addEventListener("keydown", (event) => this.#pressed(event));
     this.#controls = JSON.parse(element.querySelector("#play-controls")?.textContent ?? "[]");
     for (const button of element.querySelectorAll("[data-control]")) {
-      button.addEventListener("click", () => this.#callControl(this.#controls[Number(button.dataset.control)]));
+      button.addEventListener("click", () => this.press(this.#controls[Number(button.dataset.control)]));
     }
     const kept = this.#tools.findIndex((tool) => new Draft(tool.name).isLatest);
     if (this.#tools.length) this.#select(kept < 0 ? this.#likeliest() : kept);
@@ -138,7 +138,8 @@ export class Composer extends EventTarget {
     this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
   }
 
-  #callControl({ tool, input }) {
+  // Make the call of a control, or of a mark in the text.
+  press({ tool, input }) {
     if (this.#isBusy) return this.#say(this.#isWaiting ? WAITS : RUNS);
     this.#busy(true);
     const number = this.#tools.findIndex((one) => one.name === tool);
@@ -273,7 +274,7 @@ export class Composer extends EventTarget {
     const control = !isTyping(event) && !event.target.closest?.("[data-tool-panel]") && this.#controls.find((one) => isKey(one.key, event));
     if (control) {
       event.preventDefault();
-      if (!event.repeat) this.#callControl(control);
+      if (!event.repeat) this.press(control);
       return;
     }
     const digit = /^Digit([1-9])$/.exec(event.code);

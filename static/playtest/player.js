@@ -4,6 +4,7 @@ import { signed } from "../orsweb/figures.js";
 import { Clock } from "./clock.js";
 import { Composer } from "./composer.js";
 import { Connection } from "./connection.js";
+import { makePressable } from "./marks.js";
 
 const ALIVE_MS = 20_000;
 const SAID_CHARACTERS = 300;
@@ -131,6 +132,8 @@ async function draw() {
     if (found.matches(".step") && Number(found.dataset.index) < drawn) return; // a newer one came first
     drawn = Number(found.dataset.index ?? -1);
   }
+  const marks = isOver ? null : document.getElementById("play-marks");
+  if (!isImage && marks) makePressable(shown, JSON.parse(marks.textContent), (control) => composer?.press(control));
   place.replaceChildren(shown);
   place.hidden = false;
   page.classList.add("has-drawing");

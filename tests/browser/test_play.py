@@ -142,6 +142,16 @@ def test_web_is_walked_through(page: Page, complaints: list[str]) -> None:
     is_recorded(page, episode)
 
 
+def test_links_of_web_are_pressed_in_the_page_that_stays_in_view(page: Page, complaints: list[str]) -> None:
+    sit_down(page, "web")
+    page.get_by_role("button", name="[3] Help").click()
+    expect(page.locator(".step [data-side=input]").last).to_contain_text("3")
+    expect(page.locator(".drawing")).to_contain_text("/help")
+    page.locator(".drawing .mark", has_text="workshop").click()
+    expect(page.locator(".step")).to_have_count(2)
+    expect(page.locator(".drawing")).to_contain_text("/help/workshop")
+
+
 def test_maze_is_left(page: Page, complaints: list[str]) -> None:
     episode = sit_down(page, "maze", MAZE)
     expect(page.locator("[data-drawing] img")).to_be_visible()

@@ -123,6 +123,11 @@ class Web(Environment):
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         return [tasks.task(split, index) for index in range(tasks.COUNTS[split])]
 
+    @classmethod
+    def hand_controls(cls) -> JSONObject:
+        links, buttons = ({"open": a, "close": b, "tool": "click", "argument": "target"} for a, b in ("[]", "<>"))
+        return {"drawing": "text", "marks": [links, buttons]}
+
     def get_prompt(self) -> Blocks:
         how = " When you know it, call `answer`; only your first answer counts." if self.task.answer else ""
         text = (

@@ -201,9 +201,14 @@ def test_a_class_of_any_sdk_says_how_people_play_it(cls: type) -> None:
     found = by_hand(cls, {"controls": [control], "drawing": "text"}).hand_controls
     assert (found.drawing, [one.model_dump() for one in found.controls]) == ("text", [control])
     assert HostedClass(cls).hand_controls.controls == []
+    mark = {"open": "[", "close": "]", "tool": "echo", "argument": "text"}
+    assert [one.model_dump() for one in by_hand(cls, {"marks": [mark]}).hand_controls.marks] == [mark]
 
 
-@pytest.mark.parametrize("faulty", [{"controls": [{"tool": "echo"}]}, {"drawing": "video"}, {"keys": []}, "up"])
+FAULTY = ({"controls": [{"tool": "echo"}]}, {"drawing": "video"}, {"marks": [{"open": "["}]}, {"keys": []}, "up")
+
+
+@pytest.mark.parametrize("faulty", FAULTY)
 def test_faulty_hand_controls_are_refused_when_the_class_is_hosted(faulty: Any) -> None:
     with pytest.raises(Unhostable, match=r"hand_controls\(\) returned .*which can't be used"):
         by_hand(envs.Echo, faulty)
