@@ -37,11 +37,12 @@ class SessionThread:
         """Start the thread, which calls `report` with each job that is done and was not abandoned."""
         self._report, self.runs_loop = report, runs_loop
         self._jobs: SimpleQueue[ThreadJob | _Wake | None] = SimpleQueue()  # None: end
-        self._loop: asyncio.AbstractEventLoop = _new_loop() if runs_loop else LateLoop(self._jobs.put)
+        thread = threading.Thread(target=self._serve, name="session", daemon=True)
+        self._loop: asyncio.AbstractEventLoop = _new_loop() if runs_loop else LateLoop(self._jobs.put, thread)
         self._is_looping = runs_loop
         self._running = 0  # jobs whose results are awaited on the loop; used in the thread only
         self._is_retired = False
-        threading.Thread(target=self._serve, name="session", daemon=True).start()
+        thread.start()
 
     # --- from the server's loop ---------------------------------------------------------------------------------------
 
@@ -159,9 +160,9 @@ class LateLoop(asyncio.SelectorEventLoop):
 
     is_made = False
 
-    def __init__(self, wake: Callable[[_Wake], None]) -> None:
-        """`wake` is called when the loop is made, by any thread; the thread of the loop has to run it then."""
-        self._wake = wake
+    def __init__(self, wake: Callable[[_Wake], None], thread: threading.Thread) -> None:
+        """`wake` is called when the loop is made, by any thread; `thread`, that of the loop, has to run it then."""
+        self._wake, self._thread = wake, thread
         self._making = threading.RLock()
         self._maker: int | None = None  # the thread that makes the loop now
 
@@ -181,9 +182,14 @@ class LateLoop(asyncio.SelectorEventLoop):
             return super().__getattribute__(name)
 
     def is_running(self) -> bool:
-        """Return whether the loop runs, as it seems to do for plain code in its thread, but not for its constructor."""
+        """Return whether the loop runs, as it seems to do for plain code in its thread, but not for its constructor.
+
+        For other threads it runs as long as its thread lives: that runs whatever they schedule on it.
+        """
         if self._maker == threading.get_ident():
             return False
+        if threading.current_thread() is not self._thread:
+            return self._thread.is_alive()
         return _get_running_loop() is self or (self.is_made and super().is_running())
 
     def __del__(self) -> None:

@@ -108,10 +108,19 @@ class FollowerProcess(threading.Thread):
         self._is_woken = False
         with open(process.stdout.fileno(), "rb", closefd=False) as reports:  # type: ignore[union-attr]  # it is a pipe
             for line in reports:
-                places, idle_seconds = json.loads(line)
-                self._report, self._is_woken = _Report(places, idle_seconds, time.monotonic()), False
+                self._hear(line)
         self._close(process)
         return process.wait()
+
+    def _hear(self, line: bytes) -> None:
+        """Take a report. Other lines are what some library printed."""
+        try:
+            places, idle_seconds = json.loads(line)
+            report = _Report(dict(places), float(idle_seconds), time.monotonic())
+        except (TypeError, ValueError, RecursionError):
+            log.warning("follower_printed", characters=len(line))  # never the line: it may contain what a row holds
+        else:
+            self._report, self._is_woken = report, False
 
     def _close(self, process: subprocess.Popen[bytes]) -> None:
         with self._writing:

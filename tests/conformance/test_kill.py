@@ -15,7 +15,7 @@ from tests.conformance.record import Recorded, recorded
 from tests.hostile.sizes import size
 from tests.server import LiveServer
 
-KILLS = size(3, 100)
+KILLS = size(20, 100)
 PLAYERS = 8
 STEPS_BEFORE_A_KILL = 150
 STEPS_AN_EPISODE = 20
@@ -64,7 +64,7 @@ class Played:
 def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
     """A server that was killed KILLS times while PLAYERS played, and has been started again."""
     counted = Counted()
-    with LiveServer("tests.envs:Counter") as server:
+    with LiveServer("tests.envs:Counter", env={"ORSWEB_FOLLOWER": "process"}) as server:
         players = [threading.Thread(target=play, args=[server, counted], daemon=True) for _ in range(PLAYERS)]
         for player in players:
             player.start()

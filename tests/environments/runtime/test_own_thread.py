@@ -125,6 +125,27 @@ async def test_what_another_thread_schedules_on_the_loop_of_an_idle_session_runs
         assert (await play.answer("s", "say")).text == "hello"
 
 
+async def test_another_thread_is_told_that_the_loop_runs_until_its_thread_ends() -> None:
+    class Asking(Plain):
+        def __init__(self, task_spec: Any, secrets: Any = None) -> None:
+            super().__init__(task_spec, secrets)
+            RAN.append(asyncio.get_running_loop())
+
+        @tool
+        def ask(self) -> ToolOutput:
+            """Says what a helper thread is told."""
+            with ThreadPoolExecutor(1) as executor:
+                return ToolOutput(blocks=[TextBlock(text=str(executor.submit(RAN[0].is_running).result()))])
+
+    RAN.clear()
+    async with Play(Asking) as play:
+        await play.open("s")
+        assert (await play.answer("s", "ask")).text == "True"
+        assert RAN[0].is_running()  # idle
+        assert not RAN[0].is_made
+    await until(lambda: not RAN[0].is_running())
+
+
 async def test_a_loop_that_another_thread_makes_while_a_call_ends_is_whole() -> None:
     class Racing(Plain):
         def __init__(self, task_spec: Any, secrets: Any = None) -> None:

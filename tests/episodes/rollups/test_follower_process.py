@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import httpx
 import psutil
@@ -10,11 +12,21 @@ import pytest
 from django.db import connections
 from django.db.backends.signals import connection_created
 
-from episodes.rollups.follower_process import relax_commits
+from episodes.rollups import follower_process
+from episodes.rollups.follower_process import FollowerProcess, relax_commits
 from tests.conformance.agent import Agent, eventually
 from tests.server import LiveServer
 
 pytestmark = pytest.mark.django_db
+
+PRINTING = r"""
+import sys
+for line in (b"hello", b"", b"7", b"[1]", b"[1, 2]", b'{"a": 1}', b"\xff", b'[{"text": 7}, 0.0]', b"bye"):
+    sys.stdout.buffer.write(line + b"\n")
+sys.stdout.buffer.flush()
+sys.stdin.read()
+"""
+"""A program in the place of the follower's, which prints more than reports."""
 
 
 @pytest.fixture(scope="module")
@@ -50,6 +62,17 @@ def test_what_agents_play_is_found_and_nothing_stays_behind(where: str) -> None:
         eventually(lambda: is_found(server, "walrus"))
         eventually(lambda: 'behind_episodes{part="text"} 0.0' in httpx.get(f"{server.url}/metrics").text)
         assert len(followers(server)) == (where == "process")
+
+
+def test_lines_that_are_no_reports_are_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "printing.py").write_text(PRINTING)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(follower_process, "__name__", "printing")
+    following = FollowerProcess()
+    following.start()
+    eventually(lambda: following.places() == {"text": 7})
+    following.stop(10)
+    assert not following.is_alive()
 
 
 def test_its_commits_do_not_wait_for_the_disk() -> None:
