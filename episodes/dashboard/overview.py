@@ -144,7 +144,14 @@ def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, A
         for figures in environment_figures(list(hosted.defer("card", "task_schema")), asked)
     ]
     url = "/?" + urlencode({"part": "environments"} | asked.values())
-    return {"environments": rows, "environments_url": url, "part_url": url, **asked_context(asked)}
+    is_bounded = any(row["is_bounded"] for row in rows)
+    return {
+        "environments": rows,
+        "is_bounded": is_bounded,
+        "environments_url": url,
+        "part_url": url,
+        **asked_context(asked),
+    }
 
 
 def _connecting(request: HttpRequest, hidden: frozenset[int], shown: list[dict[str, Any]]) -> dict[str, Any]:

@@ -125,10 +125,10 @@ class Recorder:
         """Number of rows that the database refused because of their content; each is in the log."""
         return self._writer.rejected
 
-    def load(self) -> RecorderLoad:
-        """Return how much is waiting and what was committed. For any thread."""
+    def load(self, newest_end: int) -> RecorderLoad:
+        """Return how much is waiting and what was committed. For any thread. `newest_end`: what the database said."""
         parts = self._duties.places()
-        newest = max([self._writer.last_end, *parts.values()])
+        newest = max([newest_end, *parts.values()])
         return RecorderLoad(
             queued=self._queue.qsize() + len(self._writer.in_hand) + len(self._writer.postponed),
             oldest_seconds=self._writer.oldest_seconds(),

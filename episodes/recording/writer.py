@@ -162,11 +162,6 @@ class RecordWriter(threading.Thread):
         calls = self.in_hand
         return time.monotonic() - calls[0][2] if calls else 0.0
 
-    @property
-    def last_end(self) -> int:
-        """The last number of an ending that was given; 0 if that is not known now."""
-        return self._known.last_end
-
     @contextlib.contextmanager
     def forgetting(self, digests: Collection[str]) -> Iterator[None]:
         """Forget that the database has these blobs, and write nothing until the block ends. For another thread."""

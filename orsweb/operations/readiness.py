@@ -18,6 +18,7 @@ from django.db import Error, connection
 
 from environments.runtime.service import SessionService
 from environments.service import get_record
+from episodes.rollups.progress import newest_end
 
 MAX_AGE_SECONDS = 1.0
 """Age up to which a look at the database and the disk is used again."""
@@ -53,6 +54,8 @@ class _Place:
 
     database_seconds: float | None
     free_bytes: int | None
+    newest_end: int = 0
+    """The number of the newest ending that figures can count."""
 
 
 class Readiness:
@@ -65,7 +68,7 @@ class Readiness:
     async def checks(self, service: SessionService) -> list[ReadyCheck]:
         """Return the checks, which take at most MAX_DATABASE_SECONDS."""
         place = await self._look()
-        is_draining, load = service.load().is_draining, get_record().load()
+        is_draining, load = service.load().is_draining, get_record().load(place.newest_end)
         return [
             ReadyCheck("stopping", float(is_draining), 0, "1 while the server stops"),
             ReadyCheck("database", place.database_seconds, MAX_DATABASE_SECONDS, "seconds until it answered"),
@@ -83,6 +86,10 @@ class Readiness:
                 "seconds since all figures followed the record",
             ),
         ]
+
+    async def newest_end(self) -> int:
+        """Return the number of the newest ending in the database, of whichever server; 0 if the database is away."""
+        return (await self._look()).newest_end
 
     async def database_answers(self) -> bool:
         """Return whether the database answers in time. Takes at most MAX_DATABASE_SECONDS."""
@@ -107,19 +114,21 @@ READINESS = Readiness()
 
 
 def _look_at_place() -> _Place:
-    return _Place(_database_seconds(), _free_bytes())
+    seconds, newest = _ask_database()
+    return _Place(seconds, _free_bytes(), newest)
 
 
-def _database_seconds() -> float | None:
-    """Return how long the database took to accept a connection and to answer; None if it did not."""
+def _ask_database() -> tuple[float | None, int]:
+    """Return how long the database took to accept a connection and to answer, None if it did not; and `newest_end`."""
     began = time.monotonic()
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 FROM django_migrations")
             cursor.fetchone()
-        return time.monotonic() - began
+        seconds = time.monotonic() - began
+        return seconds, newest_end()
     except Error:
-        return None
+        return None, 0
     finally:
         connection.close()
 

@@ -17,6 +17,7 @@ from environments.runtime.play_load import PlayLoad
 from environments.runtime.service import SessionService
 from environments.service import get_record, ownership_or_none, worker_loads
 from episodes.recording.recorder_load import RecorderLoad
+from orsweb.operations.readiness import READINESS
 
 THREADS = frozenset(
     (
@@ -49,11 +50,11 @@ class ServerLoad:
 
 
 async def load_of(service: SessionService) -> ServerLoad:
-    """Return how busy the process is. Called on the service's loop, where it takes less than a millisecond."""
-    memory_bytes = _memory_bytes()
+    """Return how busy the process is. Called on the service's loop, which it holds for less than a millisecond."""
+    memory_bytes, newest_end = _memory_bytes(), await READINESS.newest_end()
     return ServerLoad(
         play=service.load(),
-        recorder=get_record().load(),
+        recorder=get_record().load(newest_end),
         workers=worker_loads(),
         threads=Counter(_kind(thread.name) for thread in threading.enumerate()),
         memory_bytes=memory_bytes,

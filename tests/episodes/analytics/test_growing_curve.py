@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.test import Client
 
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionAsked, definition_of
@@ -148,3 +149,14 @@ if connection.vendor == "sqlite":  # its plan does not depend on the content of 
         play(3)
         plan = Episode.objects.filter(**{f"{name}_id": 1}, end_number__gt=5, status="ended").explain()
         assert f"INDEX episode_{name}_end ({name}_id=? AND end_number>?)" in plan
+
+
+def test_a_follower_far_behind_makes_the_pages_say_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(300)
+    catch_up()
+    play(100, first=301)
+    pages = ("/", "/environments/echo/")
+    said = "Older episodes are still being counted, so these figures are not complete yet."
+    assert not any(said in client.get(page).content.decode() for page in pages)
+    monkeypatch.setattr(covers, "MAX_ENDINGS", 50)
+    assert all(said in client.get(page).content.decode() for page in pages)
