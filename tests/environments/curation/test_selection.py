@@ -261,7 +261,7 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
         ("environment", "math", "it has to be the number of an environment"),
         ("environment", "9" * 5000, "it has to be the number of an environment"),
         ("split", "-1", "it has to be the number of a split"),
-        ("sort", "name", "allowed are environment, tags, splits, attempts, return, success, bucket, with - before"),
+        ("sort", "name", "allowed are index, task, environment, tags, splits, attempts, return, success, bucket, with"),
         ("search", "answer>many", "after > comes a number"),
         ("ids", "1,b", "they have to be numbers of tasks"),
         ("state", "lost", "allowed are served, quarantined, superseded, removed, pasted, active, any"),
