@@ -123,6 +123,7 @@ class ActivityAdmin(ReadOnlyAdmin):
             "plan": plan,
             "trouble": trouble,
             "since": _since(row) if plan else (),
+            "max_since": MAX_CHANGED_SINCE,
             "warnings": warnings_of_plan(plan),
         }
         return TemplateResponse(request, "environments/action_undo.html", page, status=400 if trouble else 200)

@@ -66,10 +66,12 @@ class Undo:
         title = f"Undo: {row.title}"
         if (inverse := inverse_of(row)) is not None:
             return replace(inverse.plan(), title=title)
-        sentences = [f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places."]
-        if since := changed_since(row)[: MAX_COUNTED + 1].count():
+        since = changed_since(row)[: MAX_COUNTED + 1].count()
+        but = ", except in what was changed since" if since else ""
+        sentences = [f"{tasks(row.changed, 'will be', 'will be')} as before, at the same places{but}."]
+        if since:
             many = f"Over {MAX_COUNTED:,}" if since > MAX_COUNTED else f"{since:,}"
-            sentences.append(f"{many} of them had other changes since. What was changed since is left alone.")
+            sentences.append(f"{many} of them had other changes since, which are left alone.")
         frozen = _splits(row, self._touched(row, is_brief=True).splits)
         sentences += [f"Split {split.name!r} is frozen and stays as it is." for split in frozen if split.frozen]
         if object_of(row.after).get("made"):

@@ -79,9 +79,7 @@ def test_what_was_changed_since_is_left_alone_and_listed() -> None:
     action = latest()
     Release(Selection(ids=(one,), state="")).apply(AUTHOR)
     Quarantine(Selection(ids=(one,)), "another reason").apply(AUTHOR)
-    assert (
-        "1 of them had other changes since. What was changed since is left alone." in Undo(action.pk).plan().sentences
-    )
+    assert "1 of them had other changes since, which are left alone." in Undo(action.pk).plan().sentences
     [since] = first_changed_since(action, 10)
     assert (since.revision.task_id, since.action, since.is_left_alone) == (one, latest(), True)
     assert undo(action).endswith("1 task is as before. 1 task was changed since and left alone.")
