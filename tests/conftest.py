@@ -91,11 +91,8 @@ settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]  #
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put files that take long first: the last worker then ends soon after the others.
-
-    Before all others comes the test of plans, which on PostgreSQL follow what earlier tests have left in tables.
-    """
-    items.sort(key=lambda item: (not item.nodeid.startswith(PLANS), not item.nodeid.startswith(SLOW)))
+    """Put files that take long first: the last worker then ends soon after the others."""
+    items.sort(key=lambda item: not item.nodeid.startswith(SLOW))
 
 
 def pytest_collection_finish() -> None:
@@ -119,7 +116,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
                 terminalreporter.write_line(f"{report.nodeid.rpartition('::')[2]}: {sentence}")
 
 
-PLANS = "tests/episodes/recording/test_statement_plans.py"
 SLOW = ("tests/browser/", "tests/conformance/", "tests/environments/checking/", "tests/orsweb/server/")
 
 

@@ -47,18 +47,17 @@ def read_rows(
         *("failed_count", "refused_count", "environment_id"),
     )
     found: list[list[EndingRow]] = [[] for _ in parts]
+    if most is not None:
+        first = parts[0].filter(ENDED).order_by("end_number").values_list(*columns)[:most]
+        return [cast(list[EndingRow], rows_of(first))]
+    # sorted here, or the database may go through all endings in their order
+    unsorted = [part.filter(ENDED).order_by() for part in parts]
     if len(parts) == 1:
-        found[0] = cast(
-            list[EndingRow],
-            rows_of(parts[0].filter(ENDED).order_by("end_number").values_list(*columns)[:most]),
-        )
-        return found
-    marked = [
-        part.filter(ENDED).order_by().values_list(*columns, Value(place, BigIntegerField()))
-        for place, part in enumerate(parts)
-    ]
-    for *row, place in rows_of(marked[0].union(*marked[1:], all=True)):
-        found[place].append(cast(EndingRow, tuple(row)))
+        found[0] = cast(list[EndingRow], list(rows_of(unsorted[0].values_list(*columns))))
+    else:
+        marked = [part.values_list(*columns, Value(n, BigIntegerField())) for n, part in enumerate(unsorted)]
+        for *row, place in rows_of(marked[0].union(*marked[1:], all=True)):
+            found[place].append(cast(EndingRow, tuple(row)))
     for rows in found:
         rows.sort(key=lambda row: row[0])
     return found

@@ -20,6 +20,8 @@ from episodes.models.privacy import visible_runs
 
 MAX_CHOICES = 50
 """Number of runs that are offered besides the chosen ones; a search finds the others."""
+MAX_SEARCHED = 10_000
+"""Number of the newest runs that are searched and counted."""
 
 
 @require_safe
@@ -35,12 +37,16 @@ def run_choices(request: HttpRequest) -> HttpResponse:
         raise BadRequest(str(error)) from error
     visible = Run.objects.filter(visible_runs(hidden)).only("name", "model", "state")
     rows = visible.in_bulk(list(ids))
-    found = visible.filter(Q(name__icontains=search) | Q(model__icontains=search)) if search else visible
+    oldest = Run.objects.order_by("-pk").values_list("pk", flat=True)[MAX_SEARCHED - 1 : MAX_SEARCHED].first()
+    found = visible.filter(pk__gte=oldest or 0)
+    if search:
+        found = found.filter(Q(name__icontains=search) | Q(model__icontains=search))
     others = found.exclude(pk__in=list(rows)).order_by("-pk")
     context = {
         "chosen": [rows[pk] for pk in ids if pk in rows],
         "others": others[:MAX_CHOICES],
         "count": others.count(),
+        "searched": MAX_SEARCHED if oldest is not None and Run.objects.filter(pk__lt=oldest).exists() else None,
         "search": search,
     }
     return render(request, "episodes/run_choices.html", context)

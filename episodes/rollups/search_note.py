@@ -75,7 +75,7 @@ def _progress(seen: Q) -> str:
     if not missing:
         return ""
     if newest <= MAX_COUNTED:
-        total = ended.count()
+        total = ended.filter(end_number__lte=newest).count()
         return f"The search index has {total - missing:,} of {total:,} episodes so far."
     return f"{missing:,} episode{'s are' if missing > 1 else ' is'} not in the search index yet."
 

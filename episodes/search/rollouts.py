@@ -25,11 +25,13 @@ TABLE = WordTable(RolloutText, "rollout_id", "episodes_rolloutwords")
 
 def rollouts_matching(text: str) -> Q:
     """Return the condition that a rollout, or the episode that it belongs to, contains all terms of `text`."""
-    return Q(pk__in=_alone(text)) | Q(episode__in=matching(text))
+    # one list of ids, because with an OR of two, PostgreSQL goes through all rollouts
+    with_episode = Rollout.objects.filter(episode__in=matching(text)).order_by().values_list("pk", flat=True)
+    return Q(pk__in=_alone(text).union(with_episode, all=True))
 
 
 def _alone(text: str) -> QuerySet[RolloutText, int]:
-    rows = RolloutText.objects.order_by("-rollout_id")
+    rows = RolloutText.objects.order_by()
     if not (terms := terms_of(text)):
         return rows.none().values_list("rollout_id", flat=True)
     if connection.vendor == "sqlite":

@@ -7,6 +7,7 @@ import re
 import pytest
 from django.test import Client
 
+from episodes.dashboard import run_choices
 from episodes.dashboard.run_choices import MAX_CHOICES
 from episodes.models import Run
 from tests.stored import NOW, make_run
@@ -38,6 +39,16 @@ def test_runs_are_found_by_name_and_by_model(client: Client) -> None:
 def test_more_runs_than_fit_are_counted(client: Client) -> None:
     Run.objects.bulk_create(Run(name=str(number), created=NOW) for number in range(MAX_CHOICES + 2))
     assert "The newest 50 of 52 runs" in client.get(CHOICES).content.decode()
+
+
+def test_only_the_newest_runs_are_searched(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(run_choices, "MAX_SEARCHED", 2)
+    for name in ("grpo-1", "grpo-2"):
+        make_run(name)
+    assert "were searched" not in client.get(CHOICES).content.decode()
+    make_run("grpo-3")
+    page = client.get(f"{CHOICES}?search=grpo").content.decode()
+    assert "grpo-1" not in page and "2 runs with" in page and "Only the newest 2 runs were searched." in page
 
 
 @pytest.mark.parametrize("query", ["runs=a", "name=grpo", "search=%00"])
