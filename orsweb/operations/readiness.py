@@ -54,8 +54,8 @@ class _Place:
 
     database_seconds: float | None
     free_bytes: int | None
-    newest_end: int = 0
-    """The number of the newest ending that figures can count."""
+    newest_end: int | None = None
+    """The number of the newest ending that figures can count; None if the database did not say."""
 
 
 class Readiness:
@@ -64,11 +64,12 @@ class Readiness:
     def __init__(self) -> None:
         self._looking: asyncio.Task[_Place] | None = None
         self._looked_at = 0.0
+        self._newest_end = 0
 
     async def checks(self, service: SessionService) -> list[ReadyCheck]:
         """Return the checks, which take at most MAX_DATABASE_SECONDS."""
         place = await self._look()
-        is_draining, load = service.load().is_draining, get_record().load(place.newest_end)
+        is_draining, load = service.load().is_draining, get_record().load(self._newest_end)
         return [
             ReadyCheck("stopping", float(is_draining), 0, "1 while the server stops"),
             ReadyCheck("database", place.database_seconds, MAX_DATABASE_SECONDS, "seconds until it answered"),
@@ -88,8 +89,11 @@ class Readiness:
         ]
 
     async def newest_end(self) -> int:
-        """Return the number of the newest ending in the database, of whichever server; 0 if the database is away."""
-        return (await self._look()).newest_end
+        """Return the number of the newest ending in the database, of whichever server; while the database is away, that
+        of the last look.
+        """
+        await self._look()
+        return self._newest_end
 
     async def database_answers(self) -> bool:
         """Return whether the database answers in time. Takes at most MAX_DATABASE_SECONDS."""
@@ -102,7 +106,10 @@ class Readiness:
             self._looked_at = time.monotonic()
             self._looking = loop.create_task(asyncio.to_thread(_look_at_place))
         done, _ = await asyncio.wait([self._looking], timeout=MAX_DATABASE_SECONDS)
-        return self._looking.result() if done else _Place(None, None)
+        place = self._looking.result() if done else _Place(None, None)
+        if place.newest_end is not None:
+            self._newest_end = place.newest_end
+        return place
 
     def _is_outdated(self, looking: asyncio.Task[_Place], loop: asyncio.AbstractEventLoop) -> bool:
         if looking.get_loop() is not loop:
@@ -118,8 +125,8 @@ def _look_at_place() -> _Place:
     return _Place(seconds, _free_bytes(), newest)
 
 
-def _ask_database() -> tuple[float | None, int]:
-    """Return how long the database took to accept a connection and to answer, None if it did not; and `newest_end`."""
+def _ask_database() -> tuple[float | None, int | None]:
+    """Return how long the database took to accept a connection and to answer, and `newest_end`; None if it did not."""
     began = time.monotonic()
     try:
         with connection.cursor() as cursor:
@@ -128,7 +135,7 @@ def _ask_database() -> tuple[float | None, int]:
         seconds = time.monotonic() - began
         return seconds, newest_end()
     except Error:
-        return None, 0
+        return None, None
     finally:
         connection.close()
 
