@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable
 
@@ -75,6 +76,12 @@ class SessionReading:
         tools = await self._read(episode, "task tools", episode.get_instance().task_tools_json())
         self._note(episode, tools_json=tools)
         return tools
+
+    async def until_recorded(self) -> None:
+        """Wait until everything that was reported so far is durable, such as the tools that an agent has just got."""
+        durable = asyncio.Event()
+        self._record.record(committed=durable.set)
+        await durable.wait()
 
     def _note(self, episode: LiveEpisode, *, prompt_json: str | None = None, tools_json: str | None = None) -> None:
         """Record what was sent to the agent, without waiting: the row is durable before the episode's next step."""

@@ -118,6 +118,7 @@ class LivePlay:
             await request_prompt(sid, owner, None)
             tools = offered_tools(await service.task_tools_json(sid, owner, None))
             self.tools = {tool.name: tool.schema for tool in tools}
+            await service.until_recorded()  # or a page that opens now would lack the tools of the task
         except (OrsError, Error) as error:
             self.fault = error if isinstance(error, OrsError) else OrsError("The database cannot be reached.")
             await service.delete(sid, owner)

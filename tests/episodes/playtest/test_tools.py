@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
+from environments.runtime.records import EpisodeNoted
+from environments.runtime.session_request import SessionRequest
+from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.tools import MAX_FORM_CHARACTERS, MAX_FORMS, OfferedTool, first_forms
+from tests.environments.runtime.play import Play
+from tests.envs import TaskTools
 
 TEXT: dict[str, Any] = {"type": "object", "properties": {"text": {"type": "string"}}, "required": ["text"]}
 
@@ -33,3 +39,16 @@ def test_a_schema_without_a_form_has_an_empty_place() -> None:
     for _ in range(3000):
         deep = {"type": "object", "properties": {"in": deep}, "required": ["in"]}
     assert len(first_forms([tool("deep", deep), tool("look")])) == 2
+
+
+async def test_a_play_has_started_when_the_tools_of_its_task_are_on_record() -> None:
+    async with Play(TaskTools) as play:
+        play.record.holds = True
+        request = SessionRequest(sid="s", owner="", environment="tasktools", spec={"tools": ["dig"]}, player="human")
+        start = live_plays_of(play.service).open(request, None).start_task
+        while not any("dig" in (row.tools_json or "") for row in play.record.of(EpisodeNoted)):
+            play.record.commit()
+            await asyncio.sleep(0)
+        assert not start.done()
+        play.record.commit()
+        await start
