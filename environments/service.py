@@ -221,7 +221,8 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     leases, taken = Leases(membership.id) if membership else None, list[str]()
     if leases is not None:
         leases.start()
-        taken = await take_left(leases, record)  # before RunningCalls replaces the notes, which others may read
+        async for sids in record.running_sessions():  # before RunningCalls replaces the notes, which others may read
+            taken += await take_left(leases, sids)
     elif directory is not None:
         closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.comes_back])
         if closed or going_on:

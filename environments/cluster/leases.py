@@ -36,11 +36,15 @@ _TAKE = (
     "UPDATE environments_sessionlease SET server_id = %s WHERE session = ANY(%s::text[]) "
     f"AND server_id IN ({_ENDED}) RETURNING session, server_id"  # nosec B608 # only our own words
 )
+_FIND_LEFT = f"SELECT session, server_id FROM environments_sessionlease WHERE server_id IN ({_ENDED}) LIMIT 1"  # nosec B608 # only our own words
 _TAKE_OR_MAKE = (
-    "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, unnest(%s::text[]) "
+    "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, one FROM unnest(%s::text[]) AS one "
+    "WHERE NOT EXISTS (SELECT 1 FROM environments_sessionlease AS lease WHERE lease.session = one "
+    f"AND lease.server_id NOT IN ({_ENDED})) "  # nosec B608 # only our own words
     f"ON CONFLICT (session) DO UPDATE SET server_id = excluded.server_id WHERE l.server_id IN ({_ENDED}) "  # nosec B608 # only our own words
     "RETURNING session, server_id"
 )
+"""Leases of servers that live are left out before the conflict, which would lock each of them."""
 
 
 class _Question(NamedTuple):
@@ -69,6 +73,10 @@ class Leases(threading.Thread):
     async def take(self, digest: str) -> bool:
         """Take the session from a server that has ended; return whether it was this server that took it."""
         return digest in await self._ask("take", [digest])
+
+    async def are_left(self) -> bool:
+        """Return whether a server that has ended had sessions that nobody has taken over."""
+        return bool(await self._ask("left", ()))
 
     async def take_left(self, digests: Collection[str]) -> Collection[str]:
         """Take those sessions that a server that has ended had, or that no server has. Returns which they are."""
@@ -99,7 +107,7 @@ class Leases(threading.Thread):
                 questions.append(self._queue.get())
             is_open = None not in questions
             # first those that give sessions up, which the same client may have opened again already
-            for kind in ("release", "find", "claim", "take", "take or make"):
+            for kind in ("release", "find", "claim", "take", "left", "take or make"):
                 if asked := [one for one in questions if one is not None and one.kind == kind]:
                     self._answer(kind, asked)
         connection.close()
@@ -136,6 +144,7 @@ _STATEMENTS: Mapping[str, Callable[[int, list[str]], tuple[Any, ...]]] = {
     "find": lambda server, digests: (_FIND, digests),
     "claim": lambda server, digests: (_CLAIM, server, digests),
     "take": lambda server, digests: (_TAKE, server, digests),
+    "left": lambda server, digests: (_FIND_LEFT,),
     "take or make": lambda server, digests: (_TAKE_OR_MAKE, server, digests),
 }
 

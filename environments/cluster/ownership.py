@@ -8,6 +8,7 @@ request; the leader takes over what nobody has asked for.
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Collection
 from contextlib import asynccontextmanager
@@ -40,7 +41,9 @@ REPORT_SECONDS = 0.4
 """How long to wait for a supervisor's report on a server that died while calls ran: one of them may have killed it."""
 REPORT_CHECK_SECONDS = 0.05
 LEFT_SECONDS = 15.0
-"""Time between two looks of the leader at sessions that dead servers have left."""
+"""Time between two looks of the leader at whether dead servers have left sessions."""
+LOOKS_PER_SEARCH = 40
+"""At one in so many looks, the leader also searches for running episodes whose sessions have no lease."""
 
 log = structlog.get_logger(__name__)
 
@@ -198,18 +201,27 @@ class Ownership:
 
     async def _sweep_left(self) -> None:
         """Take over, as the leader, what dead servers have left and no request has asked for; until cancelled."""
-        while True:
+        for look in itertools.count(1):
             await asyncio.sleep(LEFT_SECONDS)
-            if self.membership.is_leader:
-                self._taking_left = asyncio.get_running_loop().create_task(self._take_all_left())
-                await asyncio.wait([self._taking_left])
-                self._taking_left = None
+            if self.membership.is_leader and (look % LOOKS_PER_SEARCH == 0 or await self._leases.are_left()):
+                await self._take_all_left()
 
     async def _take_all_left(self) -> None:
         try:
-            sids = [sid for sid in await take_left(self._leases, self._record) if not self._service.is_live(sid)]
-            await self._go_on(sids, LeftBehind(), stores_reports=False)
+            async for sids in self._record.running_sessions():
+                # requests wait for the sessions of one page at most
+                self._taking_left = asyncio.get_running_loop().create_task(self._take_left(sids))
+                await asyncio.wait([self._taking_left])
+                self._taking_left = None
         except Error as error:  # the database is away
+            log.debug("left_sessions_not_taken", error=type(error).__name__)
+
+    async def _take_left(self, sids: Collection[str]) -> None:
+        try:
+            taken = [sid for sid in await take_left(self._leases, sids) if not self._service.is_live(sid)]
+            if taken:
+                await self._go_on(taken, LeftBehind(), stores_reports=False)
+        except Error as error:
             log.debug("left_sessions_not_taken", error=type(error).__name__)
 
 
@@ -230,9 +242,7 @@ async def starting_alone(membership: Membership | None) -> AsyncIterator[None]:
         await asyncio.to_thread(lock.close)
 
 
-async def take_left(leases: Leases, record: Any) -> list[str]:
-    """Take the sessions that servers which have ended have left, and return their ids."""
-    running: Collection[str] = await record.running_sessions()
-    by_lease = {lease_of(sid): sid for sid in running}
-    taken = await leases.take_left(by_lease) if by_lease else ()
-    return [by_lease[lease] for lease in taken]
+async def take_left(leases: Leases, sids: Collection[str]) -> list[str]:
+    """Take those of the sessions that servers which have ended have left, or that have no lease; return their ids."""
+    by_lease = {lease_of(sid): sid for sid in sids}
+    return [by_lease[lease] for lease in await leases.take_left(by_lease)]

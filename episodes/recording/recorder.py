@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from queue import Empty, SimpleQueue
@@ -100,9 +100,12 @@ class Recorder:
             await self._readers.run(store_reports, left)
         return closed, going_on
 
-    async def running_sessions(self) -> list[str]:
-        """Return the ids of the sessions whose episodes have not ended, on any server."""
-        return await self._readers.run(running_sessions)
+    async def running_sessions(self) -> AsyncIterator[list[str]]:
+        """Yield the ids of the sessions whose episodes have not ended, on any server, in pages."""
+        after = 0
+        while page := await self._readers.run(running_sessions, after):
+            yield [sid for _, sid in page]
+            after = page[-1][0]
 
     async def note_incidents(self, left: LeftBehind) -> None:
         """Store reports about this server itself."""

@@ -25,9 +25,14 @@ _OPEN_FIELDS = (
 )
 
 
-def running_sessions() -> list[str]:
-    """Return the ids of the sessions whose episodes have not ended."""
-    return list(Episode.objects.filter(status="running").values_list("session_id", flat=True))
+PAGE_SESSIONS = 2000
+"""Sessions that are read at once: computing the names of their leases holds the event loop for some milliseconds."""
+
+
+def running_sessions(after: int) -> list[tuple[int, str]]:
+    """Return the numbers and sessions of the next episodes after a number that have not ended."""
+    running = Episode.objects.filter(status="running", pk__gt=after).order_by("pk")
+    return list(running.values_list("pk", "session_id")[:PAGE_SESSIONS])
 
 
 def open_episodes(

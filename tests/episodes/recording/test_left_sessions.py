@@ -1,0 +1,121 @@
+"""How the leader finds what dead servers have left: it reads the ids of running sessions only if there is something."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.utils import timezone
+
+from environments.cluster import ownership
+from environments.cluster.leases import Leases, lease_of
+from environments.models import ClusterServer, SessionLease
+from environments.runtime.incident_reports import LeftBehind
+from episodes.recording import returning_episodes
+from episodes.recording.returning_episodes import running_sessions
+from tests.episodes.recorded import record
+from tests.factories import episode_ended, episode_started
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_running_sessions_are_read_in_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(returning_episodes, "PAGE_SESSIONS", 2)
+    record([episode_started(number, session_id=f"s{number}") for number in range(1, 6)])
+    record([episode_ended(3)])
+    assert [running_sessions(after) for after in (0, 2, 5)] == [[(1, "s1"), (2, "s2")], [(4, "s4"), (5, "s5")], []]
+
+
+if connection.vendor == "postgresql":
+
+    class RunningRecord:
+        """The record of sessions that run, which counts how often it was asked for them and what was taken over."""
+
+        def __init__(self, *sids: str) -> None:
+            self.sids, self.searches = sids, 0
+            self.recovered = list[str]()
+
+        async def running_sessions(self) -> AsyncIterator[list[str]]:
+            self.searches += 1
+            for sid in self.sids:
+                yield [sid]
+
+        async def recover(self, _: object, __: object, sids: list[str], **___: object) -> tuple[int, list[Any]]:
+            self.recovered += sids
+            return len(sids), []
+
+    @pytest.fixture
+    def living() -> ClusterServer:
+        return ClusterServer.objects.create(pid=1)
+
+    @pytest.fixture
+    def dead() -> ClusterServer:
+        return ClusterServer.objects.create(pid=2, ended=timezone.now())
+
+    @pytest.fixture
+    def leases(living: ClusterServer) -> Iterator[Leases]:
+        one = Leases(living.pk)
+        one.start()
+        yield one
+        one.close()
+
+    def lead(leases: Leases, asked: RunningRecord, looks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let a leader look so many times at what is left."""
+        service = SimpleNamespace(
+            share_sessions=lambda _: None, registry=[], take_over=lambda *_: None, is_live=lambda _: False
+        )
+        done = asyncio.Event()
+
+        async def are_left() -> bool:
+            nonlocal looks
+            looks -= 1
+            if looks < 0:
+                done.set()
+            return await Leases.are_left(leases)
+
+        async def look() -> None:
+            leader: Any = SimpleNamespace(id=0, is_leader=True)
+            owner = ownership.Ownership(leader, leases, service, asked, lambda _: None)  # type: ignore[arg-type]
+            await owner.open([], LeftBehind())
+            await asyncio.wait_for(done.wait(), 10)
+            owner.close()
+
+        monkeypatch.setattr(leases, "are_left", are_left)
+        monkeypatch.setattr(ownership, "LEFT_SECONDS", 0.01)
+        asyncio.run(look())
+
+    def test_the_leader_reads_no_session_while_nothing_is_left(
+        leases: Leases, living: ClusterServer, dead: ClusterServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        SessionLease.objects.create(session=lease_of("mine"), server=living)
+        asked = RunningRecord("mine")
+        lead(leases, asked, 3, monkeypatch)
+        assert (asked.searches, asked.recovered) == (0, [])
+
+    def test_the_leader_takes_over_what_a_dead_server_has_left(
+        leases: Leases, living: ClusterServer, dead: ClusterServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        SessionLease.objects.create(session=lease_of("mine"), server=living)
+        SessionLease.objects.create(session=lease_of("left"), server=dead)
+        asked = RunningRecord("mine", "left", "without a lease")
+        lead(leases, asked, 2, monkeypatch)
+        assert (asked.searches, asked.recovered) == (1, ["left", "without a lease"])
+
+    def test_it_sometimes_searches_for_sessions_without_a_lease(
+        leases: Leases, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ownership, "LOOKS_PER_SEARCH", 3)
+        asked = RunningRecord("without a lease")
+        lead(leases, asked, 2, monkeypatch)
+        assert (asked.searches, asked.recovered) == (1, ["without a lease"])
+
+    def test_leases_of_living_servers_are_not_locked(leases: Leases, living: ClusterServer) -> None:
+        SessionLease.objects.create(session=lease_of("mine"), server=living)
+        assert list(asyncio.run(leases.take_left([lease_of("mine")]))) == []
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT xmax::text FROM environments_sessionlease")
+            assert cursor.fetchall() == [("0",)]  # no transaction has locked the row
