@@ -78,7 +78,9 @@ def pieces(text: str) -> list[str]:
     start, prefix = 0, ""
     while len(text) - start + len(prefix) > MAX_PIECE_CHARACTERS:
         most = start + MAX_PIECE_CHARACTERS - len(prefix) - len(_ESCAPED_SPACE)
-        cut = next((at for at in range(most, max(start, most - 256), -1) if text[at - 1] != " " != text[at]), 0)
+        cut = most
+        if text[most - 1] == " " or text[most] == " ":
+            cut = next((at for at in range(most, max(start, most - 256), -1) if text[at - 1] != " " != text[at]), 0)
         if cut:
             cut_pieces.append(prefix + text[start:cut])
             start, prefix = cut, ""

@@ -19,6 +19,7 @@ from environments.wire import (
     ToolOutput,
     ToolResultBlock,
     ToolSpec,
+    checked_json,
     model_json,
     plain_blocks,
     value_json,
@@ -52,6 +53,29 @@ def test_it_writes_any_text_as_ascii_and_reads_it_back(text: str) -> None:
     assert written.isascii()
     assert json.loads(written)["blocks"][0]["text"] == text
     assert json.loads(written)["metadata"] == {text: text}
+
+
+@pytest.mark.parametrize("odd", ["é", "\u2028", "\ud800", "😀", "a"])
+@pytest.mark.parametrize("text", ["plain", "plain" * 300, "é" * 1500])
+def test_it_writes_the_same_wherever_a_character_beyond_ascii_is(text: str, odd: str) -> None:
+    value = {"text": text, "more": [{odd: (1.5, -0.0, 2**70, None)}]}
+    expected = json.dumps(value, separators=(",", ":"))
+    assert value_json(value) == expected
+    checked, written = checked_json(output(blocks=[TextBlock(text=text)], metadata=value))
+    assert written == model_json(checked)
+    assert f'"metadata":{expected}' in written
+
+
+def test_it_reads_an_iterator_of_the_author_once() -> None:
+    _, written = checked_json(output(blocks=[TextBlock(text="x" * 2000)], metadata={"a": iter(["é", "b"])}))
+    assert json.loads(written)["metadata"] == {"a": ["é", "b"]}
+
+
+def test_it_writes_what_pydantic_cannot_read_again() -> None:
+    value: Any = "é"
+    for _ in range(230):
+        value = [value]
+    assert json.loads(value_json({"text": "x" * 2000, "deep": value})) == {"text": "x" * 2000, "deep": value}
 
 
 @pytest.mark.parametrize("reward", [NAN, INF, -INF])
