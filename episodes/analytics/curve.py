@@ -25,7 +25,7 @@ from episodes.analytics.figures import (
     figures_together,
     judged,
 )
-from episodes.analytics.scopes import MAX_ENDINGS, Scope
+from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.group_states import GroupCount, GroupCounter, GroupTally, counts_together
@@ -174,7 +174,7 @@ def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, foun
         excluded=excluded_of(total),
         ends=_whole(points, axis, units, ranges),
         success_error=bound,
-        is_bounded=found.is_bounded,
+        is_bounded=bool(found.missing),
         stepless=found.stepless if view.shown == Range() else 0,
         note=_note(scope, found, axis, sentence_of(bound, definitions)),
     )
@@ -359,10 +359,8 @@ class _Counters:
 
 def _note(scope: Scope, found: SummaryCover, axis: Axis, bound: str) -> str:
     notes: list[str] = [scope.note] if scope.note else []
-    if found.is_bounded and scope.has_blocks:
-        notes.append("Older episodes are still being counted; the curve will be complete in a moment.")
-    elif found.is_bounded:
-        notes.append(f"Only the newest {MAX_ENDINGS:,} episodes are counted.")
+    if found.missing:
+        notes.append(found.missing)
     if axis == "step" and any(span.low != span.high for span in found.blocks):
         notes.append("With so many episodes, neighbouring training steps may share a point.")
     return " ".join([*notes, bound] if bound else notes)

@@ -11,6 +11,7 @@ import math
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from django.db.models import F
 from django.db.models.lookups import Exact
@@ -103,6 +104,13 @@ class GroupLine:
     high: float | None
 
 
+class GroupLines(NamedTuple):
+    lines: Sequence[GroupLine]
+    """One for each task that was played, in their order."""
+    missing: str
+    """A sentence about older episodes that are not counted; empty if none are missing."""
+
+
 def spread_of(values: Iterable[float]) -> Spread:
     """Return the spread of finite values; the deviation of equal values is exactly 0."""
     found = list(values)
@@ -141,8 +149,11 @@ def group_of(task: Task, run: Run, step: int | None, definition: Definition, rev
     return Group(sorted(attempts, key=_rank), spread, coverage, len(found) > MAX_ATTEMPTS)
 
 
-def groups_of(run: Run, step: int | None, definitions: Definitions) -> list[GroupLine]:
-    """Return the groups of one training step by task, from its newest MAX_READ episodes. Two queries."""
+def groups_of(run: Run, step: int | None, definitions: Definitions) -> GroupLines:
+    """Return the groups of one training step by task, from its newest MAX_READ episodes. Two queries.
+
+    They are counted from the episodes themselves, so none has to wait until the follower has counted it.
+    """
     of_step = Episode.objects.filter(run=run, run_step=step)
     ids = of_step.order_by("-pk").values_list("pk", flat=True)
     oldest = next(iter(ids[MAX_READ : MAX_READ + 1]), 0)
@@ -155,7 +166,9 @@ def groups_of(run: Run, step: int | None, definitions: Definitions) -> list[Grou
         environments[task] = environment
         if status == "ended":
             endings[task].append(("probe" if is_probe else cause, value))
-    return [_line(task, episodes[task], endings[task], definitions.of(environments[task])) for task in sorted(episodes)]
+    lines = [_line(task, count, endings[task], definitions.of(environments[task])) for task, count in episodes.items()]
+    missing = f"Only the newest {MAX_READ:,} episodes are counted." if oldest else ""
+    return GroupLines(sorted(lines, key=lambda line: line.task), missing)
 
 
 _READ = ("task_id", "environment_id", "status", "is_probe", "cause")

@@ -51,8 +51,8 @@ class Histogram:
     """Figures of all endings; None without an ending."""
     causes: dict[str, int]
     """Endings of the scope by kind (see `episodes.attempts.rule.KIND`)."""
-    is_bounded: bool
-    """Whether older episodes are missing."""
+    missing: str
+    """A sentence about older episodes that are not counted; empty if none are missing."""
     note: str
     """A sentence about the error of the success rate; empty if the rate is exact."""
     is_grouped: bool
@@ -84,7 +84,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         most=max((one.n for one in bins), default=0),
         total=figures_together([summary]) if summary else None,
         causes=dict(summary.causes) if summary else {},
-        is_bounded=found.is_bounded,
+        missing=found.missing,
         note=sentence_of(error_bound_of(found, definition), definition),
         is_grouped=bool(found.blocks) and not is_exact,
     )

@@ -47,8 +47,8 @@ class ScopeOutline:
     """Endings by kind that no other figure counts, most first: probes, continuations and rollouts that are left out."""
     means: Sequence[float | None]
     """Mean returns from the first ending to the last, MAX_POINTS at most; None for a point without a return."""
-    is_bounded: bool
-    """Whether older endings are missing."""
+    missing: str
+    """A sentence about older episodes that are not counted, or not yet; empty if none are missing."""
 
 
 def covers_of(scopes: Sequence[Scope], definitions: Definitions, least_blocks: int) -> list[SummaryCover]:
@@ -64,7 +64,7 @@ def outline_of(found: SummaryCover, definitions: Definitions) -> ScopeOutline:
         total=figures_together(total) if total else None,
         excluded=excluded_of(total),
         means=[_mean(summaries) for summaries in points],
-        is_bounded=found.is_bounded,
+        missing=found.missing,
     )
 
 
@@ -99,8 +99,8 @@ class EnvironmentFigures:
     """Endings by kind that no other figure counts."""
     sparkline: Sequence[float | None]
     """Mean returns from its first episode to its last, MAX_POINTS at most; None for a point without a return."""
-    is_bounded: bool
-    """Whether older episodes are still being counted."""
+    missing: str
+    """See ScopeOutline."""
 
 
 def strip(now: float | None = None, hidden: frozenset[int] = frozenset()) -> Strip:
@@ -133,9 +133,7 @@ def environment_figures(
         definition = definitions.of(environment.pk)
         outline = outline_of(one, definition)
         found.append(
-            EnvironmentFigures(
-                environment, definition, outline.total, outline.excluded, outline.means, outline.is_bounded
-            )
+            EnvironmentFigures(environment, definition, outline.total, outline.excluded, outline.means, outline.missing)
         )
     return found
 

@@ -21,6 +21,7 @@ from environments.scoring.task_buckets import Z_95
 from episodes.analytics.figures import mean_and_deviation
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of
 from episodes.analytics.scopes import MAX_ENDINGS
+from episodes.analytics.summary_cover import STILL_COUNTED
 from episodes.attempts.endings import MAX_RETURN
 from episodes.models import Episode, Run
 from episodes.rollups.progress import followed_to, last_end
@@ -105,8 +106,8 @@ class Pairing:
     """Coverage of each run's rollouts at all of its tasks, in order."""
     is_bounded: bool
     """Whether a run has MAX_TASKS rows or more, beyond which tasks are left out."""
-    is_behind: bool
-    """Whether older endings are missing because they have not been counted yet."""
+    missing: str
+    """A sentence about older episodes that are not counted yet; empty if none are missing."""
 
 
 class RunTotals(NamedTuple):
@@ -164,7 +165,7 @@ def paired(runs: Sequence[Run], definitions: Definitions, most: int, revisions: 
         attempted=[len(totals.tasks) for totals in found],
         coverage=[totals.coverage(definitions) for totals in found],
         is_bounded=any(totals.is_bounded for totals in found),
-        is_behind=followed_to(RunTasksPart.name) < floor,
+        missing=STILL_COUNTED if followed_to(RunTasksPart.name) < floor else "",
     )
 
 

@@ -41,6 +41,14 @@ MIN_SCOPE_BLOCKS = 16
 """Blocks of each of very many scopes at least."""
 
 
+STILL_COUNTED = "Older episodes are still being counted, so these figures are not complete yet."
+
+
+def missing_from(scope: Scope) -> str:
+    """Return the sentence about older episodes of a scope of which only the newest ones could be read."""
+    return STILL_COUNTED if scope.has_blocks else f"Only the newest {MAX_ENDINGS:,} episodes are counted."
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryCover:
     """Endings of a scope in order: blocks (by training step spans), then rows of single endings."""
@@ -49,8 +57,8 @@ class SummaryCover:
     rows: Sequence[EndingRow]
     first: int
     """Place of the first row within the scope."""
-    is_bounded: bool
-    """Whether older endings are missing because they were not read, or are not in any block yet."""
+    missing: str = ""
+    """A sentence about older endings that were not read, or are not in any block yet; empty if none are missing."""
     stepless: int = 0
     """For a cover by training step, the number of endings without a training step, which are neither in a span nor a
     row.
@@ -67,7 +75,8 @@ class _Rest:
     """Single endings of one scope that are still to be read."""
 
     episodes: Sequence[QuerySet[Episode]]
-    is_bounded: bool
+    missing: str = ""
+    """See SummaryCover."""
 
 
 def cover(
@@ -106,7 +115,7 @@ def cover(
             blocks[place],
             [row for _ in rest.episodes for row in next(rows)],
             _first_row(scopes[place], heads[place], blocks[place]),
-            rest.is_bounded,
+            rest.missing,
         )
         for place, rest in enumerate(rests)
     ]
@@ -128,7 +137,7 @@ def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover
     """
     last = max([followed if head.blocks else 0, *(span.last_end for span in read.blocks)])
     rows = [row for row in read.rows if row[4] is not None and row[0] > last]
-    if read.is_bounded and head.blocks:  # how many of the endings that were not read have no training step is unknown
+    if read.missing and head.blocks:  # how many of the endings that were not read have no training step is unknown
         return replace(read, rows=rows)
     endings = head.held + sum(row[0] > head.last_end for row in read.rows)
     stepless = endings - sum(span.episodes for span in read.blocks) - len(rows)
@@ -148,8 +157,8 @@ def _rest(scope: Scope, after: int, followed: int, bound: int) -> _Rest:
     """
     if not scope.has_blocks:
         floor = floor_of(scope)
-        return _Rest([scope.episodes.filter(pk__gt=floor)], is_bounded=floor > 0)
+        return _Rest([scope.episodes.filter(pk__gt=floor)], missing_from(scope) if floor else "")
     if bound <= followed:
-        return _Rest([scope.episodes.filter(end_number__gt=after)], is_bounded=False)
+        return _Rest([scope.episodes.filter(end_number__gt=after)])
     reached = scope.episodes.filter(end_number__gt=after, end_number__lte=followed)
-    return _Rest([reached, scope.episodes.filter(end_number__gt=bound)], is_bounded=True)
+    return _Rest([reached, scope.episodes.filter(end_number__gt=bound)], missing_from(scope))

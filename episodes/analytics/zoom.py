@@ -20,8 +20,9 @@ from episodes.analytics.block_queries import (
     read_blocks,
     read_rows,
 )
+from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import MAX_ENDINGS, Scope
-from episodes.analytics.summary_cover import MAX_RAW_ENDINGS, SummaryCover, cover, followed_by
+from episodes.analytics.summary_cover import MAX_RAW_ENDINGS, SummaryCover, cover, followed_by, missing_from
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
@@ -50,13 +51,17 @@ def zoomed(scope: Scope, definitions: Definitions, axis: Axis, shown: Range) -> 
     if (beyond - first) * BLOCK_ENDINGS <= MAX_RAW_ENDINGS:
         episodes = _between(scope, first, beyond if beyond < head.blocks else None)
         rows = read_rows([episodes], definitions, axis, MAX_ENDINGS)[0]
-        return SummaryCover([], rows, places[first] if places else 0, is_bounded=len(rows) == MAX_ENDINGS)
+        return SummaryCover([], rows, places[first] if places else 0, _missing(scope, rows))
     blocks = read_blocks([scope], [block_ranges(first, beyond)], definitions, axis)[0]
     if places and scope.environment is not None:
         blocks = [_moved(block, places[first]) for block in blocks]
     tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
     rows = read_rows([tail], definitions, axis, MAX_ENDINGS)[0]
-    return SummaryCover(blocks, rows, places[-1] if places else 0, is_bounded=len(rows) == MAX_ENDINGS)
+    return SummaryCover(blocks, rows, places[-1] if places else 0, _missing(scope, rows))
+
+
+def _missing(scope: Scope, rows: Sequence[EndingRow]) -> str:
+    return missing_from(scope) if len(rows) == MAX_ENDINGS else ""
 
 
 def _places_of(scope: Scope, head: ScopeHead) -> Sequence[int]:

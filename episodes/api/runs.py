@@ -140,7 +140,7 @@ class SteeredRunView(ApiView):
 def _context(request: Request, reader: Reader, runs: Sequence[Run]) -> dict[str, Any]:
     """Return what the serializers of runs with figures need."""
     lines = lines_of(runs, definition_in(request.GET), reader.key_label)
-    results = {one.run.pk: Results(one.definition, one.outline.total, one.outline.is_bounded) for one in lines}
+    results = {one.run.pk: Results(one.definition, one.outline.total, one.outline.missing) for one in lines}
     return {"request": request, "results": results}
 
 

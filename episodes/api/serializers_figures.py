@@ -102,6 +102,7 @@ class FiguresSerializer(AttributesSerializer):
 class ResultSerializer(FiguresSerializer):
     definition = DefinitionsSerializer(help_text="What the figures follow")
     is_bounded = s.BooleanField(help_text="Whether older episodes are not counted, or not yet")
+    note = s.CharField(help_text="Which episodes are missing, and whether they will be counted; empty if none are")
 
 
 class Results(NamedTuple):
@@ -109,7 +110,8 @@ class Results(NamedTuple):
 
     definition: Definitions
     figures: ScopeFigures | None
-    is_bounded: bool
+    missing: str
+    """A sentence about older episodes that are not counted; may be empty."""
 
 
 @extend_schema_field(
@@ -126,7 +128,8 @@ class ResultsField(s.Field[Any, Any, Any, Any]):
         if found.figures is None:
             return None
         figures = FiguresSerializer(found.figures).data
-        return {**figures, "definition": definitions_content(found.definition), "is_bounded": found.is_bounded}
+        definition = definitions_content(found.definition)
+        return {**figures, "definition": definition, "is_bounded": bool(found.missing), "note": found.missing}
 
 
 class EnvironmentResultsSerializer(EnvironmentSerializer):

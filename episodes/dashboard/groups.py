@@ -42,7 +42,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     line = lines_of([run], asked)[0]
-    lines = groups_of(run, step, line.definition)
+    lines, missing = groups_of(run, step, line.definition)
     with_spread = [one for one in lines if one.spread.scored > 1]
     rows = _rows(lines[:SHOWN_GROUPS], run, step)
     context = {
@@ -52,6 +52,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
         "groups": rows,
         "has_several_environments": len({row["task"].environment_id for row in rows}) > 1,
         "total": len(lines),
+        "missing": missing,
         "flat": sum(one.spread.is_flat for one in with_spread),
         "with_spread": len(with_spread),
         **definitions_context(line.definition, line.asked, line.environment),

@@ -133,21 +133,21 @@ def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, A
     hosted = Environment.objects.filter(visible(hidden, "pk"), is_hosted=True).prefetch_related(
         Prefetch("splits", queryset=served)
     )
+    found = environment_figures(list(hosted.defer("card", "task_schema")), asked)
     rows = [
         {
             "environment": figures.environment,
             "definition": figures.definition,
             "total": figures.total,
-            "is_bounded": figures.is_bounded,
+            "missing": figures.missing,
             "trace": figures.sparkline,
         }
-        for figures in environment_figures(list(hosted.defer("card", "task_schema")), asked)
+        for figures in found
     ]
     url = "/?" + urlencode({"part": "environments"} | asked.values())
-    is_bounded = any(row["is_bounded"] for row in rows)
     return {
         "environments": rows,
-        "is_bounded": is_bounded,
+        "missing": max((figures.missing for figures in found), default=""),
         "environments_url": url,
         "part_url": url,
         **asked_context(asked),

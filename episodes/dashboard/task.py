@@ -97,7 +97,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
     run = Run.objects.filter(visible_runs(hidden_from(request.user)), pk=run_id).first()
     if run is None:
         raise Http404(f"There is no run {run_id}. The Runs page lists all that exist.")
-    lines, members = groups_of(run, step, definition), group_of(found, run, step, definition, revisions)
+    (lines, missing), members = groups_of(run, step, definition), group_of(found, run, step, definition, revisions)
     context = {
         **frame(found, definition),
         "run": run,
@@ -115,6 +115,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         "place": _place(lines, found.pk),
         "flat": sum(line.spread.is_flat for line in lines),
         "groups": len(lines),
+        "missing": missing,
     }
     return render(request, "episodes/group.html", context)
 
@@ -151,7 +152,7 @@ def _prompt(episodes: list[Episode]) -> list[MessageCard]:
     return message_cards(parts.prompt(text), "prompt")
 
 
-def _place(lines: list[GroupLine], task: int) -> dict[str, int | None]:
+def _place(lines: Sequence[GroupLine], task: int) -> dict[str, int | None]:
     """Return the position of the group among those of its step, and the tasks of its neighbours."""
     tasks = [line.task for line in lines]
     at = tasks.index(task) if task in tasks else -1

@@ -119,7 +119,7 @@ def test_a_group_shows_all_members_with_their_marks(convention: Convention) -> N
     group = group_of(task, run, 3, definition)
     marks = {one.episode.cause: one.mark for one in group.attempts}
     assert marks == {cause: convention.treatments[cause] for cause in CAUSES}
-    assert group.coverage == groups_of(run, 3, definition)[0].coverage
+    assert group.coverage == groups_of(run, 3, definition).lines[0].coverage
     returns = expected(convention, "return_sum")
     assert (group.spread.scored, group.spread.mean) == (len(returns), pytest.approx(sum(returns) / len(returns)))
     assert [one for one in group.attempts if one.advantage is None] == [

@@ -14,10 +14,12 @@ from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom as zooms
 from episodes.analytics.curve import Curve, curve
 from episodes.analytics.scopes import Scope, filtered, scope_of
+from episodes.analytics.summary_cover import STILL_COUNTED
 from episodes.analytics.zoom import Range
 from episodes.models import Episode, Progress
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up, start_over
+from tests.episodes.api.asking import get
 from tests.episodes.drawing import OF, SUM, from_blocks
 from tests.episodes.ended import end_episode, end_episodes
 from tests.episodes.playing import play, played
@@ -155,8 +157,18 @@ def test_a_follower_far_behind_makes_the_pages_say_so(client: Client, monkeypatc
     play(300)
     catch_up()
     play(100, first=301)
-    pages = ("/", "/environments/echo/")
-    said = "Older episodes are still being counted, so these figures are not complete yet."
-    assert not any(said in client.get(page).content.decode() for page in pages)
+    run = Episode.objects.filter(run__isnull=False).values_list("run", flat=True)[0]
+    pages = ("/", "/environments/echo/", "/runs/", f"/runs/{run}/", "/runs/curves/?environment=echo")
+    assert not any(STILL_COUNTED in client.get(page).content.decode() for page in pages)
     monkeypatch.setattr(covers, "MAX_ENDINGS", 50)
-    assert all(said in client.get(page).content.decode() for page in pages)
+    assert all(STILL_COUNTED in client.get(page).content.decode() for page in pages)
+
+
+@pytest.mark.parametrize("path", ["environments", "runs"])
+def test_a_follower_far_behind_makes_the_api_say_so(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
+    play(300)
+    catch_up()
+    play(100, first=301)
+    assert STILL_COUNTED not in str(get(path))
+    monkeypatch.setattr(covers, "MAX_ENDINGS", 50)
+    assert f"'note': '{STILL_COUNTED}'" in str(get(path))

@@ -62,6 +62,15 @@ def test_rollouts_count_by_the_convention_of_the_address(client: Client) -> None
     assert "1 no call left out" in left_out and "1 of 1 flat" in left_out
 
 
+def test_groups_of_more_episodes_than_are_read_say_so(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = make_step([0.0, 1.0], step=30)
+    task = run.episodes.first().task_id
+    pages = f"/runs/{run.pk}/groups/?step=30", f"/tasks/{task}/group/?run={run.pk}&step=30"
+    assert not any("are counted." in client.get(page).content.decode() for page in pages)
+    monkeypatch.setattr("episodes.analytics.groups.MAX_READ", 1)
+    assert all("Only the newest 1 episodes are counted." in client.get(page).content.decode() for page in pages)
+
+
 def test_episodes_without_a_step_have_groups_too(client: Client) -> None:
     run = make_run()
     make_episode(run=run, run_step=None)

@@ -50,7 +50,7 @@ def from_pages(run: Run, definition: Definition, steps: int = 6) -> list[tuple[i
     """Return by training step the number of groups and of flat ones, and the mean deviation, as their pages say."""
     found = []
     for step in range(steps):
-        spreads = [one.spread for one in groups_of(run, step, definition) if one.spread.scored > 1]
+        spreads = [one.spread for one in groups_of(run, step, definition).lines if one.spread.scored > 1]
         deviation = round(fmean(one.deviation or 0.0 for one in spreads), 9) if spreads else None
         found.append((len(spreads), sum(one.is_flat for one in spreads), deviation))
     return found
