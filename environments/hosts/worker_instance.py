@@ -220,6 +220,7 @@ class WorkerInstance:
         Raises: EnvironmentFault.
         """
         try:
+            await self._settle_end()
             await self._come_back()
             try:
                 answer = await self._ask(do, *given, what=what)
@@ -239,6 +240,15 @@ class WorkerInstance:
             raise fault from None
         self._keep(do, given, answer)
         return answer
+
+    async def _settle_end(self) -> None:
+        """Send nothing to a process that has ended: what is sent may have been done, and is told as failed."""
+        if self._worker is not None:
+            self.requests += 1
+            try:
+                await self._worker.settle_end()
+            finally:
+                self.requests -= 1
 
     async def _ask(self, do: str, *given: Any, what: str) -> Any:
         assert self._worker is not None, "construct comes first"

@@ -101,6 +101,11 @@ class WorkerProcess:
             self._starting = asyncio.get_running_loop().create_task(self._start())
         await asyncio.shield(self._starting)
 
+    async def settle_end(self) -> None:
+        """Wait, if the process is being ended or its connection is over, until it is known how it ended."""
+        if (self._why_killed or self._pipe.ended.is_set()) and self._watching is not None:
+            await asyncio.shield(self._watching)
+
     async def _start(self) -> None:
         try:
             self._process = await self._launcher.launch(self._hosted.python, self._hosted.resources, self._pipe)

@@ -3,13 +3,31 @@
 from __future__ import annotations
 
 from tests.envs_fatal import Together
-from tests.envs_returning import Adding
+from tests.envs_returning import Adding, SavingAndAdding, Telling
 
 
 class AddingHere(Adding):
     """Adds numbers up in the server's own process."""
 
     isolation = "none"
+
+
+class SavingInWorkers(SavingAndAdding):
+    """Adds numbers up in worker processes, and is saved after every second call."""
+
+    isolation = "process"
+
+
+class TellingHere(Telling):
+    """Adds numbers up in the server's own process, and has a secret."""
+
+    isolation = "none"
+
+
+class TellingInWorkers(Telling):
+    """The same in worker processes."""
+
+    isolation = "process"
 
 
 class Demanding(Together):

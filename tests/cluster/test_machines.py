@@ -1,12 +1,14 @@
 """Three servers on machines of their own under play, while processes, machines, a link and the database fail.
 
-Half of the sessions are played by two nodes of a Ray cluster, which are machines of their own, too. Unmodified clients
-play through HAProxy, which stands outside of what fails. Whatever happens, each answered call is on record once and in
+Three of five classes are played by two nodes of a Ray cluster, which are machines of their own, too. Some sessions come
+back by their calls, some from snapshots, some with secrets that the database keeps encrypted. Unmodified clients play
+through HAProxy, which stands outside of what fails. Whatever happens, each answered call is on record once and in
 order, and no call of a session that can come back fails.
 """
 
 from __future__ import annotations
 
+import base64
 import os
 import threading
 import time
@@ -30,7 +32,11 @@ CALLS_BETWEEN = 400
 RELOADS = 10
 LINK_DOWN_SECONDS = 10.0
 KEY = "secret-of-alice"
-CLASSES = ("tests.cluster.envs:AddingHere", "tests.envs_returning:AddingInWorkers")
+CLASSES = (
+    *(f"tests.cluster.envs:{name}" for name in ("AddingHere", "SavingInWorkers", "TellingHere", "TellingInWorkers")),
+    "tests.envs_returning:AddingInWorkers",
+)
+ENVIRONMENTS = [name.rpartition(":")[2].lower() for name in CLASSES]
 
 
 @dataclass
@@ -56,23 +62,29 @@ class Counted:
 def play(number: int, place: Machines, counted: Counted) -> None:
     """Play episode after episode with one client."""
     kind = OpenRewardClient if number % 4 == 3 else OrsClient
-    environment = "addinginworkers" if number % 2 else "addinghere"
+    environment = ENVIRONMENTS[number % len(ENVIRONMENTS)]
+    secrets = {"token": f"secret-of-{number}"} if environment.startswith("telling") else {}
     with kind(place.servers[0], KEY, url=place.url) as client:  # type: ignore[arg-type]  # only its address is read
         while not counted.is_over.is_set():
             try:
-                _play_episode(client, environment, counted)
+                _play_episode(client, environment, secrets, counted)
             except Exception as error:
                 counted.failed.append(f"{environment}, {kind.__name__}: {error!r}")
 
 
-def _play_episode(client: OrsClient | OpenRewardClient, environment: str, counted: Counted) -> None:
-    with client.environment(environment).session(split="train", index=1) as session:
+def _play_episode(
+    client: OrsClient | OpenRewardClient, environment: str, secrets: dict[str, str], counted: Counted
+) -> None:
+    more = {"secrets": client.secrets(secrets)} if secrets else {}
+    with client.environment(environment).session(split="train", index=1, **more) as session:
         answered = counted.answered.setdefault(session.sid, [])
         for _ in range(CALLS_AN_EPISODE):
             began = time.monotonic()
             output = session.call_tool("add", {"number": 1, "seconds": CALL_SECONDS})
             counted.slowest = max(counted.slowest, time.monotonic() - began)
             answered.append(output.blocks[0].text)
+        if secrets and (told := session.call_tool("tell", {}).blocks[0].text) != secrets["token"]:
+            raise AssertionError(f"{told!r} instead of {secrets['token']!r}")
 
 
 @dataclass
@@ -83,9 +95,12 @@ class Played:
 
 
 @pytest.fixture(scope="module")
-def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
+def played(django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Played]:
     needs_namespaces()
-    with machines(CLASSES, {"ORSWEB_API_KEYS": f"alice:{KEY}", "ORSWEB_WORKERS": "2"}) as place:
+    keys = tmp_path_factory.mktemp("machines") / "keys"
+    keys.write_text(base64.urlsafe_b64encode(b"k" * 32).decode())
+    settings = {"ORSWEB_API_KEYS": f"alice:{KEY}", "ORSWEB_WORKERS": "2", "ORSWEB_SECRETS_KEY_FILE": str(keys)}
+    with machines(CLASSES, settings) as place:
         counted, slowest = Counted(), dict[str, float]()
         players = [
             threading.Thread(target=play, args=[number, place, counted], daemon=True) for number in range(AGENTS)
@@ -169,7 +184,7 @@ def test_no_call_fails(played: Played, tried: Callable[[str], None]) -> None:
 def test_every_answered_call_is_on_record_once_and_in_order(played: Played) -> None:
     for sid, answered in played.counted.answered.items():
         [episode] = played.record.episodes.filter(session_id=sid).exclude(detail=REOPENED)
-        steps = episode.steps.select_related("output_blob").order_by("index")
+        steps = episode.steps.filter(tool="add").select_related("output_blob").order_by("index")
         sums = [str(number + 1) for number in range(len(steps))]
         assert [(step.index, step.blocks[0]["text"]) for step in steps] == list(enumerate(sums)), sid
         assert answered == sums[: len(answered)] and len(steps) - len(answered) in (0, 1), sid

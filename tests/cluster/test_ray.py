@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import psutil
 import pytest
@@ -22,6 +24,8 @@ from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
 
 HOSTED = ("counting", "together", "here")
+RETURNING = ("tests.envs_returning:SavingInWorkers", "tests.cluster.envs:TellingInWorkers")
+SECRET = "t0p-secret-of-a-session"
 WORKER = "environments.hosts.worker_program"
 
 
@@ -37,9 +41,13 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def live(cluster: Cluster) -> Iterator[LiveServer]:
+def live(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    keys = tmp_path_factory.mktemp("ray") / "keys"
+    keys.write_text(base64.urlsafe_b64encode(b"k" * 32).decode())
     settings = {"ORSWEB_SESSION_HOSTS": f"ray={cluster.address}", "ORSWEB_TOOL_TIMEOUT": "10"}
-    with LiveServer(*(f"tests.envs_fatal:{name.capitalize()}" for name in HOSTED), env=settings) as server:
+    settings["ORSWEB_SECRETS_KEY_FILE"] = str(keys)
+    fatal = [f"tests.envs_fatal:{name.capitalize()}" for name in HOSTED]
+    with LiveServer(*fatal, *RETURNING, env=settings) as server:
         yield server
 
 
@@ -49,10 +57,10 @@ def record(live: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[Rec
         yield record
 
 
-def opened(live: LiveServer, environment: str) -> tuple[Agent, psutil.Process]:
+def opened(live: LiveServer, environment: str, **more: Any) -> tuple[Agent, psutil.Process]:
     """Return an agent with a session of `environment`, and the process that plays it."""
     before = worker_processes()
-    agent = Agent(live).open({"id": 1}, environment)
+    agent = Agent(live).open({"id": 1}, environment, **more)
     [started] = worker_processes() - before
     return agent, started
 
@@ -95,15 +103,44 @@ def test_a_lost_node_ends_sessions_and_revives_those_that_can_be_replayed(
     mortal, its = opened(live, "together")
     replayable, process = opened(live, "counting")
     assert [replayable.call("step").text for _ in range(3)] == ["1", "2", "3"]
-    nodes = {node_of(process) for process in (its, process)}
-    for node in [node for node in cluster.worker_nodes if raylet_of(node) in nodes]:
-        cluster.add_node(num_cpus=2)
-        cluster.remove_node(node, allow_graceful=False)
-    eventually(lambda: not process.is_running())
+    lose_nodes_of(cluster, its, process)
     assert replayable.call("step").text == "4"
     eventually(lambda: record.episode(mortal.sid).status == "ended")
     assert record.episode(mortal.sid).cause == "interrupted"
     assert "The worker process of 'together'" in record.episode(mortal.sid).detail
+
+
+def test_snapshots_and_secrets_outlive_the_node_and_the_server(
+    live: LiveServer, cluster: Cluster, record: Recorded
+) -> None:
+    saving, its = opened(live, "savinginworkers")
+    telling, other = opened(live, "tellinginworkers", secrets={"token": SECRET})
+    agents = [saving, telling]
+    assert [agent.call("add", {"number": 1}).text for agent in agents] == ["1", "1"]
+    lose_nodes_of(cluster, its, other)
+    for process in (its, other):  # or a call may be on its way to it, of which nobody knows whether it was made
+        eventually(lambda process=process: f"(pid {process.pid} on" in live.log)  # type: ignore[misc]  # bound now
+    assert [agent.call("add", {"number": 10}).text for agent in agents] == ["11", "11"]
+    live.kill()
+    live.start()
+    for agent in agents:
+        again = Agent(live)
+        again.sid = agent.sid
+        assert again.call("add", {"number": 100}).text == "111"
+        if agent is telling:
+            assert again.call("tell").text == SECRET
+        again.close()
+        assert record.episode(agent.sid).cause == "abandoned"
+
+
+def lose_nodes_of(cluster: Cluster, *processes: psutil.Process) -> None:
+    """Remove the nodes that play these processes, and wait until they have ended."""
+    nodes = {node_of(process) for process in processes}
+    for node in [node for node in cluster.worker_nodes if raylet_of(node) in nodes]:
+        cluster.add_node(num_cpus=2)
+        cluster.remove_node(node, allow_graceful=False)
+    for process in processes:
+        eventually(lambda process=process: not process.is_running())  # type: ignore[misc]  # bound now, called now
 
 
 def raylet_of(node: object) -> int:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import os
+import signal
 import socket
 from collections.abc import AsyncIterator
 
@@ -21,6 +23,8 @@ from environments.hosts.worker_messages import MessagePipe
 from environments.runtime.limits import Limits, WorkerSettings
 
 HERE = "127.0.0.1"
+STATUS_SECONDS = 0.2
+"""How much later than the end of the connection the server hears how the process ended."""
 
 
 class FarProcess:
@@ -32,7 +36,9 @@ class FarProcess:
         self._node, self.pid, self._connections, self.output = node, pid, connections, output
 
     async def wait(self) -> str:
-        return how_it_ended(await self._node.wait())
+        status = await self._node.wait()
+        await asyncio.sleep(STATUS_SECONDS)
+        return how_it_ended(status)
 
     def kill(self) -> bool:
         self._node.kill()
@@ -42,6 +48,9 @@ class FarProcess:
 class FarLauncher:
     """Does what Ray would do on another machine here, so that only the machine is not another one."""
 
+    pipe: MessagePipe
+    """That of the newest process."""
+
     def __init__(self) -> None:
         self.listener = WorkerListener()
 
@@ -49,6 +58,7 @@ class FarLauncher:
         pass
 
     async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> FarProcess:
+        FarLauncher.pipe = pipe
         address = await self.listener.open(HERE)
         with self.listener.expecting(pipe) as expected:
             node = NodeLauncher()
@@ -61,10 +71,10 @@ class FarLauncher:
         await self.listener.close()
 
 
-@pytest.fixture
-async def workers() -> AsyncIterator[WorkerHost]:
+@pytest.fixture(params=["tests.envs_fatal:Counting"])
+async def workers(request: pytest.FixtureRequest) -> AsyncIterator[WorkerHost]:
     launcher = FarLauncher()
-    workers = WorkerHost(load_class("tests.envs_fatal:Counting"), Limits(), WorkerSettings(), launcher)
+    workers = WorkerHost(load_class(request.param), Limits(), WorkerSettings(), launcher)
     yield workers
     await workers.close()
     await launcher.close()
@@ -88,6 +98,22 @@ async def test_a_session_is_played_and_comes_back(workers: WorkerHost) -> None:
     with pytest.raises(EnvironmentFault, match=rf"\(pid {worker.pid} on {HERE}\) was ended by a test"):
         await worker.ask("ping", 0)
     assert "3" in (await instance.run("step", {})).output_json
+
+
+@pytest.mark.parametrize("workers", ["tests.envs_returning:SavingInWorkers"], indirect=True)
+@pytest.mark.parametrize("is_ended_by_us", [True, False])
+async def test_a_call_waits_until_it_is_known_how_the_process_ended(workers: WorkerHost, is_ended_by_us: bool) -> None:
+    """Sent to the process that has ended, it would be a call of which nobody knows whether it was made."""
+    instance = await opened(workers)
+    assert (await instance.run("add", {"number": 1})).status == "ok"
+    [worker] = workers.workers
+    if is_ended_by_us:
+        worker.kill("was ended by a test")
+    else:
+        os.kill(worker.pid, signal.SIGKILL)
+        await FarLauncher.pipe.ended.wait()
+    assert not worker.lost
+    assert "11" in (await instance.run("add", {"number": 10})).output_json
 
 
 @pytest.mark.parametrize("header", [b"messages wrong\n", b"\xff\n", b"x" * 1000 + b"\n", b""])
