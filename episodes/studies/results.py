@@ -10,7 +10,7 @@ from statistics import median
 from django.db.models import BooleanField, ExpressionWrapper
 
 from environments.scoring.definition import definition_of
-from episodes.attempts.rule import kind_of
+from episodes.attempts.rule import RAN_OUT, kind_of
 from episodes.attempts.summary import returns_counted
 from episodes.models import Episode, Guest, Play, Study, SuiteTask
 from episodes.studies.dealing import USES_ATTEMPT
@@ -23,6 +23,7 @@ MAX_GUESTS = 1_000
 class StudyPlay:
     """An episode of a study."""
 
+    study: Study
     play: Play
     """With its episode and guest."""
     number: int | None
@@ -37,7 +38,9 @@ class StudyPlay:
 
     @property
     def seconds(self) -> float | None:
-        return self.play.seconds
+        """Time from the start to the last answer, without pauses; the whole time for the task where it ran out."""
+        limit = self.study.limit_seconds
+        return limit if limit is not None and self.episode.cause == RAN_OUT else self.play.seconds
 
     @property
     def episode(self) -> Episode:
@@ -120,7 +123,7 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
             value = next(iter(returns_counted([(episode.cause, value)], definition.convention)), None)
         is_success = value > definition.threshold if counts and value is not None else None
         attempt = attempts[key] if uses else 0
-        yield StudyPlay(play, numbers.get(episode.task_id), attempt, counts, value, is_success)
+        yield StudyPlay(study, play, numbers.get(episode.task_id), attempt, counts, value, is_success)
 
 
 def _line(guest: Guest, plays: Sequence[StudyPlay]) -> GuestLine:

@@ -422,6 +422,8 @@ def test_a_phone_keeps_the_newest_step_and_the_form_in_sight(page: Page, height:
         assert shown["below"] and shown["page"], shown
         assert shown["seen"] >= 44 and shown["goal"] >= 16, shown
         assert shown["button"] >= 44 and shown["field"] >= 44 and shown["font"] >= 16, shown
+        more = [one.bounding_box() for one in page.locator(".more-button:visible").all()]
+        assert [box["height"] >= 44 for box in more if box] == [True] * (is_guest and height > 560), more
 
 
 def test_a_phone_shows_the_drawing_and_all_buttons_before_and_after_a_move(page: Page) -> None:
@@ -442,6 +444,19 @@ def test_a_phone_shows_the_drawing_and_all_buttons_before_and_after_a_move(page:
             expect(button).to_be_in_viewport(ratio=1)
         assert (page.locator(".goal .prompt-text").bounding_box() or {"height": 0})["height"] >= 32
         page.get_by_role("button", name="Map", exact=True).click()
+
+
+def test_a_phone_with_its_keyboard_open_shows_the_picture_of_a_task(page: Page) -> None:
+    page.goto(make_link(page, "phone chart", "chart"))
+    page.keyboard.type("Zoë")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/play/?environment=chart")
+    page.get_by_role("button", name="Play", exact=True).click()
+    at_the_form(page)
+    page.set_viewport_size({"width": 390, "height": 470})
+    expect(page.locator(".goal .zoom img")).to_be_in_viewport(ratio=1)
+    assert (page.locator(".goal .zoom img").bounding_box() or {"height": 0})["height"] >= 100
+    expect(page.locator("[data-call]")).to_be_in_viewport(ratio=1)
 
 
 def assert_sound(page: Page) -> None:

@@ -24,7 +24,7 @@ from environments.service import ask_service
 from environments.tasks.task_hash import is_sent_task
 from episodes.attempts.rule import LEFT, RAN_OUT
 from episodes.models import Episode, Guest, Study
-from episodes.playtest.invites.rule import InviteRefused, refuse_unless_open
+from episodes.playtest.invites.rule import REVOKED, InviteRefused, refuse_unless_open
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, seated
 from episodes.playtest.remote_play import remote_page
@@ -187,6 +187,8 @@ def _how_the_last_was_left(guest: Guest) -> str:
     last = Episode.objects.filter(play__guest=guest, status="ended").order_by("ended", "pk").last()
     if last is None:
         return ""
+    if last.cause == LEFT and last.detail == REVOKED:
+        return "Your last task has ended, because the link that you played it by was revoked."
     if last.cause == LEFT and last.detail:
         return "Your last task has ended, because you were away for too long."
     return "The time for your last task is over." if last.cause == RAN_OUT else ""

@@ -194,6 +194,7 @@ async def test_a_task_ends_when_its_time_is_over_and_counts(calls: int) -> None:
     episode = await in_database(Episode.objects.get)
     assert (episode.cause, "the time for the task" in episode.detail) == ("expired", True)
     assert await in_database(_plays) == [(1, 1, True)]
+    assert await in_database(lambda: next(plays_of(Study.objects.get())).seconds) == 1
 
 
 async def test_two_tabs_of_a_person_play_one_episode() -> None:
@@ -257,6 +258,8 @@ async def test_a_link_revoked_in_mid_task_ends_it_and_keeps_what_was_played() ->
         assert answer.status_code == 410 and "Your episodes are saved" in answer.text
         episode = await in_database(lambda: Episode.objects.get())
         assert (episode.status, episode.cause, episode.detail) == ("ended", "abandoned", "The link was revoked.")
+        await in_database(lambda: Invite.objects.update(revoked=None))
+        assert "played it by was revoked" in (await browser.get("/play/study/")).text
     assert await in_database(lambda: Episode.objects.get().steps.count()) == 1
 
 
