@@ -13,7 +13,8 @@ TESTS ?= tests
 # because tests wait for half of their time.
 JOBS ?= 5
 BESIDE_JOBS ?= 1
-PYTEST = $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
+# Compiled test files are kept even where a shell forbids it, or every worker compiles all of them: 4 CPU seconds each.
+PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_cluster.py conformance/test_cluster_pages.py conformance/test_database_away.py conformance/test_episodes.py \
   conformance/test_given_up_reload.py conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
