@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import http.client
 import threading
+import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-
-import httpx
 
 from tests import programs
 from tests.server import LiveServer
@@ -54,8 +54,8 @@ def visited(server: LiveServer) -> Iterator[list[str]]:
     def visit() -> None:
         while not is_over.wait(0.01):
             try:
-                httpx.get(f"{server.url}/health", timeout=30).raise_for_status()
-            except httpx.HTTPError as error:
+                urllib.request.urlopen(f"{server.url}/health", timeout=30).close()  # a tenth of what httpx takes
+            except (OSError, http.client.HTTPException) as error:
                 problems.append(repr(error))
 
     visitor = threading.Thread(target=visit)

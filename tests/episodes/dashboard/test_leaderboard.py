@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from functools import cache
 from html import unescape
 from typing import Any
 
@@ -57,8 +58,7 @@ def test_people_and_models_are_compared_at_the_tasks_that_both_attempted(client:
     assert "Nobody attempted a task that people attempted" in client.get(f"{BOARD}?tasks=shared").content.decode()
 
 
-@pytest.mark.parametrize("query", ["", "?by=run", "?by=player", "?by=run&tasks=shared", "?split=train&tasks=shared"])
-def test_its_links_lead_nobody_to_what_they_may_not_see(settings: Any, query: str) -> None:
+def test_its_links_lead_nobody_to_what_they_may_not_see(settings: Any) -> None:
     settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
     task, private = make_task(), make_environment("private", is_private=True)
     make_split(task)
@@ -67,10 +67,12 @@ def test_its_links_lead_nobody_to_what_they_may_not_see(settings: Any, query: st
     end_episode(0.5, task=task, player="human", key_label="@ada")
     count_statistics()
     viewer = client_of("viewer")
-    page = viewer.get(f"{BOARD}{query}").content.decode()
-    links = {unescape(link) for link in re.findall(r'href="([^"#]+)"', page)}
-    inside = [link if link[0] == "/" else BOARD + link for link in links if not link.startswith(("/static/", "http"))]
-    assert len(inside) > 10 and {viewer.get(link).status_code for link in inside} == {200}
+    status = cache(lambda link: viewer.get(link).status_code)  # the boards have most links in common
+    for query in ("", "?by=run", "?by=player", "?by=run&tasks=shared", "?split=train&tasks=shared"):
+        page = viewer.get(f"{BOARD}{query}").content.decode()
+        links = {unescape(link) for link in re.findall(r'href="([^"#]+)"', page)}
+        own = [link for link in links if not link.startswith(("/static/", "http"))]
+        assert len(own) > 10 and {status(link if link[0] == "/" else BOARD + link) for link in own} == {200}
 
 
 @pytest.mark.parametrize(("by", "first"), [("run", "of large"), ("player", "agent")])

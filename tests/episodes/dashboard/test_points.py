@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 import pytest
 from django.http import QueryDict
@@ -22,6 +23,7 @@ from tests.episodes.playing import play
 from tests.factories import NOON
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower")]
+AXES: tuple[Axis, ...] = ("episode", "time", "step")
 READ = {"rows": (10_000, 1280), "blocks": (0, 0)}
 """Most endings that are read one by one: of one scope, and of each of several."""
 
@@ -66,9 +68,8 @@ def parts(scope: str, axis: Axis) -> list[Drawn]:
 
 
 @pytest.mark.usefixtures("played")
-@pytest.mark.parametrize("axis", ["episode", "time", "step"])
-def test_it_has_the_episodes_of_each_point_in_each_chart(axis: Axis) -> None:
-    for scope in ("environment=echo", "environment=echo&split=train", "run=r1", "run=r1&model=m1"):
+def test_it_has_the_episodes_of_each_point_in_each_chart() -> None:
+    for axis, scope in product(AXES, ("environment=echo", "environment=echo&split=train", "run=r1", "run=r1&model=m1")):
         for found in parts(scope, axis):
             [series], points = found.series, found.series[0].curve.points
             expected = [(point.episodes, point.n) for point in points]
@@ -77,6 +78,6 @@ def test_it_has_the_episodes_of_each_point_in_each_chart(axis: Axis) -> None:
                 for chart in charts_of(found)
             }
             [shown] = behind
-            assert [counted(series.filter.to_query(), dict(one)) for one in shown] == expected, scope
+            assert [counted(series.filter.to_query(), dict(one)) for one in shown] == expected, (axis, scope)
             listed = counted(series.listed.to_query(), {}) if series.is_zoomed or axis == "step" else None
             assert listed in (None, tuple(map(sum, zip(*expected, strict=True)))), scope
