@@ -71,7 +71,12 @@ def opposite_splits(environment: int, type: str) -> QuerySet[Split]:
 def warnings_of_plan(plan: Plan | None) -> list[str]:
     """Return a sentence for each test split whose content an action will change although it was quoted."""
     shares = {share.split: share for share in plan.splits if share.tasks} if plan else {}
-    rows = Split.objects.filter(pk__in=shares, type="test", frozen=None).select_related("environment")
+    return warnings_of_changing(Split.objects.filter(pk__in=shares))
+
+
+def warnings_of_changing(splits: QuerySet[Split]) -> list[str]:
+    """Return a sentence for each of the splits that is a test split and was quoted."""
+    rows = splits.filter(type="test", frozen=None).select_related("environment")
     return [
         f"{split.name!r} is a test split, and {reason}. Figures from before and after the change can't be compared. "
         "To keep them comparable, change a copy under another name."
@@ -87,13 +92,25 @@ def warnings_of_adding(chosen: Q, opposite: QuerySet[Split]) -> list[str]:
     tasks, others = Task.objects.filter(chosen), list(opposite)
     count = tasks.count()
     specs = list(_heads(tasks, "pk", "spec")) if count <= MAX_READ else []
-    own = _contents(specs) if count + sum(other.size for other in others) <= MAX_READ else None
+    if count + sum(other.size for other in others) <= MAX_READ:
+        return warnings_of_contents(specs, others)
     sentences = [warning.sentence for warning in _readable(specs)]
     for other in others:
-        if own is not None:
-            sentences += [warning.sentence for warning in _shared(own, _contents_of(other), other)]
-        elif both := places(other.pk).filter(task__in=tasks.values("pk")).values("task").distinct().count():
+        if both := places(other.pk).filter(task__in=tasks.values("pk")).values("task").distinct().count():
             sentences.append(_also_in(both, other))
+    return sentences
+
+
+def warnings_of_contents(specs: Collection[tuple[int, dict[str, Any]]], opposite: Iterable[Split]) -> list[str]:
+    """Return the same for contents, which need not be tasks yet: those have a negative number for the id of a task.
+
+    Nothing is compared if that would take more than MAX_READ tasks.
+    """
+    others, sentences = list(opposite), [warning.sentence for warning in _readable(specs)]
+    if len(specs) + sum(other.size for other in others) <= MAX_READ:
+        own = _contents(specs)
+        for other in others:
+            sentences += [warning.sentence for warning in _shared(own, _contents_of(other), other)]
     return sentences
 
 

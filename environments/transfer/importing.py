@@ -14,11 +14,20 @@ import json
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
+from typing import Any
 
+from environments.curation.split_warnings import (
+    MAX_READ,
+    opposite_splits,
+    warnings_of_changing,
+    warnings_of_contents,
+)
 from environments.curation.splits import making
 from environments.curation.work import RecordedAction, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.planner_statistics import refresh_statistics
+from environments.display.task_line import MAX_READ_CHARACTERS
+from environments.models import Split
 from environments.tasks.split_change import SplitChange
 from environments.transfer.columns import declared
 from environments.transfer.finishing import Finishing
@@ -47,10 +56,33 @@ def dry_run(source: FileSource, target: ImportTarget, progress: Progress = silen
     """Return what `apply` would do, without writing anything. Raises: Unreadable."""
     report = _report(source, target)
     report.fingerprint = source.fingerprint(target.environment.task_schema)
+    contents: list[tuple[int, dict[str, Any]]] = []
     with Scratch() as scratch:
-        for _ in _reviewed(source, target, Review(target, report, scratch), progress):
-            pass
+        for decisions in _reviewed(source, target, Review(target, report, scratch), progress):
+            contents += _contents(decisions[: MAX_READ + 1 - len(contents)])
+    report.warnings = _warnings(report, target, contents)
     return report
+
+
+def _contents(decisions: Iterable[Decision]) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the contents that agents will get and do not get yet, each with the id of its task or a negative number."""
+    for one in decisions:
+        if one.kind in ("added", "edited") and len(one.candidate.text) <= MAX_READ_CHARACTERS:
+            spec = json.loads(one.candidate.text)
+            if isinstance(spec, dict):
+                yield one.task.id if one.task else -one.candidate.number, spec
+
+
+def _warnings(
+    report: TaskImportReport, target: ImportTarget, contents: Collection[tuple[int, dict[str, Any]]]
+) -> list[str]:
+    environment = target.environment.pk
+    changed = {*report.replaced_in, *([target.name] if report.added else [])}
+    opposite = opposite_splits(environment, target.type)
+    return [
+        *warnings_of_changing(Split.objects.filter(environment=environment, name__in=changed)),
+        *(warnings_of_contents(contents, opposite) if len(contents) <= MAX_READ else []),
+    ]
 
 
 def apply(
@@ -82,6 +114,7 @@ def apply(
                 staging.write(decisions, change)
         if review.report.refused and not skip_refused:
             raise RefusedRows(review.report)
+        review.report.is_applied = True
         if review.report.has_work:
             changed = review.report.added + review.report.changed
             Finishing(change, scratch, action, stack).settle(changed)
@@ -90,7 +123,6 @@ def apply(
             action.done(review.report.sentence, changed, split=change.split.pk)
     if review.report.has_work:
         refresh_statistics()
-    review.report.is_applied = True
     return review.report
 
 

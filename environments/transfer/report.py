@@ -39,6 +39,8 @@ class TaskImportReport:
     """Frozen split -> number of its tasks that a row would change; they stay unchanged there."""
     from_elsewhere: int = 0
     """Rows whose `_split` names another split."""
+    warnings: list[str] = field(default_factory=list)
+    """What to know before the import, found by a dry run: shared tasks, readable answers, quoted splits."""
     is_applied: bool = False
     fingerprint: tuple[int, ...] = ()
     """`FileSource.fingerprint` of the file and schema that this report is about."""
@@ -76,7 +78,7 @@ class TaskImportReport:
             notes.append(f"{split!r} is frozen; unchanged there: {many(count, 'task')}.")
         if self.from_elsewhere:
             notes.append(f"Exported from another split, according to _split: {many(self.from_elsewhere, self.unit)}.")
-        return notes
+        return [*notes, *self.warnings]
 
     def refuse(self, refusal: Refusal) -> None:
         """Count a refused row."""

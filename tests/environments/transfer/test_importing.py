@@ -14,7 +14,7 @@ from environments.curation.action import ActionRefused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, existing_splits
-from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
 from environments.tasks.sync import content_hash
@@ -22,7 +22,7 @@ from environments.transfer import importing
 from environments.transfer.importing import RefusedRows
 from environments.transfer.rows import Unreadable
 from tests.environments.transfer.files import Shelf, counts, served
-from tests.stored import make_episode
+from tests.stored import make_episode, make_statistics
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -371,3 +371,20 @@ def test_a_file_that_goes_meanwhile_is_reported(shelf: Shelf) -> None:
     path.unlink()
     with pytest.raises(Unreadable, match="cannot be read"):
         shelf.apply(path, after=report)
+
+
+def test_a_dry_run_warns_before_harm(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({"question": "How many?", "answer": 3}, {"question": "How much?", "answer": 4}), "own")
+    Split.objects.filter(name="own").update(type="test")
+    row = {"question": " HOW many ", "answer": 5}, {"question": "The answer is 7.", "answer": 7}
+    told = " ".join(shelf.dry_run(shelf.lines({"question": "How much?", "answer": 4}, *row)).notes)
+    assert "1 task is also in the test split 'own'" in told
+    assert "1 task says the same as another in the test split 'own'" in told
+    assert "The field 'answer' of 1 task can be read" in told
+    make_statistics(Task.objects.earliest("pk"), 4, 2)
+    assert "'own' is a test split, and leaderboards" in " ".join(shelf.dry_run(shelf.lines(*row), "own").notes)
+
+
+def test_the_activity_says_what_was_imported(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE))
+    assert CurationAction.objects.get().title.startswith("tasks.jsonl was imported into shop/train: 1 added")
