@@ -70,8 +70,8 @@ class News:
             if isinstance(row, StepTaken):
                 self._steps[episode] = self._steps.get(episode, 0) + 1
                 last[episode] = max(row.index, last.get(episode) or 0)
-            else:
-                self._ids[_KINDS[type(row)]][episode] = None
+            elif kind := _KINDS.get(type(row)):  # a snapshot is no news
+                self._ids[kind][episode] = None
 
     # --- for other servers --------------------------------------------------------------------------------------------
 

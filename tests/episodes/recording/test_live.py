@@ -13,7 +13,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django_eventstream.views import Listener, get_listener_manager
 
 from environments.cluster.messages import MAX_BYTES
-from environments.runtime.records import Row
+from environments.runtime.records import Row, SnapshotTaken
 from episodes.models import Step
 from episodes.recording.live import Channels
 from episodes.recording.news import MAX_IDS, MAX_TEXTS, TEXT_ITEMS, News, channel_without, is_channel
@@ -88,6 +88,10 @@ def test_followers_from_whom_an_environment_is_hidden_receive_the_rest() -> None
         (channel, "steps", {"ids": [7], "counts": counts}),
     ]
     assert Channels().can_read_channel(User(), channel) and not is_channel(channel)
+
+
+def test_a_snapshot_is_no_news() -> None:
+    assert events_for(SnapshotTaken(7, 0, b"state", ""), to="episode-7") == []
 
 
 def test_the_newest_ids_are_named_and_all_are_counted() -> None:
