@@ -193,7 +193,8 @@ class Environment:
         `{"controls": [{"label": "Up", "key": "ArrowUp", "tool": "move", "input": {"direction": "up"}}, …],
         "drawing": "image"}`: a control of a tool that a task does not offer is not shown. `drawing` is "image" or
         "text", the newest of which stays in view, or "" for neither; `"marks": [{"open": "[", "close": "]", "tool":
-        "click", "argument": "target"}]` makes `[3] Shop` in that text a button that calls `click` with "3".
+        "click", "argument": "target"}]` makes `[3] Shop` in that text a button that calls `click` with "3", or opens
+        its form with "3" if `click` needs more.
         None: people use the forms of the tools.
         """
         return None

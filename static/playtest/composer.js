@@ -138,13 +138,20 @@ export class Composer extends EventTarget {
     this.dispatchEvent(new CustomEvent("call", { detail: { tool: this.#tools[number].name, input, anyway, number } }));
   }
 
-  // Make the call of a control, or of a mark in the text.
+  // Make the call of a control, or of a mark in the text. If the tool needs more, its form opens with what is known.
   press({ tool, input }) {
     if (this.#isBusy) return this.#say(this.#isWaiting ? WAITS : RUNS);
-    this.#busy(true);
     const number = this.#tools.findIndex((one) => one.name === tool);
+    const needed = this.#tools[number]?.input_schema?.required ?? [];
+    if (needed.some((name) => !(name in input))) return this.#begin(number, input);
+    this.#busy(true);
     this.dispatchEvent(new Event("typed"));
     this.dispatchEvent(new CustomEvent("call", { detail: { tool, input, anyway: false, number } }));
+  }
+
+  #begin(number, input) {
+    this.choose(number);
+    this.#form.begin(input);
   }
 
   // The call was answered or refused; the next one can start.

@@ -7,6 +7,7 @@
 //   await form.value(anyway)  the input; throws an Error and marks controls that have no valid value. Required ones may be empty if `anyway`
 //   await form.draft()        the input, or undefined if it isn't valid; marks nothing
 //   await form.set(value, isWanted)   changes nothing if isWanted() is false when the server has responded
+//   await form.begin(input)   enters some members; goes on with the others
 //   await form.reset()     form.showErrors([{path, message}])     form.focus()
 //   form.isSingleShort        whether the form is a single short field
 import { parseExact } from "./exact_json.js";
@@ -88,6 +89,22 @@ class Form {
     this.#work = this.#work.then(() => {
       const first = first_of(this.#element) ?? this.#element.closest("form")?.querySelector("[type=submit]");
       first?.focus();
+    });
+    return this.#work;
+  }
+
+  // Enter these members of the input, and go to the first required control of another one.
+  begin(input) {
+    this.#work = this.#work.then(() => {
+      const names = Object.keys(input).map((name) => `v/p${name}`);
+      const control = (one) => one.querySelector("input") ?? one;
+      for (const one of this.#element.querySelectorAll(ENTERED)) {
+        if (names.includes(one.name)) one.value = input[one.name.slice(3)];
+      }
+      this.#keep();
+      const next = [...this.#element.querySelectorAll("[data-needed]")].map(control).find((one) => !names.includes(one.name));
+      next?.focus();
+      next?.select?.();
     });
     return this.#work;
   }

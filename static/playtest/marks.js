@@ -1,4 +1,4 @@
-// Numbers between marks in a text, such as "[3] Shop", become buttons that make a call with the number: the marks of the
+// Numbers between marks in a text, such as "[3] Shop", become buttons that make a call with the number, or begin one: the marks of the
 // environment's hand_controls, {open, close, tool, argument}. The label ends at two blanks or with the line.
 export function makePressable(element, marks, press) {
   const walker = document.createTreeWalker(element, NodeFilter.SHOW_TEXT);

@@ -152,6 +152,16 @@ def test_links_of_web_are_pressed_in_the_page_that_stays_in_view(page: Page, com
     expect(page.locator(".drawing")).to_contain_text("/help/workshop")
 
 
+def test_a_field_of_web_is_pressed_and_only_its_text_is_typed(page: Page, complaints: list[str]) -> None:
+    sit_down(page, "web")
+    page.locator(".drawing .mark", has_text="Search the shop").click()
+    expect(page.get_by_label("field")).to_have_value("7")
+    expect(page.get_by_label("text", exact=True)).to_be_focused()
+    page.keyboard.type("lamp")
+    page.keyboard.press("Enter")
+    expect(page.locator(".drawing")).to_contain_text("Search the shop: lamp")
+
+
 def test_maze_is_left(page: Page, complaints: list[str]) -> None:
     episode = sit_down(page, "maze", MAZE)
     expect(page.locator("[data-drawing] img")).to_be_visible()

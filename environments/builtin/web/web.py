@@ -126,7 +126,8 @@ class Web(Environment):
     @classmethod
     def hand_controls(cls) -> JSONObject:
         links, buttons = ({"open": a, "close": b, "tool": "click", "argument": "target"} for a, b in ("[]", "<>"))
-        return {"drawing": "text", "marks": [links, buttons]}
+        fields = {"open": "{", "close": "}", "tool": "type", "argument": "field"}
+        return {"drawing": "text", "marks": [links, buttons, fields]}
 
     def get_prompt(self) -> Blocks:
         how = " When you know it, call `answer`; only your first answer counts." if self.task.answer else ""
