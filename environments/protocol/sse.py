@@ -54,16 +54,26 @@ def first_event(call: Call) -> bytes:
     return event("task_id", _LINE_ENDS.sub("\n", call.task_id))
 
 
-def events(result: CallResult) -> list[bytes]:
-    """Return the events of a result: `chunk`s and `end`, or `error`; none if there is none, so that clients repeat the
-    call.
+def events(result: CallResult, most: int = 1) -> list[bytes]:
+    """Return the events of a result, up to `most` in each: `chunk`s and `end`, or `error`; none if there is none, so
+    that clients repeat the call.
     """
     if result.event == "cut":
         return []
     if result.event == "error":
         return [event("error", _LINE_ENDS.sub("\n", result.data))]
     *first, last = pieces(result.data)
-    return [*(event("chunk", piece) for piece in first), event("end", last)]
+    if not first:
+        return [event("end", last)]
+    before, after = _template("chunk")
+    between = (after + before).decode()
+    groups = [first[start : start + most] for start in range(0, len(first), most)]
+    encoded = [b"%b%b%b" % (before, between.join(group).encode("utf-8", "replace"), after) for group in groups]
+    if len(groups[-1]) < most:
+        encoded[-1] += event("end", last)
+    else:
+        encoded.append(event("end", last))
+    return encoded
 
 
 def pieces(text: str) -> list[str]:
@@ -78,10 +88,10 @@ def pieces(text: str) -> list[str]:
     start, prefix = 0, ""
     while len(text) - start + len(prefix) > MAX_PIECE_CHARACTERS:
         most = start + MAX_PIECE_CHARACTERS - len(prefix) - len(_ESCAPED_SPACE)
-        cut = most
-        if text[most - 1] == " " or text[most] == " ":
-            cut = next((at for at in range(most, max(start, most - 256), -1) if text[at - 1] != " " != text[at]), 0)
-        if cut:
+        cut, least = most, max(start, most - 256)
+        while cut > least and (text[cut - 1] == " " or text[cut] == " "):
+            cut -= 1
+        if cut > least:
             cut_pieces.append(prefix + text[start:cut])
             start, prefix = cut, ""
             continue
@@ -95,7 +105,7 @@ def pieces(text: str) -> list[str]:
 def whole(call: Call) -> bytes:
     """Return all events of a finished call."""
     assert call.result is not None
-    encoded = events(call.result)
+    encoded = events(call.result, EVENTS_PER_WRITE)
     return b"".join([first_event(call), *encoded] if call.task_id else encoded)
 
 
@@ -115,10 +125,7 @@ async def stream(
                 return
             yield comment()
         assert call.result is not None
-        encoded = events(call.result)
-        *groups, last = [
-            b"".join(encoded[start : start + EVENTS_PER_WRITE]) for start in range(0, len(encoded), EVENTS_PER_WRITE)
-        ] or [b""]
+        *groups, last = events(call.result, EVENTS_PER_WRITE) or [b""]
         for group in groups:
             yield group
             await asyncio.sleep(0)  # if this write broke the connection, the next iteration of the loop notices

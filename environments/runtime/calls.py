@@ -71,6 +71,8 @@ class Call:
             self.forget_note()
         if not self.readers:
             self._has_left = None  # it refers to the reader's request
+            if self.is_delivered:
+                self.arguments = {}  # only a call whose result was not delivered is looked for by what was sent
 
     def forget_note(self) -> None:
         """Delete the note of a call that nobody will repeat."""

@@ -77,6 +77,16 @@ def test_up_to_the_limit_it_is_one_event(length: int) -> None:
     assert len(events(CallResult("end", "x" * length))) == (1 if length == MAX_PIECE_CHARACTERS else 2)
 
 
+@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7])
+def test_events_that_are_sent_together_are_the_same(count: int) -> None:
+    result = CallResult("end", "x" * (MAX_PIECE_CHARACTERS - 6) * count)
+    alone, together = events(result), events(result, 3)
+    assert b"".join(together) == b"".join(alone)
+    assert [group.count(b"data: ") for group in together] == [3] * (len(alone) // 3) + [len(alone) % 3] * (
+        len(alone) % 3 > 0
+    )
+
+
 def test_the_bytes_of_a_short_result() -> None:
     call = Call("0123", "echo", {})
     call.finish(CallResult("end", '{"ok":true}'))

@@ -115,6 +115,17 @@ async def test_a_delivered_call_is_not_adopted(play: Play) -> None:
     assert [(await play.answer("s", "count")).text for _ in range(2)] == ["1", "2"]
 
 
+async def test_what_was_sent_is_kept_until_the_result_is_delivered(play: Play) -> None:
+    await play.open("g", "gated")
+    call = await play.start("g", "hold", gate="a")
+    GATES["a"].set()
+    await ended(call)
+    assert call.arguments == {"gate": "a"}
+    call.is_delivered = True
+    play.service.leave("g", call)
+    assert call.arguments == {}
+
+
 async def test_after_the_linger_the_record_answers() -> None:
     async with Play(Counter, result_linger_seconds=0.02) as play:
         await play.open("s")
