@@ -469,6 +469,24 @@ def test_a_phone_with_its_keyboard_open_shows_the_picture_of_a_task(page: Page) 
     expect(page.locator("[data-call]")).to_be_in_viewport(ratio=1)
 
 
+def test_a_phone_shows_the_button_of_a_long_form_beside_the_text_that_stays_in_view(page: Page) -> None:
+    page.goto(make_link(page, "phone web", "web"))
+    page.keyboard.type("Zoë")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/play/?environment=web")
+    page.get_by_role("button", name="Play", exact=True).click()
+    at_the_form(page)
+    page.set_viewport_size({"width": 390, "height": 844})
+    for steps in (0, 1):
+        expect(page.locator(".step")).to_have_count(steps)
+        page.locator(".drawing .mark", has_text="Search the shop").click()
+        expect(page.get_by_label("Text", exact=True)).to_be_focused()
+        expect(page.locator("[data-call]")).to_be_in_viewport(ratio=1)
+        expect(page.locator(".play-head")).to_be_in_viewport(ratio=1)
+        assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
+        send(page, "lamp")
+
+
 def assert_sound(page: Page) -> None:
     """Check the page in light and dark mode, and that it is not wider than a phone."""
     load_axe(page)
