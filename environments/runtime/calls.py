@@ -36,6 +36,7 @@ class Call:
         "arguments",
         "arrived_at",
         "finished_at",
+        "input_digest",
         "input_json",
         "is_delivered",
         "note",
@@ -49,6 +50,7 @@ class Call:
     def __init__(self, task_id: str, tool: str, arguments: JSONObject) -> None:
         self.task_id, self.tool, self.arguments = task_id, tool, arguments
         self.input_json = ""  # as it is recorded, while the call runs
+        self.input_digest = b""  # of that, if it was computed
         self.arrived_at = time.monotonic()
         self.result: CallResult | None = None
         self.readers = 0

@@ -59,10 +59,10 @@ class NotedCall:
 class CallNote:
     """The note of one piece of code, which has to be entered and left by the task that runs it."""
 
-    __slots__ = ("_calls", "_offset", "_token", "is_kept")
+    __slots__ = ("_calls", "_offset", "_token", "input_digest", "is_kept")
 
-    def __init__(self, calls: RunningCalls, offset: int) -> None:
-        self._calls, self._offset = calls, offset
+    def __init__(self, calls: RunningCalls, offset: int, input_digest: bytes) -> None:
+        self._calls, self._offset, self.input_digest = calls, offset, input_digest
         self._token: Token[CallNote | None] | None = None
         self.is_kept = False
         """Whether the note stays when the code has run, until `forget`."""
@@ -129,7 +129,7 @@ class RunningCalls:
             self._memory, offset, episode or -1, time.time(), 0, 0, digest, self._numbers.get(environment, 0),
             what.encode("utf-8", "replace"),
         )  # fmt: skip
-        return CallNote(self, offset)
+        return CallNote(self, offset, digest)
 
     def read(self, offset: int) -> NotedCall:
         return _noted(list(self._numbers), *_NOTE.unpack_from(self._memory, offset))

@@ -253,6 +253,7 @@ class LiveEpisode:
             started=started,
             duration_ms=max(0.0, (now - started) * 1000 - queued_ms),
             waited_ms=max(0.0, (started - arrived) * 1000) + queued_ms,
+            input_digest=call.input_digest,
         )
 
     def snapshot_row(self, index: int, snapshot: Snapshot) -> SnapshotTaken | None:

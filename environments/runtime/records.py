@@ -123,6 +123,8 @@ class StepTaken:
     duration_ms: float
     waited_ms: float
     """Time spent waiting for setup (before `started`) and for other calls (after it); not part of `duration_ms`."""
+    input_digest: bytes = b""
+    """BLAKE2b-128 of `input_json`, if it was computed already."""
 
 
 @dataclass(slots=True)

@@ -283,9 +283,9 @@ class SessionService(SessionReading):
             elif episode.lost_calls and episode.take_lost(call):
                 outcome = failed(LOST, "interrupted")
             else:
-                running = self._running.note(
-                    episode.number, episode.environment, call.tool, episode.recorded_input(call)
-                )
+                given = episode.recorded_input(call)
+                running = self._running.note(episode.number, episode.environment, call.tool, given)
+                call.input_digest = running.input_digest
                 if episode.survival in GOES_ON:
                     call.note, running.is_kept = running, True
                 with running:

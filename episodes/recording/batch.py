@@ -143,16 +143,17 @@ class RecordBatch:
         """Remember, after the commit, which blobs the database has."""
         self._known.blobs.update(self._blobs)
 
-    def _blob(self, text: str) -> str:
+    def _blob(self, text: str, known: bytes = b"") -> str:
+        """Return the digest of the blob with the text; it is not computed again if it is `known`."""
         content = text.encode()
-        digest = digest_of(content)
+        digest = known.hex() or digest_of(content)
         if digest not in self._known.blobs and digest not in self._blobs:
             self._blobs[digest] = blob_values(digest, content, _compressor())
         return digest
 
-    def _large(self, text: str) -> tuple[str, str | None]:
+    def _large(self, text: str, known: bytes = b"") -> tuple[str, str | None]:
         """Return the text to store in the step, and the digest of the blob that holds it instead."""
-        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text))
+        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text, known))
 
     def _started(self, row: EpisodeStarted, ids: Ids) -> Values:
         return (
@@ -212,21 +213,22 @@ def _returns(row: EpisodeEnded) -> tuple[float, float | None, float | None, floa
 
 def step_of(row: StepTaken) -> Step:
     """Return the step as a query will return it once it is recorded, if its texts are stored in the row itself."""
-    return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text: (text, None)))
+    return Step.from_db(DEFAULT_DB_ALIAS, STEP_COLUMNS, _step(row, _moment, lambda text, _=b"": (text, None)))
 
 
 def _moment(seconds: float) -> datetime:
     return datetime.fromtimestamp(seconds, UTC)
 
 
-def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[[str], tuple[str, str | None]]) -> Values:
+def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[..., tuple[str, str | None]]) -> Values:
     """Return the values of STEP_COLUMNS.
 
-    `large` returns for a text what to store in the step, and the digest of the blob that holds it instead.
+    `large` returns for a text, and its digest if that is known, what to store in the step, and the digest of the blob
+    that holds it instead.
     """
     return (
         *(row.episode, row.index, storable(row.tool, 200)),
-        *large(row.input_json),
+        *large(row.input_json, row.input_digest),
         *large(row.output_json or ""),
         *(finite(row.reward), row.finished, row.status, storable(row.error), storable(row.reason, 40)),
         *(storable_id(row.task_id, TASK_ID_LENGTH), time(row.started), row.duration_ms, row.waited_ms),

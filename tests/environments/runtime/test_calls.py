@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from environments import ToolOutput, tool, wire
+from environments.database.storable import digest_of
 from environments.errors import InvalidRequest, SessionNotFound
 from environments.runtime.calls import Call
 from tests.environments.runtime.play import Play, ended, until, within
@@ -124,6 +125,15 @@ async def test_what_was_sent_is_kept_until_the_result_is_delivered(play: Play) -
     call.is_delivered = True
     play.service.leave("g", call)
     assert call.arguments == {}
+
+
+async def test_the_record_gets_the_digest_of_an_input_that_was_computed_for_the_note(play: Play) -> None:
+    await play.open("g", "gated")
+    call = await play.start("g", "hold", gate="a")
+    GATES["a"].set()
+    await ended(call)
+    step = play.record.steps[-1]
+    assert step.input_digest.hex() == digest_of(step.input_json.encode())
 
 
 async def test_after_the_linger_the_record_answers() -> None:

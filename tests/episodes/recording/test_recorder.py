@@ -233,6 +233,11 @@ def test_it_keeps_large_content_once_and_compressed() -> None:
     assert blob.is_compressed and len(bytes(blob.data)) < 200
 
 
+def test_it_takes_the_digest_of_an_input_from_those_who_computed_it() -> None:
+    record((episode_started(), step_taken(input_json="1" * 9000, input_digest=bytes(range(16)))))
+    assert Step.objects.get().input_blob_id == bytes(range(16)).hex()
+
+
 def test_it_keeps_content_up_to_the_limit_in_the_step() -> None:
     text = '"' + "x" * 8190 + '"'
     record((episode_started(), step_taken(output_json=text)))
