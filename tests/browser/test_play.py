@@ -483,6 +483,9 @@ def test_a_phone_shows_the_button_of_a_long_form_beside_the_text_that_stays_in_v
         expect(page.get_by_label("Text", exact=True)).to_be_focused()
         expect(page.locator("[data-call]")).to_be_in_viewport(ratio=1)
         expect(page.locator(".play-head")).to_be_in_viewport(ratio=1)
+        hint, text, form = (page.locator(one).bounding_box() for one in (".marks-hint", ".drawing > *", ".composer"))
+        assert hint and text and form and hint["y"] + hint["height"] <= text["y"]
+        assert text["y"] + text["height"] <= form["y"]
         assert page.evaluate("document.documentElement.scrollHeight <= innerHeight")
         send(page, "lamp")
 
