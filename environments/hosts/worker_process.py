@@ -89,7 +89,7 @@ class WorkerProcess:
     @property
     def is_open(self) -> bool:
         """Return whether a new session may be played in it."""
-        return not (self.lost or self._why_killed or self.is_held)
+        return not (self.lost or self._why_killed or self.is_held or self._pipe.ended.is_set())
 
     def is_idle_for(self, seconds: float) -> bool:
         """Return whether it has been asked nothing for `seconds`, and is asked nothing now."""

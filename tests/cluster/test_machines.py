@@ -45,6 +45,8 @@ class Counted:
 
     answered: dict[str, list[str]] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
+    environments: set[str] = field(default_factory=set)
+    """Those that have answered a call."""
     slowest: float = 0.0
     """Seconds of the slowest call."""
     is_over: threading.Event = field(default_factory=threading.Event)
@@ -83,6 +85,7 @@ def _play_episode(
             output = session.call_tool("add", {"number": 1, "seconds": CALL_SECONDS})
             counted.slowest = max(counted.slowest, time.monotonic() - began)
             answered.append(output.blocks[0].text)
+            counted.environments.add(environment)
         if secrets and (told := session.call_tool("tell", {}).blocks[0].text) != secrets["token"]:
             raise AssertionError(f"{told!r} instead of {secrets['token']!r}")
 
@@ -108,6 +111,7 @@ def played(django_db_blocker: DjangoDbBlocker, tmp_path_factory: pytest.TempPath
         for player in players:
             player.start()
         counted.wait()
+        eventually(lambda: counted.environments == {*ENVIRONMENTS} or counted.failed, seconds=240)
         for name, failure in FAILURES.items():
             counted.slowest = 0.0
             failure(place)

@@ -116,6 +116,16 @@ async def test_a_call_waits_until_it_is_known_how_the_process_ended(workers: Wor
     assert "11" in (await instance.run("add", {"number": 10})).output_json
 
 
+@pytest.mark.parametrize("workers", ["tests.envs_fatal:Together"], indirect=True)
+async def test_no_session_begins_in_a_process_whose_connection_is_over(workers: WorkerHost) -> None:
+    await (await opened(workers)).close()
+    [worker] = workers.workers
+    os.kill(worker.pid, signal.SIGKILL)
+    await FarLauncher.pipe.ended.wait()
+    assert not worker.lost
+    assert (await (await opened(workers)).run("pid", {})).output_json
+
+
 @pytest.mark.parametrize("header", [b"messages wrong\n", b"\xff\n", b"x" * 1000 + b"\n", b""])
 async def test_strangers_are_refused(header: bytes) -> None:
     listener = WorkerListener()
