@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import dashboard, faulty, flat, lag, new_tasks, scale, sizing, task_list, undo, viewers
+from benchmarks import dashboard, faulty, flat, lag, new_tasks, processes, scale, sizing, task_list, undo, viewers
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -33,6 +33,8 @@ _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
     "lag": lag.measure,
     "undo": undo.measure,
     "faulty": faulty.measure,
+    "processes": processes.measure,
+    "sessions": processes.measure_sessions,
 }
 """Rows of our server only, which print what they measure."""
 _SCENARIOS = {scenario.name: scenario for scenario in SCENARIOS}

@@ -68,6 +68,15 @@ def ping(sids: Iterator[bytes], tally: Tally) -> Script:
         tally.add(tally.pings, seconds)
 
 
+def visit(sids: Iterator[bytes], bodies: Bodies, tally: Tally) -> Script:
+    """Make a call in one session after another, at the interval of the connection."""
+    for sid in sids:
+        body = bodies(b"false")
+        answer, seconds = yield _post(b"/echo/call", _SSE, sid, body)
+        tally.add(tally.pings, seconds)
+        _check(answer, body, b"false", tally)
+
+
 def session_id(answer: bytes) -> bytes:
     """Return the data of the `task_id` event; empty if there is none."""
     _, _, rest = answer.partition(b"event: task_id")

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, field
 import uvloop
 
 from benchmarks import players
-from benchmarks.agents import REQUESTS_PER_EPISODE, TASKS, echoes, naps, ping, play, settle
+from benchmarks.agents import REQUESTS_PER_EPISODE, TASKS, echoes, naps, ping, play, settle, visit
 from benchmarks.client import Connection, Script, Tally
 from benchmarks.meters import Reading, resident_bytes
 
@@ -49,7 +49,9 @@ class Load:
     stride: int = 1
     """Places from one task to the next, modulo `tasks`; a large prime makes an order that is as good as random."""
     idle_sessions: int = 0
-    """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do."""
+    """Sessions that are opened before the agents start, and only pinged, as often as the SDKs do, or only called."""
+    call_interval_seconds: float = 0.0
+    """Time from one call of such a session to its next; 0: they are pinged."""
     warmup_seconds: float = 3.0
     """Time in which the follower's process loads its code, too."""
     seconds: float = 5.0
@@ -76,6 +78,7 @@ class Sample:
     errors: int
     first_error: str
     ping_p99_ms: float = 0.0
+    """Latency of what is asked of idle sessions."""
     p95_ms: float = 0.0
     """Latency of the calls of `p50_ms`; with players, of their turns."""
     idle_session_kb: float = 0.0
@@ -90,8 +93,11 @@ async def run(load: Load) -> Sample:
     idle_kb, sids = await _settle(load, tally) if load.idle_sessions else (0.0, [])
     connections = await _connect(load, _agents(load, tally), tally, load.interval_seconds)
     if sids:
-        scripts = [ping(itertools.cycle(sids[first::PING_CONNECTIONS]), tally) for first in range(PING_CONNECTIONS)]
-        connections += await _connect(load, scripts, tally, SDK_PING_SECONDS * PING_CONNECTIONS / len(sids))
+        parts = [itertools.cycle(sids[first::PING_CONNECTIONS]) for first in range(PING_CONNECTIONS)]
+        echo = echoes(load.text_bytes)
+        scripts = [visit(part, echo, tally) if load.call_interval_seconds else ping(part, tally) for part in parts]
+        interval = load.call_interval_seconds or SDK_PING_SECONDS
+        connections += await _connect(load, scripts, tally, interval * PING_CONNECTIONS / len(sids))
     await asyncio.sleep(load.warmup_seconds)
     sample = await _measure(load, tally, idle_kb)
     for connection in connections:

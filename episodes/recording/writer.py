@@ -1,8 +1,9 @@
 """The writer: the one thread that commits what live play reported, all waiting rows together.
 
-It never delays a batch: while one commits, rows for the next one gather, so batches grow with the load. A batch that
-the database refuses is halved until the bad call is alone; while the database is away the batch waits and nothing is
-lost. A batch may be committed and its acknowledgement lost, so writing it again changes nothing.
+It never delays a batch: while one commits, rows for the next one gather, so batches grow with the load. Only one of
+several servers rests for as long as its last transaction took (`rest_seconds`). A batch that the database refuses is
+halved until the bad call is alone; while the database is away the batch waits and nothing is lost. A batch may be
+committed and its acknowledgement lost, so writing it again changes nothing.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ MAX_UPLOAD_CHARACTERS = MAX_CHUNK_CHARACTERS
 """Characters of uploads in one transaction, exceeded by one upload at most: agents who play wait for the commit."""
 FIRST_WAIT_SECONDS = 0.05
 MAX_WAIT_SECONDS = 1.0
+MAX_REST_SECONDS = 0.03
+"""Longest rest of one of several servers between two transactions."""
 
 log = structlog.get_logger(__name__)
 
@@ -102,6 +105,15 @@ class Fence:
             return Entered(None if last is None else last.fetchall()[0][0], row[1])
 
 
+def rest_seconds(calls: int, spent: float) -> float:
+    """Return how long one of several servers rests after a transaction of so many calls that took `spent` seconds.
+
+    While a single server commits, calls of all its agents gather for the next transaction. Several servers have a part
+    of the agents each, and would make many small ones. One call alone shows that there is no crowd to wait for.
+    """
+    return min(spent, MAX_REST_SECONDS) if calls > 1 else 0.0
+
+
 def _characters(call: Call | None) -> int:
     rows = call[0] if call else ()
     return sum(map(_size, rows))
@@ -149,11 +161,15 @@ class RecordWriter(threading.Thread):
             self.in_hand = [call for call in calls if call is not None]
             began = time.monotonic()
             self._write(self.in_hand)
+            spent = time.monotonic() - began
             if self.in_hand:
                 self.commits.count(len(self.in_hand), began, self.in_hand[0][2])
             if not self.given_up.is_set():
                 self._settle(self.in_hand)
+                rest = rest_seconds(len(self.in_hand), spent) if self.fence is not None else 0.0
                 self.in_hand = ()
+                if rest:
+                    self.given_up.wait(rest)
         with contextlib.suppress(DatabaseError, InterfaceError):
             connection.close()
 

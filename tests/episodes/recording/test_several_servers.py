@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import NoReturn
 
 import pytest
@@ -12,8 +13,12 @@ from django.utils import timezone
 from environments.errors import NumbersAway
 from environments.models import ClusterServer
 from episodes.models import Progress
+from episodes.recording import writer
 from episodes.recording.number_blocks import AHEAD, BLOCK, NumberBlocks, next_block
-from episodes.recording.writer import Fence
+from episodes.recording.recorder import Recorder
+from episodes.recording.writer import MAX_REST_SECONDS, Fence, rest_seconds
+from tests.episodes.recorded import commit
+from tests.factories import episode_started
 
 
 def test_numbers_go_on_in_the_next_block() -> None:
@@ -40,6 +45,14 @@ def test_without_numbers_no_episode_begins() -> None:
 
     with pytest.raises(NumbersAway):
         asyncio.run(exhaust())
+
+
+def test_a_writer_rests_for_as_long_as_it_has_committed() -> None:
+    assert (rest_seconds(2, 0.005), rest_seconds(2, 1.0)) == (0.005, MAX_REST_SECONDS)
+
+
+def test_a_writer_does_not_rest_for_an_agent_that_plays_alone() -> None:
+    assert rest_seconds(1, 0.005) == 0.0
 
 
 if connection.vendor == "postgresql":
@@ -69,3 +82,18 @@ if connection.vendor == "postgresql":
         ClusterServer.objects.filter(pk=server.pk).update(ended=timezone.now())
         with pytest.raises(Stopped):
             Fence(server.pk, stop).enter(has_endings=False)
+
+    @pytest.mark.django_db(transaction=True)
+    def test_the_writer_commits_nothing_while_it_rests(server: ClusterServer, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(writer, "rest_seconds", lambda *_: 0.3)
+
+        async def spent() -> float:
+            recorder = Recorder()
+            await recorder.start(server.pk)
+            await commit(recorder, episode_started(1))
+            began = time.monotonic()
+            await commit(recorder, episode_started(2))
+            await recorder.stop(10)
+            return time.monotonic() - began
+
+        assert asyncio.run(spent()) >= 0.29
