@@ -172,6 +172,8 @@ class Calls:
         The reset of a connection and the repeated request may reach the event loop in the same iteration, in either
         order. So while a call of the same request still has readers, wait the iterations in which a reset is noticed.
         """
+        if not (self._orphans or self.running or self.streaming):
+            return None
         for _ in range(LOSS_TURNS):
             call = self._find_lost(tool, arguments)
             if call is not None or not any(self._same_requests(tool, arguments)):

@@ -9,6 +9,7 @@ An environment that computes a reward from several terms may add `metadata["rewa
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -21,6 +22,9 @@ MAX_COMPONENTS = 40
 MAX_NAME_CHARACTERS = 80
 MARKS = tuple(f'"{name}"' for name in COMPONENT_MEMBERS)
 """Texts one of which is in the JSON of every output that reports components."""
+_NO_METADATA = re.compile(r'"metadata":null,"reward":[^,{}"]*,"finished":(?:true|false)\}\Z')
+"""Matches the end of an output without metadata, as this server writes it."""
+_END_CHARACTERS = 100
 _MAX_VALUE = 1.7e308
 
 
@@ -40,9 +44,16 @@ def components_of(metadata: Any, members: Sequence[str] = COMPONENT_MEMBERS) -> 
     return found
 
 
+def may_report(output: str) -> bool:
+    """Return whether the JSON of a ToolOutput may report components. Without metadata, that is seen at its end."""
+    if _NO_METADATA.search(output, max(0, len(output) - _END_CHARACTERS)):
+        return False
+    return any(mark in output for mark in MARKS)
+
+
 def components_in(output: str) -> dict[str, float]:
     """Return the components that the JSON of a ToolOutput reports."""
-    if not any(mark in output for mark in MARKS):
+    if not may_report(output):
         return {}
     try:
         whole = json.loads(output)

@@ -14,7 +14,7 @@ from django.db import connection
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.json_rows import rows_among
 from environments.database.storable import finite
-from episodes.attempts.components import MARKS, components_in
+from episodes.attempts.components import MARKS, components_in, may_report
 from episodes.attempts.endings import Ending
 from episodes.models import Blob, EpisodeComponent, RewardComponent
 from episodes.rollups.rollup_part import delete_some
@@ -121,4 +121,4 @@ def _mentioning(digests: Collection[str]) -> dict[str, str]:
     """Return the texts of the blobs that mention components, by digest."""
     blobs = Blob.objects.filter(pk__in=digests, size_bytes__lte=MAX_BLOB_BYTES).iterator(20)
     texts = ((blob.digest, blob.text) for blob in blobs)
-    return {digest: text for digest, text in texts if any(mark in text for mark in MARKS)}
+    return {digest: text for digest, text in texts if may_report(text)}

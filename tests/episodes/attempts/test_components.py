@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from episodes.attempts.components import MAX_COMPONENTS, components_in, components_of
+from environments import wire
+from episodes.attempts.components import MAX_COMPONENTS, components_in, components_of, may_report
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,14 @@ def test_further_components_are_ignored() -> None:
 )
 def test_an_output_without_components_has_none(output: str) -> None:
     assert components_in(output) == {}
+
+
+@pytest.mark.parametrize("reward", [None, 1.0, -1e300])
+@pytest.mark.parametrize("finished", [True, False])
+def test_an_output_without_metadata_is_not_searched(reward: float | None, finished: bool) -> None:
+    """Its text, which may be long, mentions components."""
+    output = wire.ToolOutput(blocks=[wire.TextBlock(text="x")], reward=reward, finished=finished)
+    plain = wire.model_json(output).replace('"x"', '"rewards"')
+    assert not may_report(plain)
+    nested = {"rewards": {"a": 1}, "last": {"metadata": None, "reward": 1.0, "finished": True}}
+    assert components_in(wire.model_json(output.model_copy(update={"metadata": nested}))) == {"a": 1.0}
