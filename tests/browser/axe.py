@@ -20,8 +20,22 @@ OPTIONS: dict[Rules, dict[str, Any]] = {
 """Options of axe: every rule, those that another colour scheme may break, and those that another width may break."""
 
 
+KEEP_COLOURS = """(() => {
+  const { Color } = axe.commons.color;
+  const parse = Color.prototype.parseString;
+  const known = new Map();
+  Color.prototype.parseString = function (text) {
+    if (!known.has(text)) known.set(text, parse.call(new Color(), text));
+    const { r, g, b, alpha } = known.get(text);
+    return Object.assign(this, { r, g, b, alpha });
+  };
+})()"""
+"""Lets axe parse each colour once, instead of once for each element of each text: a third of the time of that rule."""
+
+
 def load_axe(page: Page) -> None:
     page.evaluate(SCRIPT.read_text(encoding="utf-8"))  # as the debugger does, which no policy stops
+    page.evaluate(KEEP_COLOURS)
 
 
 def serious(page: Page, rules: Rules = "all") -> list[Any]:
