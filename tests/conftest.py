@@ -28,7 +28,7 @@ from django.http import HttpRequest
 from django.utils.decorators import sync_and_async_middleware
 from pytest_django import DjangoDbBlocker
 
-from tests import provider_types, server  # noqa: F401 - the first, before openreward
+from tests import programs, provider_types, server  # noqa: F401 - the first, before openreward
 
 
 def _temporary_directory(purpose: str) -> Path:
@@ -67,8 +67,8 @@ def _prepare_environment() -> None:
         os.environ.pop("DATABASE_URL", None)
     elif not os.environ.get("DATABASE_URL"):
         os.environ["DATABASE_URL"] = _start_postgresql()
-    if server.SHARED_DIR not in os.environ:  # else this is a worker, whose environment is the first process's
-        os.environ[server.SHARED_DIR] = str(_temporary_directory("shared"))
+    if programs.SHARED_DIR not in os.environ:  # else this is a worker, whose environment is the first process's
+        os.environ[programs.SHARED_DIR] = str(_temporary_directory("shared"))
         if kind == "postgresql":
             atexit.register(server.drop_template)
 

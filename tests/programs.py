@@ -9,6 +9,7 @@ What measures a start, or what a start imports, needs `subprocess` and a new int
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import signal
@@ -16,13 +17,15 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Any
 
 ROOT = Path(__file__).resolve().parent.parent
 MANAGE = str(ROOT / "manage.py")
+SHARED_DIR = "TESTS_SHARED_DIR"
+"""Variable with a directory that the workers of one test run share; `conftest.py` sets it."""
 
 
 class Program:
@@ -109,9 +112,26 @@ def _start(args: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequen
 
 @cache
 def _warm_interpreter() -> socket.socket:
-    """Return the socket of this process's warm interpreter, which ends with the last descriptor of that socket."""
-    ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    with its:
-        script = str(Path(__file__).with_name("warm_interpreter.py"))
-        subprocess.Popen([sys.executable, script, str(its.fileno())], cwd=ROOT, pass_fds=[its.fileno()])
-    return ours
+    """Return a connection to the warm interpreter of this test run, which ends with the last of its connections."""
+    address = Path(os.environ[SHARED_DIR]) / "interpreter"
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with alone("interpreter"):
+        try:
+            connection.connect(str(address))
+        except (FileNotFoundError, ConnectionRefusedError):  # the first that needs it, or all others have ended
+            address.unlink(missing_ok=True)
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+                listener.bind(str(address))
+                listener.listen()
+                command = [sys.executable, str(Path(__file__).with_name("warm_interpreter.py")), str(listener.fileno())]
+                subprocess.Popen(command, cwd=ROOT, pass_fds=[listener.fileno()])
+                connection.connect(str(address))
+    return connection
+
+
+@contextlib.contextmanager
+def alone(name: str) -> Iterator[None]:
+    """Let one worker at a time run blocks of this name; the others wait."""
+    with (Path(os.environ[SHARED_DIR]) / f"{name}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

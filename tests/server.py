@@ -10,7 +10,6 @@ the block ends. `ORSWEB_TEST_DATABASE=postgresql` makes it a fresh database on t
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import os
 import random
@@ -23,7 +22,7 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 from types import TracebackType
@@ -35,11 +34,9 @@ import psycopg
 from psycopg import sql
 
 from tests import programs
+from tests.programs import SHARED_DIR, alone
 
 ROOT = Path(__file__).resolve().parent.parent
-SHARED_DIR = "TESTS_SHARED_DIR"
-"""Variable with a directory that the workers of one test run share; `conftest.py` sets it."""
-
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Directory for the data of servers, where no commit waits for a disk; None: the one for temporary files."""
 
@@ -205,7 +202,7 @@ def _create_database(data_dir: Path) -> str:
 def template_name() -> str:
     """Return the name of a migrated PostgreSQL database without connections. All workers of a test run share it."""
     name = _own_template()
-    with _alone():
+    with alone("template"):
         try:
             _execute(sql.SQL("CREATE DATABASE {}").format(sql.Identifier(name)))
         except psycopg.errors.DuplicateDatabase:
@@ -234,7 +231,7 @@ def template_file() -> Path:
     for path in sorted(ROOT.glob("*/migrations/*.py")):
         digest.update(path.read_bytes())
     file = ROOT / f".pytest_cache/migrated-{digest.hexdigest()[:16]}.sqlite3"
-    with _alone():
+    with alone("template"):
         if not file.exists():
             file.parent.mkdir(exist_ok=True)
             for outdated in {*file.parent.glob("migrated-*.sqlite3")} - {file}:
@@ -244,14 +241,6 @@ def template_file() -> Path:
                 # within one file system, so that a run that is stopped leaves no part of a database
                 next(Path(data_dir).glob("*.sqlite3")).replace(file)
     return file
-
-
-@contextlib.contextmanager
-def _alone() -> Iterator[None]:
-    """Let one worker at a time run the block; the others wait."""
-    with (Path(os.environ[SHARED_DIR]) / "lock").open("a") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        yield
 
 
 def _migrate(url: str, data_dir: str) -> None:

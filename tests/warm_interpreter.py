@@ -1,12 +1,13 @@
 """An interpreter that has imported what a start imports, and is forked for each `manage.py` of the tests.
 
-A start imports about two thousand modules, of libraries and of orsweb; here that is paid once a worker instead of at
+A start imports about two thousand modules, of libraries and of orsweb; here that is paid once a test run instead of at
 each of some 300 starts. The forked process has forgotten the settings and what was made of them. It runs `manage.py`
 from its first line, with the arguments, variables, directory and files that it was given, as `python manage.py` would.
 The modules that read settings while they are imported are not among those imported here (`READERS_OF_SETTINGS`).
 
-`tests/programs.py` starts it with a socket as its first argument. Each message on that names one program, as JSON, and
-carries its stdin, stdout and stderr and a socket, on which its process id and in the end its exit status are written.
+`tests/programs.py` starts it with a listening socket as its first argument, to which each worker connects. Each message
+of a worker names one program, as JSON, and carries its stdin, stdout and stderr and a socket, on which its process id
+and in the end its exit status are written.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ OF_PROGRAM = 4
 
 
 def main() -> None:
-    """Fork for each message until the other end of the socket is closed. Returns in the forked processes too."""
+    """Fork for each message until no worker is connected any more. Returns in the forked processes too."""
     for name in LIBRARIES:
         importlib.import_module(name)
     with tempfile.TemporaryDirectory() as data_dir:
@@ -62,21 +63,36 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the whole group of the test run
-    control, selector = socket.socket(fileno=int(sys.argv[1])), selectors.DefaultSelector()
-    selector.register(control, selectors.EVENT_READ)
+    listener, selector = socket.socket(fileno=int(sys.argv[1])), selectors.DefaultSelector()
+    selector.register(listener, selectors.EVENT_READ)
+    workers = set[socket.socket]()
     while True:
         for key, _ in selector.select():
-            if key.fileobj is not control:
+            if key.fileobj is listener:
+                workers.add(worker := listener.accept()[0])
+                selector.register(worker, selectors.EVENT_READ)
+            elif key.data is not None:
                 _report(selector, key)
-                continue
-            message, descriptors, _, _ = socket.recv_fds(control, MAX_MESSAGE, OF_PROGRAM)
-            if not message:
-                os._exit(0)
-            if not (pid := os.fork()):
-                selector.close()  # the collector would do that later, when its number is another file's
-                _become(json.loads(message), descriptors)
+            elif _is_forked(selector, workers, key.fileobj):
                 return
-            _follow(selector, pid, descriptors)
+
+
+def _is_forked(selector: selectors.BaseSelector, workers: set[socket.socket], worker: Any) -> bool:
+    """Start the program that a worker names; return whether this is the process that becomes it."""
+    message, descriptors, _, _ = socket.recv_fds(worker, MAX_MESSAGE, OF_PROGRAM)
+    if not message:
+        selector.unregister(worker)
+        workers.remove(worker)
+        worker.close()
+        if not workers:
+            os._exit(0)
+    elif not (pid := os.fork()):
+        selector.close()  # the collector would do that later, when its number is another file's
+        _become(json.loads(message), descriptors)
+        return True
+    else:
+        _follow(selector, pid, descriptors)
+    return False
 
 
 def _import_project(data_dir: str) -> None:
