@@ -140,12 +140,16 @@ OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_g
 
 @pytest.fixture(scope="session", autouse=True)
 def cheap_tests() -> None:
-    """Empty the database after tests that commit; let no test wait for the writer of another process."""
+    """Empty the database after tests that commit, without a new connection, which takes longer than what most tests do.
+
+    Let no test wait for the writer of another process.
+    """
     from django.test import TransactionTestCase
 
     from environments.database import write_pauses
 
     TransactionTestCase._fixture_teardown = lambda case: empty_database()
+    TransactionTestCase._should_reload_connections = lambda case: False
     write_pauses.TURN_SECONDS = 0
 
 
