@@ -72,6 +72,11 @@ class Play(models.Model):
     guest = models.ForeignKey(Guest, related_name="plays", **LOOSE)
     is_blind = models.BooleanField(default=False, help_text="The player sees rewards only at the end")
     paused_seconds = models.FloatField(default=0.0, help_text="Time for which the player was away, in a study")
+    paused_since = models.DateTimeField(
+        null=True,
+        blank=True,
+        help_text="Since when a study's clock stands still, because no page is open; null: it runs",
+    )
     is_repeat = models.BooleanField(
         default=False,
         help_text="The player had played the task before, or had seen it, so it isn't their first attempt",

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 import structlog
 from django.conf import settings
 from django.db import Error
+from django.utils import timezone
 
 from environments import wire
 from environments.errors import OrsError
@@ -93,6 +94,10 @@ class LivePlay:
         self._grace: asyncio.TimerHandle | None = None
         self._clock = PlayClock(times)
         self._saved_pause = 0.0  # seconds on record
+        self._is_noted_paused = False
+        self._noting = (
+            asyncio.Lock()
+        )  # held while it is noted whether the clock stands still, so that the last one counts
         self._keeping: asyncio.TimerHandle | None = None  # set while nobody is there and the session is kept
         self._deadline: asyncio.TimerHandle | None = None  # set while somebody is there and the time is limited
         self.start_task = self._own(self._start(request))
@@ -163,6 +168,7 @@ class LivePlay:
             self._grace = asyncio.get_running_loop().call_later(self._kept_for, self.abandon, AWAY)
             if self._clock.can_pause:
                 self._keep()
+                self._own(self._note_standstill())
 
     def _keep(self) -> None:
         """Keep the session from expiring, and do so again until somebody is there."""
@@ -224,6 +230,7 @@ class LivePlay:
             self._cancel_timers()
             self._clock.resume()
             self._limit()
+            self._own(self._note_standstill())
         async with self._lock:
             await self._advance(facts, joining=tab)
             html = await readers().run(steps_html, facts, after, self._steps.last)
@@ -314,7 +321,16 @@ class LivePlay:
             return
         self._saved_pause = paused
         with contextlib.suppress(Error):  # a call matters more than its time
-            await readers().run(save_pause, self._facts.episode.pk, paused)
+            await readers().run(save_pause, self._facts.episode.pk, "paused_seconds", paused)
+
+    async def _note_standstill(self) -> None:
+        """Note for the people who run the study since when the clock stands still, or that it runs."""
+        async with self._noting:
+            is_paused = self.is_paused and not self._tabs
+            if self._facts is not None and is_paused != self._is_noted_paused:
+                self._is_noted_paused, since = is_paused, timezone.now() if is_paused else None
+                with contextlib.suppress(Error):  # the play matters more
+                    await readers().run(save_pause, self._facts.episode.pk, "paused_since", since)
 
     async def _follow(self, task_id: str, running: RunningCall) -> None:
         call = running.call

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from datetime import datetime
+from typing import Any, Literal
 
 from django.template.loader import render_to_string
 
@@ -133,9 +134,9 @@ def ending_of(pk: int) -> dict[str, Any]:
     }
 
 
-def save_pause(pk: int, seconds: float) -> None:
-    """Note for how long the player of an episode was away before its latest call."""
-    Play.objects.filter(pk=pk).update(paused_seconds=seconds)
+def save_pause(pk: int, field: Literal["paused_seconds", "paused_since"], value: float | datetime | None) -> None:
+    """Note for how long the player of an episode was away before its latest call, or since when they are away."""
+    Play.objects.filter(pk=pk).update(**{field: value})
 
 
 def _play_step(facts: PlayFacts, line: StepLine, is_watched: bool) -> PlayStep:

@@ -10,12 +10,14 @@ Quarantined tasks are not dealt out any longer; edits change nothing, because th
 from __future__ import annotations
 
 import random
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import NamedTuple
 
 from django.db import transaction
-from django.db.models import Count, Exists, F, OuterRef, Q
+from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, F, OuterRef, Q
 from django.utils import timezone
 
 from episodes.attempts.rule import FAILURES, LEFT
@@ -108,30 +110,65 @@ class GuestDeck:
 
 
 def deck_of(guest: Guest) -> GuestDeck:
-    """Return the tasks of a guest, whose invite has its study. Five queries at most."""
+    """Return the tasks of a guest, whose invite has its study. Four queries at most."""
     study = guest.invite.study
     assert study is not None
+    return next(decks_of(study, [guest]))
+
+
+def decks_of(study: Study, guests: Sequence[Guest]) -> Iterator[GuestDeck]:
+    """Yield the tasks of each of some guests of a study. Four queries at most, however many they are."""
     rows = SuiteTask.objects.filter(member=study.member_id, task__state="active").order_by("position")
     tasks = list(rows.values_list("task", flat=True))
+    given, plays = defaultdict[int, list[int]](list), defaultdict[int | None, list[_PlayedTask]](list)
+    for pk, task in DealtTask.objects.filter(guest__in=guests).values_list("guest", "task"):
+        given[pk].append(task)
+    played = Play.objects.filter(guest__in=guests).order_by("episode__ended", "pk")
+    played = played.annotate(uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField()))
+    names = ("pk", "episode__task", "episode__status", "uses_attempt")
+    for pk, *values in played.values_list("guest", *names):
+        plays[pk].append(_PlayedTask(*values))
+    taken = {} if study.people_per_task is None else _people_by_task(study)
+    for guest in guests:
+        yield _deck(study, guest, tasks, given[guest.pk], plays[guest.pk], taken)
+
+
+class _PlayedTask(NamedTuple):
+    episode: int
+    task: int
+    status: str
+    uses_attempt: bool
+
+
+def _deck(
+    study: Study,
+    guest: Guest,
+    tasks: Sequence[int],
+    given: Sequence[int],
+    plays: Sequence[_PlayedTask],
+    taken: Mapping[int, int],
+) -> GuestDeck:
+    """Return the tasks of a guest. `tasks`: those of the study; `given`: those that the guest was dealt; `taken`: how
+    many people have each task.
+    """
+    order = list(tasks)
     if study.is_shuffled:
-        random.Random(f"{study.pk}/{guest.pk}").shuffle(tasks)  # nosec B311 # an order, not a secret
-    given = list(DealtTask.objects.filter(guest=guest).values_list("task", flat=True))
-    dealt = tuple(task for task in given if task in set(tasks))
-    plays = Play.objects.filter(guest=guest).order_by("episode__ended", "pk")
-    used = list(plays.filter(USES_ATTEMPT).values_list("episode__task", flat=True))
-    running, playing = plays.filter(episode__status="running").values_list("pk", "episode__task").first() or (
-        None,
-        None,
-    )
+        random.Random(f"{study.pk}/{guest.pk}").shuffle(order)  # nosec B311 # an order, not a secret
+    listed, had = set(tasks), set(given)
+    dealt = tuple(task for task in given if task in listed)
+    used = [one.task for one in plays if one.uses_attempt]
+    running = next((one for one in plays if one.status == "running"), None)
+    playing = None if running is None else running.task
+    fresh = [task for task in order if task not in had]
     return GuestDeck(
         study=study,
         guest=guest,
         dealt=dealt,
         used=Counter(used),
-        running=running,
+        running=None if running is None else running.episode,
         playing=playing,
         last=used[-1] if used else None,
-        fresh=_fresh(study, [task for task in tasks if task not in given], len({*dealt, *used})),
+        fresh=_fresh(study, fresh, len({*dealt, *used}), taken),
         size=len({*tasks, *used, playing} - {None}),
     )
 
@@ -167,13 +204,12 @@ def note_started(row: DealtTask) -> None:
     DealtTask.objects.filter(pk=row.pk).update(starting=None)
 
 
-def _fresh(study: Study, tasks: list[int], had: int) -> int | None:
+def _fresh(study: Study, tasks: Sequence[int], had: int, taken: Mapping[int, int]) -> int | None:
     """Return which of `tasks`, in the order of the guest, is dealt next. `had`: how many the guest had so far."""
     if study.tasks_per_person is not None and had >= study.tasks_per_person:
         return None
-    if study.people_per_task is None or not tasks:
+    if (most := study.people_per_task) is None:
         return next(iter(tasks), None)
-    most, taken = study.people_per_task, _people_by_task(study)
     return min((task for task in tasks if taken.get(task, 0) < most), key=lambda task: taken.get(task, 0), default=None)
 
 

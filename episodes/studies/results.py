@@ -13,7 +13,7 @@ from environments.scoring.definition import definition_of
 from episodes.attempts.rule import RAN_OUT, kind_of
 from episodes.attempts.summary import returns_counted
 from episodes.models import Episode, Guest, Play, Study, SuiteTask
-from episodes.studies.dealing import USES_ATTEMPT
+from episodes.studies.dealing import USES_ATTEMPT, GuestDeck, decks_of
 
 MAX_GUESTS = 1_000
 """Guests that the page of a study lists, the newest ones."""
@@ -56,6 +56,8 @@ class GuestLine:
     counted: int
     successes: int
     running: StudyPlay | None
+    is_over: bool
+    """Whether the guest has nothing left to play."""
     median_seconds: float | None
     """Of the attempts that count."""
 
@@ -88,17 +90,18 @@ class StudyResults:
 
 
 def results_of(study: Study) -> StudyResults:
-    """Return the results of a study, which has its environment. Three queries."""
+    """Return the results of a study, which has its environment. Seven queries."""
     plays = list(plays_of(study))
     guests = list(Guest.objects.filter(invite__study=study).select_related("invite").order_by("-pk")[:MAX_GUESTS])
     by_guest = defaultdict[int | None, list[StudyPlay]](list)
     for one in plays:
         by_guest[one.play.guest_id].append(one)
+    decks = decks_of(study, guests)
     people = Counter(one.episode.task_id for one in plays if one.counts)
     needed = study.people_per_task or 1
     return StudyResults(
         plays=plays,
-        guests=[_line(guest, by_guest[guest.pk]) for guest in guests],
+        guests=[_line(deck, by_guest[deck.guest.pk]) for deck in decks],
         tasks=study.member.tasks_count,
         complete=sum(count >= needed for count in people.values()),
     )
@@ -126,13 +129,14 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
         yield StudyPlay(study, play, numbers.get(episode.task_id), attempt, counts, value, is_success)
 
 
-def _line(guest: Guest, plays: Sequence[StudyPlay]) -> GuestLine:
+def _line(deck: GuestDeck, plays: Sequence[StudyPlay]) -> GuestLine:
     return GuestLine(
-        guest=guest,
+        guest=deck.guest,
         done=len({one.episode.task_id for one in plays if one.attempt}),
         counted=sum(one.counts for one in plays),
         successes=sum(bool(one.is_success) for one in plays),
         running=next((one for one in plays if one.episode.status == "running"), None),
+        is_over=deck.is_over,
         median_seconds=_median(plays),
     )
 

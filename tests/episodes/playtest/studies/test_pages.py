@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
+from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Environment, SplitEntry
-from episodes.models import Guest, Invite, Play, Study, SuiteTask
+from episodes.models import DealtTask, Episode, Guest, Invite, Play, Study, SuiteTask
 from tests.episodes.playtest.studies.taking_part import link_of, study_of
 from tests.episodes.suites.published import core, split_of
 from tests.people import client_of
@@ -148,6 +152,7 @@ def played(study: Study, **values: Any) -> Play:
     invite = Invite.objects.create(environment=study.environment, **facts)
     guest = Guest.objects.create(invite=invite, name="Zoë", consented=timezone.now())
     episode = make_episode(task=task, player="human", key_label=guest.label, **values)
+    DealtTask.objects.create(study=study, guest=guest, task=task)
     return Play.objects.create(episode=episode, guest=guest)
 
 
@@ -161,6 +166,44 @@ def test_results_are_on_the_page_and_in_lists(curator: Client) -> None:
     assert curator.get("/episodes/?study=pilot").context["page"].matches == 2
     assert "No study is named" in curator.get("/episodes/?study=pilo").content.decode()
     assert curator.get("/episodes/?study=pilot&player=agent").status_code == 400
+
+
+def place_of(browser: Client, study: Study) -> str:
+    """Return what the page says about where the newest person is now."""
+    page = browser.get(f"/play/studies/{study.name}/").content.decode()
+    cells = page.partition("study-table")[2].partition("<tbody>")[2].split("<td")
+    return " ".join(re.sub("<[^>]*>", "", f"<td{cells[3]}").split())
+
+
+@pytest.mark.parametrize("values", [{}, {"people_per_task": 1}, {"tasks_per_person": 1}, {"is_shuffled": True}])
+def test_the_page_says_where_each_person_is(curator: Client, values: dict[str, Any]) -> None:
+    study = study_of(split_of("math", 2), **values)
+    play = played(study, status="running", cause="")
+    assert place_of(curator, study) == "task 1"
+    Play.objects.update(paused_since=timezone.now())
+    assert place_of(curator, study).startswith("task 1 paused ")
+    Episode.objects.update(status="ended", cause="finished", is_probe=False)
+    assert place_of(curator, study) == ("finished" if study.tasks_per_person else "between tasks")
+    second = SuiteTask.objects.filter(member=study.member).order_by("position")[1].task
+    DealtTask.objects.create(study=study, guest=play.guest, task=second)
+    Play.objects.create(guest=play.guest, episode=make_episode(task=second, player="human", steps_count=1))
+    assert place_of(curator, study) == "finished"
+    Guest.objects.update(consented=None)
+    assert place_of(curator, study) == "reading the instructions"
+
+
+def test_the_page_takes_as_few_queries_for_many_people_as_for_few(
+    curator: Client, django_assert_num_queries: DjangoAssertNumQueries
+) -> None:
+    study = study_of(split_of("math", 2), people_per_task=3)
+    for _ in range(2):
+        played(study)
+    with CaptureQueriesContext(connection) as few:
+        curator.get("/play/studies/pilot/")
+    for _ in range(5):
+        played(study)
+    with django_assert_num_queries(len(few)):
+        curator.get("/play/studies/pilot/")
 
 
 def test_a_study_of_a_private_environment_does_not_exist_for_others(curator: Client) -> None:

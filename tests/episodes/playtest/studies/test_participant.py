@@ -128,11 +128,25 @@ async def test_leaving_the_page_stops_the_clock_and_keeps_the_task() -> None:
             page = (await browser.get("/play/study/")).text
             assert "The clock stands still. Your task is kept for" in page and ">1 h 00 min<" in page
             assert "has ended" not in page
+            await eventually_paused(True)
             async with open_tab(browser, pk) as tab:
                 assert (await tab.receive("state"))["status"] == "running"
+                await eventually_paused(False)
         assert "Pause</a>" in (await browser.get(f"/play/{pk}/")).text
         await finish(browser, pk)
     assert await in_database(lambda: Play.objects.get().paused_seconds) > 0
+
+
+async def eventually_paused(expected: bool) -> None:
+    """Wait until the page of the study says that its task is paused, or that it is not."""
+
+    def is_paused() -> bool:
+        [line] = results_of(Study.objects.get()).guests
+        return line.running is not None and line.running.play.paused_since is not None
+
+    async with asyncio.timeout(10):
+        while await in_database(is_paused) != expected:
+            pass
 
 
 async def test_a_pause_after_the_last_answer_is_not_taken_off_the_time_played() -> None:
