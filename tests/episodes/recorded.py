@@ -17,10 +17,13 @@ DEADLINE_SECONDS = 60.0
 
 
 @asynccontextmanager
-async def recording() -> AsyncIterator[Recorder]:
-    """Yield a started recorder; write it out and stop it at the end."""
+async def recording(*, has_duties: bool = False) -> AsyncIterator[Recorder]:
+    """Yield a started recorder; write it out and stop it at the end.
+
+    `has_duties`: with follower and upkeep, whose threads and connections take longer than most tests.
+    """
     recorder = Recorder()
-    await recorder.start()
+    await recorder.start(leads=None if has_duties else lambda: False)
     try:
         yield recorder
     finally:
@@ -46,11 +49,11 @@ async def query(fn: Callable[[], T]) -> T:
     return await asyncio.to_thread(read)
 
 
-def run(play: Callable[[Recorder], Awaitable[T]]) -> T:
+def run(play: Callable[[Recorder], Awaitable[T]], *, has_duties: bool = False) -> T:
     """Return what `play` returns, which runs in its own loop with its own recorder."""
 
     async def main() -> T:
-        async with recording() as recorder:
+        async with recording(has_duties=has_duties) as recorder:
             return await play(recorder)
 
     return asyncio.run(main())

@@ -160,7 +160,7 @@ def test_the_recorder_recounts_by_itself(monkeypatch: pytest.MonkeyPatch) -> Non
             while await query(recount.stale):
                 pass
 
-    run(play)
+    run(play, has_duties=True)
     assert stored() == recounted()
 
 

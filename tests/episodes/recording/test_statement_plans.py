@@ -48,7 +48,7 @@ EXCEPTIONS = {
 
 async def play() -> None:
     """Read a task and play it, twice, so that counts are added to; leave an episode whose session can go on."""
-    async with catalogue_of(listing({"train": numbered(3)})) as catalogue, recording() as recorder:
+    async with catalogue_of(listing({"train": numbered(3)})) as catalogue, recording(has_duties=True) as recorder:
         spec = await catalogue.get("shop", "train", 1)
         await collected(catalogue.range("shop", "train", 0, 2))
         for episode in (1, 2):
@@ -70,7 +70,7 @@ async def start_again() -> None:
     call = NotedCall("shop", 3, "submit", NOON, "ab", 0, 0)
     died = IncidentReport("died", NOON, "by signal 11 (SIGSEGV)", suspects=(call,))
     left = LeftBehind(running=(call,), unsent={3: {0: call}}, reports=(died,))
-    async with recording() as recorder:
+    async with recording(has_duties=True) as recorder:
         await recorder.note_incidents(left)
         assert (await recorder.recover(left, ["shop"]))[1]
         await recorder.past(3)

@@ -72,5 +72,5 @@ def test_the_upkeep_of_a_server_deletes_blobs(monkeypatch: pytest.MonkeyPatch) -
             while await query(Blob.objects.exists):
                 pass
 
-    run(wait)
+    run(wait, has_duties=True)
     assert texts() == set()

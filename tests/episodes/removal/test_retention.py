@@ -76,5 +76,5 @@ def test_the_upkeep_of_a_server_applies_the_period_of_all(settings: Settings) ->
             while await query(Episode.objects.count) > 1:
                 pass
 
-    run(wait)
+    run(wait, has_duties=True)
     assert Episode.objects.get() == young

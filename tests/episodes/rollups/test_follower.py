@@ -53,7 +53,7 @@ def test_what_ends_is_followed_by_itself() -> None:
         await until_followed("activity", 128)
         await until_followed("blocks", 128)
 
-    run(follow)
+    run(follow, has_duties=True)
     assert CurveBlock.objects.filter(scope="environment").count() == 1
     assert [row.episodes for row in Activity.objects.filter(period=60)] == [128]
 
@@ -77,4 +77,4 @@ def test_a_part_that_stumbles_goes_on_when_it_can_and_holds_up_no_other(monkeypa
         stumbles = False
         await until_followed(ActivityPart.name, 128)
 
-    run(follow)
+    run(follow, has_duties=True)

@@ -35,7 +35,7 @@ def test_a_server_that_has_recorded_nothing_yet_knows_it() -> None:
     record((episode_started(1), episode_ended(1)), (episode_started(2), episode_ended(2)))
 
     async def after_a_restart() -> None:
-        async with recording() as recorder:
+        async with recording(has_duties=True) as recorder:
             assert await lag(recorder, Readiness()) == {2}
 
     asyncio.run(after_a_restart())
@@ -46,7 +46,7 @@ def test_it_stays_known_while_the_database_is_away() -> None:
 
     async def while_away() -> None:
         ready = Readiness()
-        async with recording() as recorder:
+        async with recording(has_duties=True) as recorder:
             assert await lag(recorder, ready) == {2}
             await query(lambda: rename("episodes_episode", "taken_away"))
             try:
