@@ -24,6 +24,8 @@ log = structlog.get_logger(__name__)
 LATE_SECONDS = 2.0
 """How much longer than its limits the end of a session in a worker may take."""
 _PROMPTS = ("prompt_json", "messages_json")
+MAX_BEGINNINGS = 3
+"""How often one session is created, if its worker ends each time: several workers may be lost together."""
 MAX_REVIVALS = 5
 """How often one session comes back after the end of its worker."""
 MAX_PAST_CHARACTERS = 4_000_000
@@ -120,17 +122,18 @@ class WorkerInstance:
     # --- the contract of a played instance ----------------------------------------------------------------------------
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        """Create the instance in a worker. A class whose sessions come back is asked once more if the process ends.
+        """Create the instance in a worker. A class whose sessions come back is asked again if the process ends.
 
         Raises: EnvironmentFault, InvalidRequest.
         """
         given = (spec, secrets, toolset)
-        try:
-            needs_setup = await self._construct(given)
-        except EnvironmentFault as fault:
-            if fault.kind != WORKER_LOST or not self._workers.hosted.comes_back:
-                raise
-            needs_setup = await self._construct(given)
+        for beginning in range(1, MAX_BEGINNINGS + 1):
+            try:
+                needs_setup = await self._construct(given)
+                break
+            except EnvironmentFault as fault:
+                if fault.kind != WORKER_LOST or not self._workers.hosted.comes_back or beginning == MAX_BEGINNINGS:
+                    raise
         if self._workers.hosted.comes_back:
             self._past = _Past(given, not needs_setup, needs_setup)
         return needs_setup
@@ -144,13 +147,15 @@ class WorkerInstance:
 
         Raises: EnvironmentFault.
         """
-        try:
-            await self._ask("set_up", what="setup")
-        except EnvironmentFault as fault:
-            if fault.kind != WORKER_LOST or self._past is None:
-                raise
-            await self._construct(self._past.construction)
-            await self._ask("set_up", what="setup")
+        for beginning in range(1, MAX_BEGINNINGS + 1):
+            try:
+                if beginning > 1 and self._past is not None:
+                    await self._construct(self._past.construction)
+                await self._ask("set_up", what="setup")
+                break
+            except EnvironmentFault as fault:
+                if fault.kind != WORKER_LOST or self._past is None or beginning == MAX_BEGINNINGS:
+                    raise
         if self._past is not None:
             self._past.is_set_up = True
 
