@@ -16,6 +16,7 @@ import shutil
 import tempfile
 import uuid
 from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -126,13 +127,20 @@ def empty_database() -> None:
     """
     from django.db import connection, transaction
 
-    quote = connection.ops.quote_name
-    tables = [name for name in connection.introspection.django_table_names() if name not in OF_MIGRATIONS]
-    filled = " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM {quote(name)})" for name in tables)
     with transaction.atomic(), connection.cursor() as cursor:
-        cursor.execute(filled)
+        cursor.execute(names_of_filled_tables())
         for (name,) in cursor.fetchall():
-            cursor.execute(f"DELETE FROM {quote(name)}")
+            cursor.execute(f"DELETE FROM {connection.ops.quote_name(name)}")
+
+
+@cache
+def names_of_filled_tables() -> str:
+    """Return the statement that finds out which tables have rows."""
+    from django.db import connection
+
+    tables = [name for name in connection.introspection.django_table_names() if name not in OF_MIGRATIONS]
+    quote = connection.ops.quote_name
+    return " UNION ALL ".join(f"SELECT '{name}' WHERE EXISTS (SELECT 1 FROM {quote(name)})" for name in tables)
 
 
 OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
