@@ -133,47 +133,6 @@ class CoverageSerializer(AttributesSerializer):
     )
 
 
-class TaskFigures(s.Serializer[Any]):
-    """Figures of all attempts at a task, which are the rollouts that count by the environment's convention."""
-
-    attempts = s.IntegerField()
-    rollouts = CoverageSerializer(source="coverage")
-    scored = s.IntegerField(help_text="Attempts that have a return")
-    successes = s.IntegerField()
-    rate = s.FloatField(help_text="Successes divided by attempts")
-    rate_low = s.FloatField(help_text="Lower end of the 95 % Wilson interval")
-    rate_high = s.FloatField()
-    return_mean = s.FloatField(allow_null=True)
-    return_low = s.FloatField(allow_null=True)
-    return_high = s.FloatField(allow_null=True)
-
-
-class TaskSerializer(s.Serializer[Any]):
-    id = s.IntegerField()
-    url = LinkField("/api/tasks/{}")
-    html_url = LinkField("/tasks/{}/")
-    environment = s.CharField(source="environment.name")
-    hash = TaskHashField(
-        source="content_hash",
-        help_text="The task's identity: sha256 of the spec with sorted keys, or for a key without the scope `curate` a "
-        "hash of that with the server's secret",
-    )
-    spec = TaskSpecField(
-        help_text="For a key without the scope `curate`: without the hidden fields, and null in a sealed split"
-    )
-    state = s.ChoiceField(["active", "quarantined"])
-    reason = s.SerializerMethodField(help_text="Why it is quarantined; empty if the reader may not read the task")
-    origin = s.ChoiceField(
-        ["code", "import", "edit", "played"], source="source", help_text="Where the task first came from"
-    )
-    created = moment()
-    statistics = TaskFigures(source="figures", allow_null=True, help_text="null without attempts, and for a key")
-
-    def get_reason(self, task: Any) -> str:
-        guard: TaskGuard = self.context["guard"]
-        return "" if guard.is_sealed(task.pk) else str(task.reason)
-
-
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
@@ -329,13 +288,6 @@ class RevisionSerializer(s.Serializer[Any]):
     git_commit = s.CharField(help_text="Commit that was checked out; may be empty")
     is_dirty = s.BooleanField(help_text="Whether a source file differed from that commit")
     versions = s.DictField(child=s.CharField(), source="version_of", help_text="Versions of the SDK and named packages")
-
-
-class TaskDetailSerializer(TaskSerializer):
-    pooled_revisions = RevisionSerializer(
-        many=True,
-        help_text="Revisions of the environment whose episodes the statistics count, latest first; empty for one alone",
-    )
 
 
 class EpisodeDetailSerializer(EpisodeSerializer):

@@ -16,6 +16,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 
 from environments.access.privacy import visible
+from environments.curation.filter_parameters import SERVED
+from environments.curation.task_states import with_states
 from environments.keys.agent_key import CURATE, READ
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from environments.scoring.convention import Convention, Coverage
@@ -27,7 +29,8 @@ from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.environments import environment_of, split_of
 from episodes.api.openapi import documented, parameter
-from episodes.api.serializers import RevisionSerializer, TaskDetailSerializer, TaskSerializer, page_serializer
+from episodes.api.serializers import RevisionSerializer, page_serializer
+from episodes.api.serializers_tasks import TaskDetailSerializer, TaskSerializer
 from episodes.filtering.filters import SPLIT_NEEDS_ENVIRONMENT
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
@@ -92,7 +95,7 @@ class TasksView(ApiView):
             found, cursor = _of_split(self, split, after, limit)
         else:
             found, cursor = _newest(self, environment, after, limit)
-        shape: Any = TaskSerializer(_with_figures(found, self), many=True, context=self.context)
+        shape: Any = TaskSerializer(_with_states(_with_figures(found, self), self), many=True, context=self.context)
         environments = {task.environment_id: task.environment for task in found if task.figures}  # type: ignore[attr-defined]
         pooled: Any = RevisionSerializer(pooled_in([scope_of(one) for one in environments.values()]), many=True)
         return Response(page(request, shape.data, cursor, pooled_revisions=pooled.data))
@@ -110,7 +113,7 @@ class TaskView(ApiView):
             raise Http404(f"There is no task {pk}.")
         if (episode := blind_episode(self.reader.person, pk)) is not None:
             raise PermissionDenied(task_sentence(episode))
-        [task] = _with_figures(found, self)
+        [task] = _with_states(_with_figures(found, self), self)
         task.pooled_revisions = pooled_in([scope_of(task)]) if task.figures else []  # type: ignore[attr-defined]
         return Response(TaskDetailSerializer(task, context=self.context).data)
 
@@ -166,4 +169,18 @@ def _with_figures(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
         row = found.get(task.pk)
         figures = TaskStatisticsRow(row, task.environment.convention) if row else None
         task.figures = figures  # type: ignore[attr-defined]
+    return tasks
+
+
+def _with_states(tasks: Sequence[Task], view: ApiView) -> Sequence[Task]:
+    """Return the tasks with `state_now` and, of superseded ones, the `successor` if the reader may read it."""
+    found = with_states(Task.objects.filter(pk__in=[task.pk for task in tasks])) if tasks else ()
+    states = {task.pk: str(task.standing) for task in found}
+    replaced = [task.replaced_by_id or 0 for task in tasks if states.get(task.pk) == "superseded"]
+    successors = {one.pk: one for one in _readable(view).filter(pk__in=replaced)} if replaced else {}
+    for task in tasks:
+        state = states.get(task.pk, SERVED)
+        successor = successors.get(task.replaced_by_id or 0) if state == "superseded" else None
+        task.state_now = "active" if state == SERVED else state  # type: ignore[attr-defined]
+        task.successor = successor  # type: ignore[attr-defined]
     return tasks

@@ -117,7 +117,7 @@ def test_tasks_cost_as_many_queries_however_many_there_are(django_assert_num_que
     for _ in range(4):
         make_task()
     get("tasks")
-    with django_assert_num_queries(3):  # the operator, tasks, statistics
+    with django_assert_num_queries(4):  # the operator, tasks, statistics, states
         get("tasks")
 
 
