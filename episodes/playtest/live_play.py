@@ -27,7 +27,7 @@ from environments.runtime.session_request import SessionRequest
 from episodes.playtest.continuing.rerun import Rerun
 from episodes.playtest.play_clock import PlayClock, PlayTimes
 from episodes.playtest.play_facts import PlayFacts
-from episodes.playtest.play_steps import MAX_STEPS, PlayStep, PlaySteps, ending_of, save_pause, steps_html
+from episodes.playtest.play_steps import MAX_STEPS, PlayStep, PlaySteps, ending_of, save_pause, steps_between
 from episodes.playtest.reader_threads import readers
 from episodes.playtest.tools import offered_tools
 
@@ -233,8 +233,8 @@ class LivePlay:
             self._own(self._note_standstill())
         async with self._lock:
             await self._advance(facts, joining=tab)
-            html = await readers().run(steps_html, facts, after, self._steps.last)
-            tab.enqueue({"type": "state", **self._state(facts), "html": html})
+            missed = await readers().run(steps_between, facts, after, self._steps.last)
+            tab.enqueue({"type": "state", **self._state(facts), **missed})
 
     def detach(self, tab: Tab) -> None:
         """Stop sending steps and messages to `tab`."""

@@ -91,14 +91,14 @@ def view_of(facts: PlayFacts) -> TranscriptView:
     return TranscriptView(MAX_STEPS, facts.definition, MAX_SHOWN_CHARACTERS)
 
 
-def steps_html(facts: PlayFacts, after: int, last: int) -> str:
-    """Return the steps after index `after` up to `last`, at most the newest MAX_STEPS of them."""
+def steps_between(facts: PlayFacts, after: int, last: int) -> dict[str, Any]:
+    """Return the steps after index `after` up to `last`, at most the newest MAX_STEPS of them, as members of a message:
+    their `html`, and the task_ids of their `calls`.
+    """
     first = max(after + 1, last + 1 - MAX_STEPS)
-    if first > last:
-        return ""
-    return "".join(
-        card_html(facts, card) for card in cards(facts, lines_at(facts.episode, first, last + 1, view_of(facts)))
-    )
+    lines = lines_at(facts.episode, first, last + 1, view_of(facts)) if first <= last else []
+    calls = [line.step.task_id for line in lines]
+    return {"html": "".join(card_html(facts, card) for card in cards(facts, lines)), "calls": calls}
 
 
 def cards(facts: PlayFacts, lines: Iterable[StepLine]) -> list[Card]:

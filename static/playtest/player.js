@@ -36,6 +36,7 @@ const HEARD = {
     clock.setCalls(message.running);
     showFigures(message);
     grow(message.html);
+    for (const id of message.calls) settled(id); // whose answer was lost
     if (pending) connection.send(pending.message);
     for (const { message: asked } of answers.values()) connection.send(asked);
   },

@@ -298,12 +298,12 @@ def test_a_blind_play_shows_rewards_only_at_the_end(page: Page) -> None:
 
 
 class Wire:
-    """Between the page and the server. It loses the first message of a kind, and breaks."""
+    """Between the page and the server. It loses the first message of a kind, and breaks. None of `stops` passes."""
 
-    def __init__(self, page: Page, loses: str) -> None:
+    def __init__(self, page: Page, loses: str, stops: str = "") -> None:
         self.calls: list[str] = []
         """task_id of each call that the page sent."""
-        self._loses = loses
+        self._loses, self._stops = loses, stops
         page.route_web_socket(re.compile("/ws/play/"), self._join)
 
     def _join(self, tab: WebSocketRoute) -> None:
@@ -315,6 +315,8 @@ class Wire:
         message = json.loads(text)
         if message["type"] == "call":
             self.calls.append(message["task_id"])
+        if message["type"] == self._stops:
+            return
         if message["type"] != self._loses:
             to.send(text)
             return
@@ -334,10 +336,11 @@ def test_a_call_that_was_lost_on_its_way_is_sent_again(page: Page) -> None:
 
 @pytest.mark.own_tab
 def test_a_lost_answer_is_sent_again_and_nothing_runs_twice(page: Page) -> None:
-    Wire(page, loses="step")
+    wire = Wire(page, loses="step", stops="done")  # the step itself says that its call is over
     episode = sit_down(page, "echo")
     send(page, "first")
     send(page, "second")
+    assert len(set(wire.calls)) == 2
     assert [card.inner_text() for card in page.locator(".step .index").all()] == ["0", "1"]
     assert len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"]) == 2
 

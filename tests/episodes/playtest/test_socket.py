@@ -109,13 +109,15 @@ async def test_a_tab_that_comes_back_gets_the_steps_it_missed() -> None:
     async with hosting("tests.envs:Echo") as browser:
         pk = await start_play(browser, "echo")
         async with open_tab(browser, pk) as tab:
+            calls = []
             for text in ("first", "second", "third"):
-                await tab.call("echo", text=text)
+                calls.append(await tab.call("echo", text=text))
                 await tab.receive("step")
         async with open_tab(browser, pk, after=0) as tab:
             state = await tab.receive("state")
             assert "first" not in state["html"] and "second" in state["html"] and "third" in state["html"]
             assert state["steps"] == 3 and state["returned"] == pytest.approx(0.3)
+            assert state["calls"] == calls[1:]
 
 
 async def test_every_tab_gets_every_step() -> None:
