@@ -104,8 +104,9 @@ def test_secrets_of_a_session_that_is_ended_at_the_start_are_removed(server: Liv
 def test_a_bad_file_stops_the_start(keys: Path, content: str | None, why: str) -> None:
     if content is not None:
         keys.write_text(content)
-    refused = LiveServer("tests.envs:Echo", env={"ORSWEB_SECRETS_KEY_FILE": str(keys)}).launch()
+    refused = LiveServer("tests.envs:Echo", env={"ORSWEB_SECRETS_KEY_FILE": str(keys)}, is_new=True).launch()
     assert refused.process.wait(60) == 1
     assert "ORSWEB_SECRETS_KEY_FILE" in refused.log and why in refused.log
     assert "Traceback" not in refused.log and "no key" not in refused.log.replace("not a key", "")
+    refused.discard()
     refused.discard()
