@@ -85,7 +85,7 @@ class EndingSessions:
         del self.live[episode.sid]
         if episode.is_suspended:
             self.suspended.add(episode.sid)
-        elif self.places is not None:
+        elif self.places is not None and not episode.is_reopened:
             self.places.release(episode.sid)
         episode.usage.sessions.leave()
         if episode.timer is not None:

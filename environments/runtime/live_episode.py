@@ -68,7 +68,7 @@ class LiveEpisode:
         *("cause", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
         *("has_snapshot", "instance", "is_suspended", "key", "last_used", "limit", "lost_calls", "number"),
         *("on_step", "owner", "past", "player", "ready", "request", "run", "sid", "state", "survival", "timer"),
-        *("is_replayable", "unsent", "usage", "work"),
+        *("is_reopened", "is_replayable", "unsent", "usage", "work"),
     )
 
     def __init__(self, request: SessionRequest, now: float) -> None:
@@ -99,6 +99,7 @@ class LiveEpisode:
         self.has_snapshot = False  # whether one is on record
         self.lost_calls: list[NotedCall] = []  # that ran when an earlier server died, and are not made again
         self.is_suspended = False  # whether the server stops, and the next one goes on with the episode
+        self.is_reopened = False  # whether its client opens the session again, so that its id stays in use
         self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
         self._mask = mask_of(request.masked)
         self.run = self._mask.text(request.run.name) if request.run.name else ""

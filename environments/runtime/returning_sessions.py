@@ -78,6 +78,7 @@ class ReturningSessions(Sessions):
         if left is not None and left.state == "dormant" and left.owner == request.owner:
             if (await self.read_past(left)).steps:
                 raise SessionExists
+            left.is_reopened = True
             await self.close(left, "interrupted", REOPENED)
         await super().create(request)
 

@@ -90,6 +90,8 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
         one.sids[name] = session.sid
     forgetting = Agent(first, **ALICE).open({"id": "forgetting"}, "forgetting")
     one.sids["forgetting"] = forgetting.sid
+    begun, again = Agent(first, **ALICE).open({"id": "again"}, "adding"), Agent(second, **ALICE)
+    again.sid = begun.sid
     balancer.use(first, second)
     for number in (1, 10):
         _wait(begin(number))
@@ -103,9 +105,11 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     balancer.use(second)
     _wait(running)
     one.said["after"] = beside.post("/ping").text
+    again.create({"id": "again"}, "adding").raise_for_status()  # its client did not hear that it was opened
 
     first.start()
     balancer.use(first, second)
+    one.said["opened again"] = ", ".join(agent.call("add", {"number": 5}).text for agent in (begun, again, begun))
     _wait(begin(1000))
     for session in sessions.values():
         session.__exit__(None, None, None)
@@ -181,6 +185,10 @@ def test_a_session_that_cannot_go_on_ends_with_the_reason(played: Played) -> Non
 
 def test_a_session_is_opened_once(played: Played) -> None:
     assert played.said["again"] == '{"detail":"Session already exists"}'
+
+
+def test_a_session_that_was_opened_again_after_a_death_has_one_server(played: Played) -> None:
+    assert played.said["opened again"] == "5, 10, 15"
 
 
 def test_a_stream_passes_as_it_is(played: Played) -> None:

@@ -117,6 +117,29 @@ async def test_a_client_that_opens_it_again_gets_another_one_unless_it_has_calls
             await play.open("s")
 
 
+async def test_a_session_that_is_opened_again_is_not_given_up_to_other_servers() -> None:
+    class Places:
+        """Notes what it is told."""
+
+        def __init__(self) -> None:
+            self.told = list[str]()
+
+        async def claim(self, sid: str) -> None:
+            self.told.append(f"claim {sid}")
+
+        def release(self, sid: str) -> None:
+            self.told.append(f"release {sid}")
+
+    async with left_behind(numbers=()) as (play, left):
+        places = Places()
+        play.service.share_sessions(places)
+        take_over(play, left)
+        await play.open("s", can_return=True)
+        assert places.told == ["claim s"]
+        await play.service.delete("s", "")
+        assert places.told == ["claim s", "release s"]
+
+
 async def test_a_call_that_ran_out_of_time_cannot_be_made_again() -> None:
     async with left_behind() as (play, left):
         play.record.steps[1].status, play.record.steps[1].reason = "failed", "timeout"
