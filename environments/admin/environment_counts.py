@@ -1,4 +1,4 @@
-"""Figures of an environment that take as long for a million tasks as for few. Used by its page and the index."""
+"""Figures of an environment, whose cost is bounded however many tasks it has. Used by its page and the index."""
 
 from __future__ import annotations
 
@@ -18,10 +18,12 @@ from environments.scoring.convention import CONVENTION_PARTS, Convention, Covera
 from environments.scoring.task_buckets import BUCKETS, Bucket
 from environments.scoring.task_statistics import coverage_of_row
 
+MAX_TASKS = 100_000
+"""The figures of an environment with at most so many tasks are exact; all together they take half a second at most."""
 MAX_COUNTED = 2_000
-"""Tasks are counted up to this; beyond it a figure says that there are more."""
-MAX_COUNT_SECONDS = 0.03
-"""Longest time for counting one figure."""
+"""In larger ones, and on the index, tasks are counted up to this; beyond it a figure says that there are more."""
+TESTED_FOR_ONE = 10
+"""Tasks that are tested, at most, for each that may be counted: those of other environments may lie in between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +45,14 @@ class Overview:
 def overview_of(environment: Environment) -> Overview:
     """Return the figures of the environment's page."""
 
+    is_small = Task.objects.filter(environment=environment).order_by()[: MAX_TASKS + 1].count() <= MAX_TASKS
+    most = MAX_TASKS if is_small else MAX_COUNTED
+
     def count(**values: str) -> Count:
         chosen = Selection.parse({"environment": str(environment.pk), **values})
-        return chosen.count(MAX_COUNTED, MAX_COUNT_SECONDS)
+        return chosen.count(most, tested=most * TESTED_FOR_ONE)
 
-    played, totals = _totals(environment)
+    played, totals = _totals(environment, most)
     return Overview(
         buckets=[(bucket, count(bucket=bucket)) for bucket in BUCKETS],
         flagged=count(flags="open", state="any"),
@@ -94,15 +99,15 @@ def _per_environment(tasks: QuerySet[Task]) -> dict[int, Count]:
     return {pk: Count(count, is_all, is_over=count == MAX_COUNTED and newest[-1] == pk) for pk, count in counts.items()}
 
 
-def _totals(environment: Environment) -> tuple[Count, TaskStatistics | None]:
+def _totals(environment: Environment, most: int) -> tuple[Count, TaskStatistics | None]:
+    """Return how many tasks were attempted, counted up to `most`, and the totals of `Overview`."""
     served = Q(Exists(Task.objects.filter(is_in_state(SERVED), pk=OuterRef("task"))))
     of_served = TaskStatistics.objects.filter(served, environment=environment, by="all")
-    ids = list(of_served.filter(attempts__gt=0).order_by("task").values_list("pk", flat=True)[: MAX_COUNTED + 1])
-    if len(ids) > MAX_COUNTED or not ids:
-        is_over = len(ids) > MAX_COUNTED
-        return Count(min(len(ids), MAX_COUNTED), not is_over, is_over), None
+    count = of_served.filter(attempts__gt=0).order_by()[: most + 1].count()
+    if count > most or not count:
+        return Count(min(count, most), is_exact=count <= most, is_over=count > most), None
     sums = of_served.aggregate(**{name: Sum(name) for name in ("attempts", "successes", *CONVENTION_PARTS)})
-    counts = {name: count or 0 for name, count in sums.items()}
+    counts = {name: value or 0 for name, value in sums.items()}
     attempts = counts["attempts"]
     total = TaskStatistics(**counts, rate=counts["successes"] / attempts if attempts else 0.0)
-    return Count(len(ids), True), total
+    return Count(count, is_exact=True), total

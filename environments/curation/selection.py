@@ -158,9 +158,15 @@ class Selection(Filters):
     """
 
     def batch(
-        self, after: str = "", limit: int = 50, *, backward: bool = False, seconds: float | None = None
+        self,
+        after: str = "",
+        limit: int = 50,
+        *,
+        backward: bool = False,
+        seconds: float | None = None,
+        tested: int | None = None,
     ) -> SelectionBatch:
-        """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed.
+        """Return the next `limit` tasks after the cursor, fewer when `seconds` have passed or so many were `tested`.
 
         A cursor that cannot be read counts as none.
         """
@@ -175,7 +181,7 @@ class Selection(Filters):
                     return _batch(walk, cursor.key, "split", backward=backward)
         start = cursor.key if cursor.order == "newest" else None
         walk = routes.along_ids()
-        walk.find(limit, start, backward=backward, until=until)
+        walk.find(limit, start, backward=backward, until=until, most=tested)
         return _batch(walk, start, "newest", backward=backward)
 
     def all_ids(self) -> array[int]:
@@ -203,9 +209,12 @@ class Selection(Filters):
         found = places_of(listed(self.split, self.environment), tasks).order_by("position")
         return array("q", _once(chain(found.values_list("task_id", flat=True), tasks)))
 
-    def count(self, limit: int, seconds: float | None = None) -> Count:
-        """Return the number of tasks, or of places in a chosen split, counted up to `limit` for at most `seconds`."""
-        batch = self.batch(limit=limit + 1, seconds=seconds)
+    def count(self, limit: int, seconds: float | None = None, *, tested: int | None = None) -> Count:
+        """Return the number of tasks, or of places in a chosen split, counted up to `limit` for at most `seconds`.
+
+        `tested`: without a split, how many tasks are looked at before the rest is left uncounted.
+        """
+        batch = self.batch(limit=limit + 1, seconds=seconds, tested=tested)
         is_over = len(batch.ids) > limit
         return Count(min(len(batch.ids), limit), batch.is_last and not is_over, is_over)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import count
 from typing import Any
 
 import pytest
@@ -12,7 +13,7 @@ from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
 from environments.curation.flags import flag
-from environments.models import Environment, Split, Task, TaskStatistics
+from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from tests.environments.admin.people import person_who_may
 from tests.stored import NOW, make_environment, make_split, make_task
 
@@ -130,8 +131,8 @@ def test_it_runs_as_few_queries_for_many_splits_as_for_few(
     client.get("/admin/")  # makes the operator
     for n in range(10):
         split = make_split(make_task(), make_task(), name=f"s{n}")
-    # operator, row, splits, 25 for seven counts, the attempted tasks, members and all whom the form offers
-    with django_assert_num_queries(33):
+    # operator, row, splits, the size, 25 for seven counts, the attempted tasks, members and all whom the form offers
+    with django_assert_num_queries(34):
         page_of(client, split.environment)
 
 
@@ -145,6 +146,7 @@ def test_the_first_page_leads_to_tasks_that_need_attention(client: Client) -> No
 
 def test_counts_are_exact_or_say_that_they_are_not(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("environments.admin.environment_counts.MAX_COUNTED", 2)
+    monkeypatch.setattr("environments.admin.environment_counts.MAX_TASKS", 2)
     few, many = make_environment("few"), make_environment("many")
     make_split(*(make_task(environment=one) for one in (few, few, many)))
     Task.objects.update(state="quarantined")
@@ -155,6 +157,21 @@ def test_counts_are_exact_or_say_that_they_are_not(client: Client, monkeypatch: 
     Task.objects.update(state="quarantined")
     assert "⊘ over 2 quarantined" in client.get("/admin/").content.decode()
     assert ">over 2</a>" in page_of(client, many) and ">2</a>" in page_of(client, few)
+
+
+def test_counts_are_exact_however_slow_the_machine_is(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = count()
+    monkeypatch.setattr("environments.curation.index_walk.clock", lambda: 3600.0 * next(hours))
+    environment, other = make_environment(), make_environment("other")
+    for one in (environment, other):
+        split = make_split(make_task(environment=one), environment=one)
+        rows = [Task(environment=one, content_hash=str(n), spec=f'{{"n": {n}}}') for n in range(1_289)]
+        tasks = Task.objects.bulk_create(rows)
+        places = [SplitEntry(split=split, task=task, position=n + 1) for n, task in enumerate(tasks)]
+        SplitEntry.objects.bulk_create(places)
+    assert 'bucket=unseen">1,290</a>' in page_of(client, environment)
+    Task.objects.filter(environment=environment).update(state="quarantined")
+    assert 'state=quarantined">1,290</a>' in page_of(client, environment)
 
 
 def test_the_first_page_and_the_environments_lead_to_tasks_that_a_person_flagged(client: Client) -> None:
