@@ -101,13 +101,18 @@ def allowed_hosts() -> list[str]:
     return list(settings.ALLOWED_HOSTS)
 
 
+def database_name() -> str:
+    """Return what tells the database from others."""
+    database = settings.DATABASES["default"]
+    return "|".join(str(database.get(part, "")) for part in ("HOST", "PORT", "NAME"))
+
+
 def process_directory(address: str | None = None) -> Path:
     """Return the directory in which the process that serves the database notes what it runs, for its successor.
 
     `address`: where other servers reach that process; None: this one's.
     """
-    database = settings.DATABASES["default"]
-    name = "|".join(str(database.get(part, "")) for part in ("HOST", "PORT", "NAME"))
+    name = database_name()
     if address := cluster_address() if address is None else address:
         name += f"|{address}"  # other servers on this machine may have the same database
     return Path(settings.DATA_DIR) / f"process-{hashlib.sha256(name.encode()).hexdigest()[:12]}"

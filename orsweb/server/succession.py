@@ -20,6 +20,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
+from environments import conf
+
 RELOAD = signal.SIGUSR1
 """Asks a supervisor to reload, and a server to hand over to the next one."""
 _INHERITED = "ORSWEB_INHERITED"
@@ -113,9 +115,13 @@ class ServeState:
 
     pid: int
     at: float
-    """When the servers were ready, or a reload was refused; seconds since the epoch."""
+    """When the servers were ready, or a reload was refused; seconds since the epoch. 0: they are starting."""
     problem: str = ""
     """Why the last reload was refused; empty if it was not."""
+    database: str = ""
+    """Which database it serves."""
+    cluster: str = ""
+    """Its ORSWEB_CLUSTER."""
 
     def write(self, directory: Path) -> None:
         path = directory / "serve.json"
@@ -126,8 +132,18 @@ class ServeState:
 
 def note_state(directory: Path, problem: str = "") -> None:
     """Note that the servers of this supervisor are ready, or that a reload was refused because of `problem`."""
+    _write(directory, time.time(), problem)
+
+
+def note_start(directory: Path) -> None:
+    """Note that the servers of this supervisor are starting, unless others run there: then these will not get ready."""
+    if read_state(directory) is None:
+        _write(directory, 0.0)
+
+
+def _write(directory: Path, at: float, problem: str = "") -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ServeState(os.getpid(), time.time(), problem).write(directory)
+    ServeState(os.getpid(), at, problem, conf.database_name(), conf.cluster_address()).write(directory)
 
 
 def read_state(directory: Path) -> ServeState | None:
@@ -137,3 +153,9 @@ def read_state(directory: Path) -> ServeState | None:
         os.kill(state.pid, 0)
         return state
     return None
+
+
+def others_of_database(directory: Path) -> list[ServeState]:
+    """Return what other `serve`s of this database on this machine have noted, beside the one of `directory`."""
+    places = sorted(path for path in directory.parent.glob("process-*") if path != directory)
+    return [state for path in places if (state := read_state(path)) and state.database == conf.database_name()]

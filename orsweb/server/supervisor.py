@@ -31,7 +31,7 @@ from pathlib import Path
 import structlog
 
 from orsweb.server.server_process import ServerPlace, ServerProcess
-from orsweb.server.succession import RELOAD, Predecessor, SuccessorCheck, become_successor, note_state
+from orsweb.server.succession import RELOAD, Predecessor, SuccessorCheck, become_successor, note_start, note_state
 from orsweb.server.watchdog import describe, facts_of
 
 POLL_SECONDS = 0.2
@@ -84,6 +84,8 @@ class Supervisor:
         The supervisor itself ends with the servers if they were asked to stop, or the first could not start.
         """
         signal.pthread_sigmask(signal.SIG_BLOCK, _WATCHED)
+        if not self._predecessors:
+            note_start(self._directory)
         while True:
             for server in self._due():
                 if server.fork(_WATCHED):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import psutil
@@ -17,7 +18,9 @@ def servers(server: LiveServer) -> set[int]:
 
 def is_ready(server: LiveServer) -> bool:
     """Return whether all servers are ready, without which there is nothing to reload."""
-    return len(servers(server)) == 2 and any(server.data_dir.rglob("serve.json"))
+    return len(servers(server)) == 2 and any(
+        json.loads(path.read_text())["at"] for path in server.data_dir.rglob("serve.json")
+    )
 
 
 def version(server: LiveServer) -> str:

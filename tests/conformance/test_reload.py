@@ -65,5 +65,5 @@ def test_it_goes_on_as_it_was_if_the_new_code_is_broken(server: LiveServer) -> N
     assert server.pid == old and server.is_healthy()
     assert server.stop() == 0
     assert programs.run("reload", env=server.env).stderr == (
-        "CommandError: No server is ready on this database; start it with `serve`, or wait for it.\n"
+        "CommandError: No server of this database runs on this machine. Start it with `serve`.\n"
     )

@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
 from environments import conf
-from orsweb.server.succession import RELOAD, ServeState, read_state
+from orsweb.server.succession import RELOAD, ServeState, others_of_database, read_state
 
 POLL_SECONDS = 0.1
 START_SECONDS = 120.0
@@ -37,5 +37,22 @@ class Command(BaseCommand):
 
     def _state(self) -> ServeState:
         if (state := read_state(conf.process_directory())) is None:
-            raise CommandError("No server is ready on this database; start it with `serve`, or wait for it.")
+            raise CommandError(_why_none())
+        if not state.at:
+            raise CommandError("The server is still starting. Try again when it is ready.")
         return state
+
+
+def _why_none() -> str:
+    """Return a sentence about why no server is found, and what to do."""
+    others = others_of_database(conf.process_directory())
+    if not others:
+        return "No server of this database runs on this machine. Start it with `serve`."
+    own = f"with ORSWEB_CLUSTER={conf.cluster_address()}" if conf.cluster_address() else "without ORSWEB_CLUSTER"
+    found = " and one ".join(
+        f"with ORSWEB_CLUSTER={one.cluster}" if one.cluster else "without ORSWEB_CLUSTER" for one in others
+    )
+    return (
+        f"No server of this database runs {own} on this machine, but there is one {found}. "
+        "Start this command with the same setting."
+    )
