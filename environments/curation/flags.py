@@ -34,7 +34,7 @@ def flag(task: Task, author: str, note: str, episode: int | None = None) -> Task
     """
     text = note.replace("\0", "").strip()
     if not text:
-        raise ActionRefused("Say what is wrong with the task: a curator reads this first.")
+        raise ActionRefused("Say what is wrong with the task.")
     if len(text) > MAX_CHARACTERS:
         raise ActionRefused(f"This note has {len(text):,} characters; at most {MAX_CHARACTERS:,} fit. Shorten it.")
     with transaction.atomic():
@@ -71,8 +71,8 @@ def _appended(found: TaskFlag, text: str, episode: int | None) -> TaskFlag:
     said = text if episode in (None, found.episode) else f"Episode {episode}: {text}"
     if len(found.note) + len(said) > MAX_TOGETHER:
         raise ActionRefused(
-            f"Your open flag of this task has {len(found.note):,} characters, and at most {MAX_TOGETHER:,} fit. "
-            "Flag the task again once a curator has settled it."
+            f"Your text about this task has {len(found.note):,} characters, and at most {MAX_TOGETHER:,} fit. "
+            "Write again once somebody has settled it."
         )
     found.note = f"{found.note}\n\n{said}"
     found.episode = found.episode or episode

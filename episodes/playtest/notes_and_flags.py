@@ -96,7 +96,7 @@ def _task(seat: PlayerSeat, pk: int) -> Task:
     if found is not None and seat.guest and not found.episodes.filter(play__guest=seat.guest).exists():
         found = None
     if found is None:
-        raise Http404(f"There is no task {pk} to flag.")
+        raise Http404(f"There is no task {pk} to report.")
     return found
 
 
@@ -112,7 +112,11 @@ def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     place = ("player" if seat.guest else "episode", episode.pk) if episode else ("task", task.pk)
     links = [(reverse(place[0], args=[place[1]]), "Back")]
     raised = "raised" in context
-    sentence = "Thanks. A curator will look at the task." if raised else context["problem"]
-    title = "Flagged as broken" if raised else "The task wasn't flagged"
+    if seat.guest:
+        sentence = "Thank you. Somebody will look at the task." if raised else context["problem"]
+        title = "Your report was sent" if raised else "Your report wasn't sent"
+    else:
+        sentence = "Thanks. A curator will look at the task." if raised else context["problem"]
+        title = "Flagged as broken" if raised else "The task wasn't flagged"
     context = {"title": title, "sentence": sentence, "links": links, "seat": seat}
     return render(request, "orsweb/error_page.html", context, status=200 if raised else 422)

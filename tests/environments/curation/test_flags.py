@@ -71,7 +71,7 @@ def test_all_notes_of_one_person_together_are_bounded() -> None:
     task = make_task()
     for number in range(MAX_TOGETHER // MAX_CHARACTERS - 1):
         flag(task, "ada", f"{number}" + "x" * (MAX_CHARACTERS - 2))
-    with pytest.raises(ActionRefused, match="once a curator has settled it"):
+    with pytest.raises(ActionRefused, match="once somebody has settled it"):
         flag(task, "ada", "a" + "x" * (MAX_CHARACTERS - 1) + "", 3) and flag(task, "ada", "b" * MAX_CHARACTERS)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 
 import pytest
@@ -150,6 +151,25 @@ def test_a_guest_flags_only_own_plays_and_reads_only_own_flags() -> None:
     assert "I think so" in page and "known already" not in page
     assert flagged(bo, make_task(), note="I think so").status_code == 404
     assert [row.author for row in flags_of(episode.task).open] == ["ada", f"Bo (guest {Guest.objects.get().pk})"]
+
+
+def words_of(page: str) -> str:
+    return " ".join(re.sub("<[^>]*>", " ", page).split())
+
+
+def test_a_guest_reports_a_problem_in_plain_words() -> None:
+    episode = make_episode()
+    bo = guest_of(episode)
+    page = bo.get(f"/play/{episode.pk}/").content.decode()
+    report = page.partition('<details class="side-part report">')[2].partition("</section>")[0]
+    sent = flagged(bo, episode.task, note="No wind.", episode=episode.pk).content.decode()
+    refused = flagged(bo, episode.task, note=" ", episode=episode.pk).content.decode()
+    unscripted = bo.post(f"/play/flag/{episode.task.pk}/", {"note": "No wind."}).content.decode()
+    assert "Report a problem with this task" in report and "the whole task" in report
+    assert "You reported a problem" in sent and "thank you, somebody will look at it" in sent
+    assert "Say what is wrong with the task." in refused and "Your report was sent" in unscripted
+    for text in (report, sent, refused, unscripted):
+        assert not re.search(r"(?i)\b(flag\w*|episode|curator\w*)\b", words_of(text)), words_of(text)
 
 
 @pytest.mark.parametrize("number", [1, 2**63, 10**30])
