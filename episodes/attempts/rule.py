@@ -9,9 +9,9 @@ in files. Only people's episodes have a Play, and none of those has a run.
 
 An agent's episode that ended without a tool call has the cause `no_call` if its client named a run or a model or
 received the prompt: the agent was given the task and did nothing, so its four returns are 0. Everything else that ended
-without a call is a probe: a client that only lists tools, a person who opens Play and leaves, a scripted player. The
-In a study, one whose time ran out is none, nor one that was left if the study counts those. The
-recorder and imports apply `ending_of`; the migration `0007_endings_without_a_call` has applied it to older episodes.
+without a call is a probe: a client that only lists tools, a person who opens Play and leaves, a scripted player.
+In a study, one whose time ran out is none, nor one that was left if the study counts those. The recorder and imports
+apply `ending_of`; the migration `0007_endings_without_a_call` has applied it to older episodes.
 
 Nothing here imports the models, because `Episode` has `AttemptQuerySet` as its manager.
 """

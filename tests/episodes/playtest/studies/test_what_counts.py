@@ -17,7 +17,8 @@ from episodes.analytics.people import people_of
 from episodes.attempts.endings import endings_of
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Episode, Play, Study
+from episodes.models import Activity, Episode, Play, Study
+from episodes.rollups.follower import catch_up, start_over
 from episodes.studies.results import plays_of
 from episodes.transfer.episode_line import episode_of
 from tests.environments.protocol.serving import in_database
@@ -25,6 +26,7 @@ from tests.episodes.ended import end_episode
 from tests.episodes.playtest.playing import open_tab
 from tests.episodes.playtest.studies.taking_part import finish, start
 from tests.episodes.playtest.studies.test_participant import taking_part
+from tests.episodes.rollups.test_part_runner import rows
 from tests.episodes.transfer.record import lines_of
 from tests.people import client_of
 
@@ -71,6 +73,30 @@ def _migrated(ending: tuple[str, bool]) -> tuple[str, bool]:
     migration.mark_plays(apps, SimpleNamespace(connection=connection))
     assert Play.objects.get().counts_left is Study.objects.get().counts_left
     return Episode.objects.values_list("cause", "is_probe").get()
+
+
+@pytest.mark.usefixtures("no_follower")
+@pytest.mark.parametrize("counts_left", [True, False])
+async def test_rollups_of_what_people_left_are_the_same_when_they_are_derived_again(
+    counts_left: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("episodes.rollups.blocks.BLOCK_ENDINGS", 2)
+    async with taking_part(counts_left=counts_left, numbers="0-2") as browser:
+        for calls in range(3):
+            address = "/play/study/next/" if calls else "/play/study/begin/"
+            async with open_tab(browser, await start(browser, address)) as tab:
+                for _ in range(calls):
+                    await tab.call("echo", text="hello")
+                    await tab.receive("step")
+                await tab.send("leave")
+                await tab.receive("ended")
+            await in_database(catch_up)  # after each ending, as the follower does
+        followed = await in_database(rows)
+        await in_database(start_over)
+        await in_database(catch_up)
+        assert await in_database(rows) == followed
+    day = await in_database(lambda: Activity.objects.get(period=86400))
+    assert (day.episodes, day.abandoned, day.probes) == ((3, 3, 0) if counts_left else (3, 0, 1))
 
 
 async def test_a_further_attempt_after_one_without_a_call_counts_nowhere() -> None:
