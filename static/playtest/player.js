@@ -17,6 +17,7 @@ const notices = page.querySelector("[data-notices]");
 const saidPlace = document.querySelector("[data-said]");
 const sign = document.querySelector("[data-live-state]");
 const isOver = "isOver" in page.dataset;
+const played = "isPlain" in page.dataset ? "task" : "episode";
 const connection = new Connection(page.dataset.socket, () => last);
 const answers = new Map(); // id of a question -> who waits for its answer
 let last = Number(page.dataset.last); // index of the last step that is shown
@@ -259,7 +260,7 @@ function warn() {
     alive = 0;
     connection.send({ type: "alive" });
   });
-  notice("soon", "You have done nothing for a while. The episode ends in one minute.", "warn", button);
+  notice("soon", `You have done nothing for a while. The ${played} ends in one minute.`, "warn", button);
 }
 
 function connected(isConnected) {
@@ -269,7 +270,7 @@ function connected(isConnected) {
     sign.textContent = isConnected ? "live" : "reconnecting";
   }
   composer.wait(!isConnected && !pending?.isRunning);
-  notice("lost", isConnected ? "" : "Connection lost, reconnecting. Your episode is kept open for a while.");
+  notice("lost", isConnected ? "" : `Connection lost, reconnecting. Your ${played} is kept for a while.`);
 }
 
 // The server would not accept this page again, so it doesn't reconnect.
@@ -277,7 +278,7 @@ function shutOut(why) {
   const [words, address, label] = {
     login: [`Your ${"isGuest" in page.dataset ? "invite is no longer valid; open its link again, or ask for a new one" : "login has expired"}. Your steps were recorded.`, page.dataset.login, "Log in again"],
     invite: [page.dataset.over, "", ""],
-    stranger: ["Someone else is logged in here now, so you can't continue this episode.", page.dataset.choose, "Choose what to play"],
+    stranger: [`Someone else is logged in here now, so you can't continue this ${played}.`, page.dataset.choose, "Choose what to play"],
   }[why];
   if (sign) sign.hidden = true;
   clock.stop();

@@ -80,6 +80,9 @@ def test_guests_finish_at_once_and_the_file_is_what_they_played(page: Page, gues
         enter(guest, link, f"P{number:02d}")
     for guest in guests:
         start(guest)
+    guests[0].context.set_offline(True)
+    expect(guests[0].locator("[data-notice=lost]")).to_contain_text("Your task is kept for a while.")
+    guests[0].context.set_offline(False)
     for number in range(1, TASKS + 1):
         for guest in guests:
             play(guest, number)
