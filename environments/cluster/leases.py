@@ -22,13 +22,22 @@ MAX_BATCH = 500
 RETRY_SECONDS = 0.2
 MAX_CLOSE_SECONDS = 2.0
 
-Owners = Mapping[str, int]
-"""Ids of servers by the digests of sessions."""
+Owners = Mapping[str, Any]
+"""Ids of servers by the digests of sessions; or what opens the sessions, for the question about that."""
 
 _RELEASE = "DELETE FROM environments_sessionlease WHERE server_id = %s AND session = ANY(%s::text[])"
 _CLAIM = (
     "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, unnest(%s::text[]) "
     "ON CONFLICT (session) DO UPDATE SET server_id = l.server_id RETURNING session, server_id"
+)
+_OPEN = (
+    "INSERT INTO environments_sessionlease AS l (server_id, session, opening) "
+    "SELECT %s, unnest(%s::text[]), unnest(%s::text[]) ON CONFLICT (session) DO UPDATE SET opening = CASE "
+    "WHEN l.server_id = excluded.server_id THEN coalesce(l.opening, excluded.opening) ELSE l.opening END "
+    "RETURNING session, server_id"
+)
+_OPENINGS = (
+    "SELECT session, opening FROM environments_sessionlease WHERE session = ANY(%s::text[]) AND opening IS NOT NULL"
 )
 _FIND = "SELECT session, server_id FROM environments_sessionlease WHERE session = ANY(%s::text[])"
 _ENDED = "SELECT id FROM environments_clusterserver WHERE ended IS NOT NULL"
@@ -49,7 +58,8 @@ _TAKE_OR_MAKE = (
 
 class _Question(NamedTuple):
     kind: str
-    digests: Collection[str]
+    digests: Collection[Any]
+    """Digests of sessions; or pairs of them and what opens the sessions."""
     answer: asyncio.Future[Owners] | None
 
 
@@ -64,7 +74,15 @@ class Leases(threading.Thread):
 
     async def claim(self, digest: str) -> int:
         """Return which server has the session: the one that had it before, or else this one from now on."""
-        return (await self._ask("claim", [digest])).get(digest, self._server)  # none: this server ends
+        return int((await self._ask("claim", [digest])).get(digest, self._server))  # none: this server ends
+
+    async def open(self, digest: str, opening: str) -> int:
+        """Claim a session and keep what opens it again. Return which server has it, as `claim` does."""
+        return int((await self._ask("open", [(digest, opening)])).get(digest, self._server))
+
+    async def openings(self, digests: Collection[str]) -> Mapping[str, str]:
+        """Return what opens those of the sessions again for which that was kept."""
+        return await self._ask("openings", digests)
 
     async def find(self, digest: str) -> int | None:
         """Return which server has the session; None if none has."""
@@ -92,7 +110,7 @@ class Leases(threading.Thread):
         self.join(MAX_CLOSE_SECONDS)
         self._given_up.set()
 
-    async def _ask(self, kind: str, digests: Collection[str]) -> Owners:
+    async def _ask(self, kind: str, digests: Collection[Any]) -> Owners:
         answer: asyncio.Future[Owners] = asyncio.get_running_loop().create_future()
         self._queue.put(_Question(kind, digests, answer))
         return await answer
@@ -107,7 +125,7 @@ class Leases(threading.Thread):
                 questions.append(self._queue.get())
             is_open = None not in questions
             # first those that give sessions up, which the same client may have opened again already
-            for kind in ("release", "find", "claim", "take", "left", "take or make"):
+            for kind in ("release", "find", "claim", "open", "take", "openings", "left", "take or make"):
                 if asked := [one for one in questions if one is not None and one.kind == kind]:
                     self._answer(kind, asked)
         connection.close()
@@ -120,7 +138,7 @@ class Leases(threading.Thread):
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
                 waiting[0].get_loop().call_soon_threadsafe(_settle, waiting, owners)
 
-    def _until_there(self, kind: str, digests: list[str]) -> Owners:
+    def _until_there(self, kind: str, digests: list[Any]) -> Owners:
         """Ask the database as soon as it is there. Asking twice changes nothing."""
         while True:
             try:
@@ -131,7 +149,7 @@ class Leases(threading.Thread):
             if self._given_up.wait(RETRY_SECONDS):
                 return {}
 
-    def _execute(self, kind: str, digests: list[str]) -> Owners:
+    def _execute(self, kind: str, digests: list[Any]) -> Owners:
         sql, *values = _STATEMENTS[kind](self._server, digests)
         connection.ensure_connection()
         with connection.wrap_database_errors:
@@ -139,10 +157,12 @@ class Leases(threading.Thread):
             return dict(cursor.fetchall()) if cursor.description else {}
 
 
-_STATEMENTS: Mapping[str, Callable[[int, list[str]], tuple[Any, ...]]] = {
+_STATEMENTS: Mapping[str, Callable[[int, list[Any]], tuple[Any, ...]]] = {
     "release": lambda server, digests: (_RELEASE, server, digests),
     "find": lambda server, digests: (_FIND, digests),
     "claim": lambda server, digests: (_CLAIM, server, digests),
+    "open": lambda server, pairs: (_OPEN, server, [*dict(pairs)], [*dict(pairs).values()]),
+    "openings": lambda server, digests: (_OPENINGS, digests),
     "take": lambda server, digests: (_TAKE, server, digests),
     "left": lambda server, digests: (_FIND_LEFT,),
     "take or make": lambda server, digests: (_TAKE_OR_MAKE, server, digests),

@@ -49,9 +49,12 @@ _JOIN = (
 )
 _DECLARE_DEAD = (
     "UPDATE environments_clusterserver SET ended = now() "
-    "WHERE ended IS NULL AND id <> %s AND pg_try_advisory_xact_lock(%s, id::int) RETURNING id, pid, machine"
+    "WHERE ended IS NULL AND id <> %s AND pg_postmaster_start_time() <= now() - %s * interval '1 second' "
+    "AND pg_try_advisory_xact_lock(%s, id::int) RETURNING id, pid, machine"
 )
 """The lock is held to the end of the statement, so that a server that reconnects meanwhile finds itself dead."""
+RETURN_SECONDS = 5.0
+"""Time after a start of PostgreSQL in which the servers take their locks again, and nobody declares others dead."""
 _LIVING = "SELECT id, address, token, machine, directory FROM environments_clusterserver WHERE ended IS NULL"
 
 log = structlog.get_logger(__name__)
@@ -115,7 +118,7 @@ class Membership:
             if self._connection.connection is None or not self._connection.is_usable():
                 self._reconnect()
             with self._connection.cursor() as cursor:
-                cursor.execute(_DECLARE_DEAD, [self.id, LOCKS])
+                cursor.execute(_DECLARE_DEAD, [self.id, RETURN_SECONDS, LOCKS])
                 for number, pid, machine in cursor.fetchall():
                     log.warning("a server is dead", server=number, pid=pid, machine=machine)
                 cursor.execute(_LIVING)

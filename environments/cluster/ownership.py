@@ -34,6 +34,7 @@ from environments.errors import SessionExists
 from environments.runtime.incident_reports import LeftBehind, read_left_behind
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 
 MAX_ROUTES = 100_000
 """Sessions of other servers that are remembered; when there are more, all are forgotten."""
@@ -125,10 +126,14 @@ class Ownership:
         """Ask the database where the session is when it is needed again."""
         self._routes.pop(lease_of(sid), None)
 
-    async def claim(self, sid: str) -> None:
+    async def claim(self, sid: str, opening: str) -> None:
         """Take the session for this server. Raises: SessionExists if another server has it."""
         lease = lease_of(sid)
-        if lease not in self._claimed and await self._leases.claim(lease) != self.membership.id:
+        if opening:
+            owner = await self._leases.open(lease, opening)
+        else:
+            owner = self.membership.id if lease in self._claimed else await self._leases.claim(lease)
+        if owner != self.membership.id:
             raise SessionExists
 
     def release(self, sid: str) -> None:
@@ -192,12 +197,22 @@ class Ownership:
         """Go on with those of the sessions, which are this server's now, that can, and end the others' episodes."""
         names = [hosted.name for hosted in self._service.registry if hosted.comes_back]
         closed, going_on = await self._record.recover(left, names, sids, stores_reports=stores_reports)
-        self._service.take_over(going_on, self._usage_of)
-        for sid in {*sids} - {one.session_id for one in going_on}:
+        others = {*sids} - {one.session_id for one in going_on}
+        unbound = await self._unbound(others) if others else []
+        self._service.take_over([*going_on, *unbound], self._usage_of)
+        for sid in others - {one.sid for one in unbound}:
             self.release(sid)
-        self.counts.taken_over.update({"going on": len(going_on), "closed": closed})
-        if closed or going_on:
-            log.warning("sessions were taken over", going_on=len(going_on), closed=closed, death=left.death or None)
+        count = len(going_on) + len(unbound)
+        self.counts.taken_over.update({"going on": count, "closed": closed})
+        if closed or count:
+            log.warning("sessions were taken over", going_on=count, closed=closed, death=left.death or None)
+
+    async def _unbound(self, sids: Collection[str]) -> list[SessionRequest]:
+        """Return what opens those of the sessions again that had no environment yet, so that nothing is on record."""
+        kept = await self._leases.openings([lease_of(sid) for sid in sids])
+        recorded = await self._record.recorded_sessions(sids) if kept else ()
+        found = [(sid, kept.get(lease_of(sid))) for sid in sids if sid not in recorded]
+        return [SessionRequest.from_opening(sid, opening) for sid, opening in found if opening]
 
     async def _sweep_left(self) -> None:
         """Take over, as the leader, what dead servers have left and no request has asked for; until cancelled."""

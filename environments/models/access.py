@@ -113,6 +113,7 @@ class SessionLease(models.Model):
 
     session = models.CharField(max_length=32, primary_key=True, help_text="Digest of the session's id")
     server = models.ForeignKey(ClusterServer, on_delete=models.CASCADE)
+    opening = models.TextField(null=True, help_text="What opens the session again until an episode of it is on record")
 
     def __str__(self) -> str:
         return self.session

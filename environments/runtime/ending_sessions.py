@@ -123,6 +123,8 @@ class EndingSessions:
         return await asyncio.shield(episode.past)
 
     async def _read_past(self, episode: LiveEpisode) -> RecordedPast:
+        if not episode.number:  # it was not bound, so it has none
+            return RecordedPast("", None, ())
         past = await self._record.past(episode.number)
         episode.has_snapshot = past.snapshot is not None
         for step in past.steps:
@@ -238,7 +240,7 @@ class EndingSessions:
         """Accept no further sessions, nor, once those that were just opened are bound, further calls; then wait until
         the running ones are answered, at most `seconds`.
 
-        A session that is not bound yet is not on record, so no other server could go on with it.
+        A session that is not bound yet is not on record, so other servers can go on with it only if its lease says how.
         """
         self.refuses_sessions = True
         until = time.monotonic() + MAX_BIND_SECONDS
@@ -266,7 +268,15 @@ class EndingSessions:
             task.cancel()
 
     async def _stop(self, episode: LiveEpisode) -> None:
-        await (self.suspend(episode) if episode.is_survivor else self.close(episode, "interrupted", stopped(episode)))
+        if episode.is_survivor or self._is_kept(episode):
+            await self.suspend(episode)
+        else:
+            await self.close(episode, "interrupted", stopped(episode))
+
+    def _is_kept(self, episode: LiveEpisode) -> bool:
+        """Return whether another server opens the session again, which is not bound yet, at its next request."""
+        request = None if episode.number or self.places is None else episode.request
+        return request is not None and bool(request.opening_json())
 
 
 def stopped(episode: LiveEpisode) -> str:

@@ -249,8 +249,11 @@ class Record(Protocol):
 class SessionPlaces(Protocol):
     """Says which of the servers that share a database has a session, so that no other opens it too."""
 
-    async def claim(self, sid: str) -> None:
-        """Take the session for this server. Raises: errors.SessionExists if another server has it."""
+    async def claim(self, sid: str, opening: str) -> None:
+        """Take the session for this server. Raises: errors.SessionExists if another server has it.
+
+        `opening`: what opens it at the next server if this one dies before an episode is on record; empty: nothing.
+        """
 
     def release(self, sid: str) -> None:
         """Give up a session that has ended, or was not opened."""

@@ -53,12 +53,16 @@ class ReturningSessions(Sessions):
     on_unsealed: Callable[[str, tuple[str, ...]], None]
     """Set by the service; called with the owner of a session and its secrets, which may be in lines of the log."""
 
-    def take_over(self, left: Iterable[OpenEpisode], usage_of: Callable[[str], KeyUsage]) -> None:
+    def take_over(self, left: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]) -> None:
         """Keep sessions that an earlier server left until they are used or expire. Called before the first request.
 
-        `usage_of` returns what the key with a label uses.
+        Those that were not bound to an environment yet are given by their requests. `usage_of` returns what the key
+        with a label uses.
         """
         for one in left:
+            if isinstance(one, SessionRequest):
+                self._take_over_unbound(one, usage_of(one.owner))
+                continue
             usage = usage_of(one.key_label)
             request = SessionRequest(one.session_id, one.key_label, one.environment, run=RunInfo(one.run), usage=usage)
             episode = self.live[one.session_id] = LiveEpisode(request, time.monotonic())
@@ -67,6 +71,13 @@ class ReturningSessions(Sessions):
             episode.is_replayable = self.registry.get(one.environment).replayable
             usage.sessions.taken += 1  # even over its quota: it had its place before
             self._limit_time(episode, one.created - time.time())
+
+    def _take_over_unbound(self, request: SessionRequest, usage: KeyUsage) -> None:
+        request.usage = usage
+        episode = self.live[request.sid] = LiveEpisode(request, time.monotonic())
+        episode.state = "dormant"
+        usage.sessions.taken += 1
+        self._limit_time(episode)
 
     async def create(self, request: SessionRequest) -> None:
         """Open a session as `Sessions.create` does.
@@ -84,6 +95,9 @@ class ReturningSessions(Sessions):
 
     async def wake(self, episode: LiveEpisode) -> None:
         """Begin to play a dormant session again. Returns once the ids of its calls are known."""
+        if episode.request is not None:
+            self._wake_unbound(episode, episode.request)
+            return
         past = await self.read_past(episode)
         if episode.state == "dormant":
             episode.past = None
@@ -92,6 +106,16 @@ class ReturningSessions(Sessions):
                     self._add_orphan(episode, step)
             episode.change("constructing")
             episode.work = self.run_in_background(self._return(episode, past))
+
+    def _wake_unbound(self, episode: LiveEpisode, request: SessionRequest) -> None:
+        try:
+            request.secrets = self._unseal(episode, request.sealed) if request.sealed else None
+        except OtherPast as error:
+            log.warning("a session did not come back", session=episode.masked_sid, reason=str(error))
+            self.run_in_background(self.close(episode, "interrupted"))
+        else:
+            episode.key = ""
+            episode.change("unbound")
 
     def _add_orphan(self, episode: LiveEpisode, step: StepTaken) -> None:
         """Let the client that repeats a call have the recorded result, which perhaps did not reach it."""

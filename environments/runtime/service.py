@@ -88,7 +88,7 @@ class SessionService(SessionReading):
         self._sessions.run_in_background(self._sweep())
         self._sessions.run_in_background(self._host.keep_alive())
 
-    def take_over(self, left: Iterable[OpenEpisode], usage_of: Callable[[str], KeyUsage]) -> None:
+    def take_over(self, left: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]) -> None:
         """Go on with what an earlier server left, as `ReturningSessions.take_over` does."""
         self._sessions.take_over(left, usage_of)
         self.has_survivors = bool(self._sessions.live)
@@ -146,7 +146,7 @@ class SessionService(SessionReading):
         if (places := self._sessions.places) is None:
             await self._sessions.create(request)
             return
-        await places.claim(request.sid)
+        await places.claim(request.sid, request.opening_json())
         try:
             await self._sessions.create(request)
         finally:

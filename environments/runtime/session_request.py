@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import json
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import InvalidRequest
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, Player, RunInfo, Survival
-from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS
+from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, mask_of
 from environments.runtime.secrets_vault import SecretsVault
+
+_KEPT = ("owner", "split", "index", "user_agent", "player", "reads_tasks")
+"""Fields of which another server needs the values to open a session again."""
 
 
 @dataclass(slots=True)
@@ -57,6 +61,29 @@ class SessionRequest:
         """Let the secrets be kept encrypted, if the session could need them after a restart."""
         if self.secrets and self.can_return and not self._has_only_key:
             self.sealed = vault.seal(self.secrets, self.masked)
+
+    def opening_json(self) -> str:
+        """Return what opens the session at another server while it is not bound; empty if it is, or has to be lost.
+
+        There are no secrets in it but those that are encrypted.
+        """
+        is_unbound = self.environment is None and self.spec is None and self.can_return
+        if not is_unbound or self.toolset or (self.secrets and not self.sealed):
+            return ""
+        kept = {name: getattr(self, name) for name in _KEPT} | {"run": asdict(self.run)}
+        mask, text = mask_of(self.masked), json.dumps([self.sid, kept])
+        if mask.json(text) != text:
+            return ""
+        allowed = None if self.allowed is None else sorted(self.allowed)
+        return json.dumps(kept | {"allowed": allowed, "sealed": self.sealed.decode()})
+
+    @classmethod
+    def from_opening(cls, sid: str, opening: str) -> SessionRequest:
+        """Return the request of which `opening_json` returned the text, with its secrets still encrypted."""
+        kept = json.loads(opening)
+        run, allowed, sealed = RunInfo(**kept.pop("run")), kept.pop("allowed"), kept.pop("sealed").encode()
+        names = None if allowed is None else frozenset(allowed)
+        return cls(sid, environment=None, allowed=names, run=run, sealed=sealed, can_return=True, **kept)
 
     @property
     def _has_only_key(self) -> bool:

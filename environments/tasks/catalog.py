@@ -7,11 +7,14 @@ froze.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from array import array
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from django.db.models import Q
 
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
@@ -25,6 +28,11 @@ from environments.runtime.fault_log import log_class_fault
 from environments.runtime.host import Host
 from environments.tasks.listed_tasks import ListedTasks
 from environments.wire import Split
+
+T = TypeVar("T")
+MAX_AWAY_SECONDS = 30.0
+"""How long the task of a session is waited for while the database is away."""
+RETRY_SECONDS = 0.2
 
 
 class Catalogue:
@@ -104,7 +112,18 @@ class Catalogue:
                 return await self._source(hosted, split).get(split, index)
         if (text := self._listed.fresh(hosted.name, split, index)) is not None:
             return text
-        return await self._readers.run(self._listed.get, hosted.name, split, index)
+        return await self._read(self._listed.get, hosted.name, split, index)
+
+    async def _read(self, read: Callable[..., T], *args: Any) -> T:
+        """Return what `read(*args)` returns, called again while the database is away: an agent waits for its task."""
+        until = time.monotonic() + MAX_AWAY_SECONDS
+        while True:
+            try:
+                return await self._readers.run(read, *args)
+            except (OperationalError, InterfaceError):
+                if time.monotonic() > until:
+                    raise
+            await asyncio.sleep(RETRY_SECONDS)
 
     async def range(
         self, environment: str, split: str, start: int | None, stop: int | None
@@ -165,7 +184,7 @@ class Catalogue:
         """
         if hosted.name not in self._procedural:
             names = [split.name for split in hosted.splits]
-            self._procedural[hosted.name] = await self._readers.run(_procedural_splits, hosted.name, names)
+            self._procedural[hosted.name] = await self._read(_procedural_splits, hosted.name, names)
         return self._procedural[hosted.name]
 
 

@@ -33,7 +33,7 @@ from episodes.recording.leader_duties import LeaderDuties
 from episodes.recording.live import Live
 from episodes.recording.number_blocks import NumberBlocks, next_block
 from episodes.recording.recorder_load import RecorderLoad
-from episodes.recording.returning_episodes import open_episodes, recorded_past, running_sessions
+from episodes.recording.returning_episodes import open_episodes, recorded_past, recorded_sessions, running_sessions
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, Fence, RecordWriter, is_away
 from episodes.removal.batch import last_removed
 from episodes.uploads.events import UploadChunk
@@ -106,6 +106,10 @@ class Recorder:
         while page := await self._readers.run(running_sessions, after):
             yield [sid for _, sid in page]
             after = page[-1][0]
+
+    async def recorded_sessions(self, sids: Collection[str]) -> Collection[str]:
+        """Return those of the sessions of which an episode is on record."""
+        return await self._readers.run(recorded_sessions, sids)
 
     async def note_incidents(self, left: LeftBehind) -> None:
         """Store reports about this server itself."""

@@ -35,6 +35,11 @@ def running_sessions(after: int) -> list[tuple[int, str]]:
     return list(running.values_list("pk", "session_id")[:PAGE_SESSIONS])
 
 
+def recorded_sessions(sids: Collection[str]) -> set[str]:
+    """Return those of the sessions of which an episode is on record, also one that has ended."""
+    return {*Episode.objects.filter(session_id__in=sids).values_list("session_id", flat=True)}
+
+
 def open_episodes(
     left: LeftBehind, replayable: Collection[str], sessions: Collection[str] | None = None
 ) -> list[OpenEpisode]:

@@ -92,6 +92,7 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     one.sids["forgetting"] = forgetting.sid
     begun, again = Agent(first, **ALICE).open({"id": "again"}, "adding"), Agent(second, **ALICE)
     again.sid = begun.sid
+    unbound = Agent(first, **ALICE).open(split="train", index=1)
     balancer.use(first, second)
     for number in (1, 10):
         _wait(begin(number))
@@ -105,6 +106,9 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     balancer.use(second)
     _wait(running)
     one.said["after"] = beside.post("/ping").text
+    bound = Agent(second, **ALICE)
+    bound.sid = unbound.sid
+    one.said["unbound"] = bound.post("/adding/call", {"name": "add", "input": {"number": 8}}).text
     again.create({"id": "again"}, "adding").raise_for_status()  # its client did not hear that it was opened
 
     first.start()
@@ -189,6 +193,10 @@ def test_a_session_is_opened_once(played: Played) -> None:
 
 def test_a_session_that_was_opened_again_after_a_death_has_one_server(played: Played) -> None:
     assert played.said["opened again"] == "5, 10, 15"
+
+
+def test_a_session_without_an_environment_goes_on_before_its_first_call(played: Played) -> None:
+    assert '"text": "8"' in played.said["unbound"].replace('"text":"', '"text": "')
 
 
 def test_a_stream_passes_as_it_is(played: Played) -> None:

@@ -5,6 +5,7 @@ tests/conformance/test_returning.py restarts real servers under real clients.
 
 from __future__ import annotations
 
+import base64
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -17,8 +18,10 @@ from environments.errors import Draining, SessionExists
 from environments.runtime.quotas import KeyUsage, Quotas
 from environments.runtime.records import EpisodeEnded, OpenEpisode
 from environments.runtime.returning_sessions import REOPENED
+from environments.runtime.secrets_vault import SecretsVault
+from environments.runtime.session_request import SessionRequest
 from tests.environments.runtime.play import Play, until
-from tests.envs_returning import Adding
+from tests.envs_returning import Adding, Telling
 
 
 @asynccontextmanager
@@ -117,6 +120,51 @@ async def test_a_client_that_opens_it_again_gets_another_one_unless_it_has_calls
             await play.open("s")
 
 
+def unbound(sealed: bytes = b"", **values: Any) -> SessionRequest:
+    request = SessionRequest("s", "", None, split="train", index=1, can_return=True, sealed=sealed, **values)
+    return SessionRequest.from_opening("s", request.opening_json())
+
+
+async def test_a_session_without_an_environment_goes_on_unless_it_was_bound() -> None:
+    async with Play(Adding) as play:
+        play.service.take_over([unbound()], lambda label: KeyUsage())
+        play.service.ping("s", "")
+        assert (await play.answer("s", "add", number=3)).text == "3"
+        await play.service.delete("s", "")
+        assert (play.record.end.cause, play.record.end.steps) == ("abandoned", 1)
+
+
+async def test_a_session_without_an_environment_is_opened_again() -> None:
+    async with Play(Adding) as play:
+        play.service.take_over([unbound()], lambda label: KeyUsage())
+        await play.open("s", can_return=True)
+        assert (await play.answer("s", "add", number=3)).text == "3"
+        assert not play.record.of(EpisodeEnded)
+
+
+async def test_a_session_without_an_environment_keeps_its_secrets_encrypted() -> None:
+    vault = SecretsVault([base64.urlsafe_b64encode(b"k" * 32).decode()])
+    secrets = {"token": "a-long-secret"}
+    request = SessionRequest("s", "", None, split="train", index=1, can_return=True, secrets=secrets)
+    assert request.opening_json() == ""
+    request.masked = ("a-long-secret",)
+    request.seal(vault)
+    opening = request.opening_json()
+    assert opening and "a-long-secret" not in opening
+    async with Play(Telling) as play:
+        play.service.keep_secrets(vault)
+        play.service.take_over([SessionRequest.from_opening("s", opening)], lambda label: KeyUsage())
+        assert (await play.answer("s", "tell")).text == "a-long-secret"
+        assert "a-long-secret" not in str(play.record.rows)
+
+
+def test_no_secret_is_kept_with_what_opens_a_session() -> None:
+    request = SessionRequest("s", "", None, split="train", index=1, can_return=True, user_agent="by a-long-secret")
+    assert request.opening_json()
+    request.masked = ("a-long-secret",)
+    assert request.opening_json() == ""
+
+
 async def test_a_session_that_is_opened_again_is_not_given_up_to_other_servers() -> None:
     class Places:
         """Notes what it is told."""
@@ -124,7 +172,7 @@ async def test_a_session_that_is_opened_again_is_not_given_up_to_other_servers()
         def __init__(self) -> None:
             self.told = list[str]()
 
-        async def claim(self, sid: str) -> None:
+        async def claim(self, sid: str, opening: str) -> None:
             self.told.append(f"claim {sid}")
 
         def release(self, sid: str) -> None:

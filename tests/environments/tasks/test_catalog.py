@@ -7,14 +7,14 @@ import json
 from collections.abc import Sequence
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from environments.authoring.task_source import CHUNK_TASKS
 from environments.errors import InvalidIndex, InvalidSplit, UnknownEnvironment
-from environments.tasks import listed_tasks
+from environments.tasks import catalog, listed_tasks
 from environments.tasks.catalog import Catalogue
-from environments.tasks.listed_tasks import FRESH_SECONDS
+from environments.tasks.listed_tasks import FRESH_SECONDS, ListedTasks
 from environments.tasks.split_change import SplitChange, commit
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, listing, numbered, synced
@@ -44,6 +44,20 @@ async def test_it_refuses_an_index_beyond_either_end(index: int) -> None:
     async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
         with pytest.raises(InvalidIndex, match="'train' has 5 tasks, so -5 to 4 are valid"):
             await catalogue.get("shop", "train", index)
+
+
+async def test_a_task_is_waited_for_while_the_database_is_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
+        read, failures = ListedTasks.get, iter(range(4))
+
+        def get(listed: ListedTasks, environment: str, split: str, index: int) -> str:
+            if next(failures, None) is not None:
+                raise OperationalError("the database system is shutting down")
+            return read(listed, environment, split, index)
+
+        monkeypatch.setattr(ListedTasks, "get", get)
+        monkeypatch.setattr(catalog, "RETRY_SECONDS", 0.001)
+        assert await catalogue.get("shop", "train", 1) == '{"n":1}'
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from pathlib import Path
 from typing import NoReturn
 
 import pytest
 from django.db import connection, transaction
 from django.utils import timezone
 
+from environments.cluster import membership
 from environments.errors import NumbersAway
 from environments.models import ClusterServer
 from episodes.models import Progress
@@ -56,6 +58,20 @@ def test_a_writer_does_not_rest_for_an_agent_that_plays_alone() -> None:
 
 
 if connection.vendor == "postgresql":
+
+    @pytest.mark.django_db(transaction=True)
+    def test_nobody_is_declared_dead_right_after_a_start_of_the_database(
+        server: ClusterServer, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        """All servers have lost their locks then, and the first one that is back would end the others."""
+        one = membership.Membership("one", tmp_path)
+        monkeypatch.setattr(membership, "RETURN_SECONDS", 1e9)
+        one.join()
+        assert [*one.peers] == [server.pk]
+        monkeypatch.setattr(membership, "RETURN_SECONDS", 0.0)
+        one.renew()
+        one.leave()
+        assert not one.peers
 
     class Stopped(Exception):
         pass
