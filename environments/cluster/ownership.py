@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from django.db import Error
+from django.db import Error, InterfaceError, OperationalError
 
 from environments.cluster.leases import Leases, lease_of
 from environments.cluster.membership import (
@@ -33,6 +33,7 @@ from environments.cluster.membership import (
 from environments.errors import SessionExists
 from environments.runtime.incident_reports import LeftBehind, read_left_behind
 from environments.runtime.quotas import KeyUsage
+from environments.runtime.records import OpenEpisode
 from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
 
@@ -41,6 +42,7 @@ MAX_ROUTES = 100_000
 REPORT_SECONDS = 0.4
 """How long to wait for a supervisor's report on a server that died while calls ran: one of them may have killed it."""
 REPORT_CHECK_SECONDS = 0.05
+RETRY_SECONDS = 0.2
 LEFT_SECONDS = 15.0
 """Time between two looks of the leader at whether dead servers have left sessions."""
 LOOKS_PER_SEARCH = 40
@@ -195,10 +197,15 @@ class Ownership:
 
     async def _go_on(self, sids: Collection[str], left: LeftBehind, *, stores_reports: bool) -> None:
         """Go on with those of the sessions, which are this server's now, that can, and end the others' episodes."""
-        names = [hosted.name for hosted in self._service.registry if hosted.comes_back]
-        closed, going_on = await self._record.recover(left, names, sids, stores_reports=stores_reports)
-        others = {*sids} - {one.session_id for one in going_on}
-        unbound = await self._unbound(others) if others else []
+        while True:
+            try:
+                closed, going_on = await self._recover(sids, left, stores_reports=stores_reports)
+                others = {*sids} - {one.session_id for one in going_on}
+                unbound = await self._unbound(others) if others else []
+                break
+            except (OperationalError, InterfaceError) as error:  # the database is away; nobody else has them now
+                log.info("sessions have to wait for the database", sessions=len(sids), error=type(error).__name__)
+            await asyncio.sleep(RETRY_SECONDS)
         self._service.take_over([*going_on, *unbound], self._usage_of)
         for sid in others - {one.sid for one in unbound}:
             self.release(sid)
@@ -206,6 +213,14 @@ class Ownership:
         self.counts.taken_over.update({"going on": count, "closed": closed})
         if closed or count:
             log.warning("sessions were taken over", going_on=count, closed=closed, death=left.death or None)
+
+    async def _recover(
+        self, sids: Collection[str], left: LeftBehind, *, stores_reports: bool
+    ) -> tuple[int, list[OpenEpisode]]:
+        names = [hosted.name for hosted in self._service.registry if hosted.comes_back]
+        found: tuple[int, list[OpenEpisode]]
+        found = await self._record.recover(left, names, sids, stores_reports=stores_reports)
+        return found
 
     async def _unbound(self, sids: Collection[str]) -> list[SessionRequest]:
         """Return what opens those of the sessions again that had no environment yet, so that nothing is on record."""

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from django.db import connection
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from environments.cluster import ownership
@@ -38,6 +38,7 @@ if connection.vendor == "postgresql":
         def __init__(self, *sids: str) -> None:
             self.sids, self.searches = sids, 0
             self.recovered = list[str]()
+            self.failures = 0
 
         async def running_sessions(self) -> AsyncIterator[list[str]]:
             self.searches += 1
@@ -45,6 +46,9 @@ if connection.vendor == "postgresql":
                 yield [sid]
 
         async def recover(self, _: object, __: object, sids: list[str], **___: object) -> tuple[int, list[Any]]:
+            if self.failures:
+                self.failures -= 1
+                raise OperationalError("the database system is shutting down")
             self.recovered += sids
             return len(sids), []
 
@@ -104,6 +108,17 @@ if connection.vendor == "postgresql":
         asked = RunningRecord("mine", "left", "without a lease")
         lead(leases, asked, 2, monkeypatch)
         assert (asked.searches, asked.recovered) == (1, ["left", "without a lease"])
+
+    def test_what_was_taken_waits_for_the_database(
+        leases: Leases, dead: ClusterServer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Its lease is this server's already, so nobody else would take it over."""
+        SessionLease.objects.create(session=lease_of("left"), server=dead)
+        asked = RunningRecord("left")
+        asked.failures = 3
+        monkeypatch.setattr(ownership, "RETRY_SECONDS", 0.001)
+        lead(leases, asked, 2, monkeypatch)
+        assert asked.recovered == ["left"]
 
     def test_it_sometimes_searches_for_sessions_without_a_lease(
         leases: Leases, monkeypatch: pytest.MonkeyPatch
