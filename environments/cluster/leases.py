@@ -45,7 +45,14 @@ _TAKE = (
     "UPDATE environments_sessionlease SET server_id = %s WHERE session = ANY(%s::text[]) "
     f"AND server_id IN ({_ENDED}) RETURNING session, server_id"  # nosec B608 # only our own words
 )
-_FIND_LEFT = f"SELECT session, server_id FROM environments_sessionlease WHERE server_id IN ({_ENDED}) LIMIT 1"  # nosec B608 # only our own words
+_FIND_LEFT = (
+    "SELECT server_id, count(*) FROM environments_sessionlease "
+    f"WHERE server_id IN ({_ENDED}) GROUP BY server_id"  # nosec B608 # only our own words
+)
+_DROP = (
+    "DELETE FROM environments_sessionlease WHERE server_id = ANY(%s::bigint[]) AND (opening IS NULL "
+    f"OR server_id IN ({_ENDED} AND ended < now() - interval '1 hour'))"  # nosec B608 # only our own words
+)
 _TAKE_OR_MAKE = (
     "INSERT INTO environments_sessionlease AS l (server_id, session) SELECT %s, one FROM unnest(%s::text[]) AS one "
     "WHERE NOT EXISTS (SELECT 1 FROM environments_sessionlease AS lease WHERE lease.session = one "
@@ -59,7 +66,7 @@ _TAKE_OR_MAKE = (
 class _Question(NamedTuple):
     kind: str
     digests: Collection[Any]
-    """Digests of sessions; or pairs of them and what opens the sessions."""
+    """Digests of sessions; pairs of them and what opens the sessions; or ids of servers."""
     answer: asyncio.Future[Owners] | None
 
 
@@ -92,9 +99,16 @@ class Leases(threading.Thread):
         """Take the session from a server that has ended; return whether it was this server that took it."""
         return digest in await self._ask("take", [digest])
 
-    async def are_left(self) -> bool:
-        """Return whether a server that has ended had sessions that nobody has taken over."""
-        return bool(await self._ask("left", ()))
+    async def left_by(self) -> Collection[int]:
+        """Return which servers that have ended had sessions that nobody has taken over."""
+        return [int(server) for server in await self._ask("left", ())]
+
+    def drop(self, servers: Collection[int]) -> None:
+        """Delete, soon, the leases of servers that have ended and whose running sessions are taken over.
+
+        Those without an environment stay for an hour, in which their clients may go on with them.
+        """
+        self._queue.put(_Question("drop", servers, None))
 
     async def take_left(self, digests: Collection[str]) -> Collection[str]:
         """Take those sessions that a server that has ended had, or that no server has. Returns which they are."""
@@ -125,7 +139,7 @@ class Leases(threading.Thread):
                 questions.append(self._queue.get())
             is_open = None not in questions
             # first those that give sessions up, which the same client may have opened again already
-            for kind in ("release", "find", "claim", "open", "take", "openings", "left", "take or make"):
+            for kind in ("release", "find", "claim", "open", "take", "openings", "left", "take or make", "drop"):
                 if asked := [one for one in questions if one is not None and one.kind == kind]:
                     self._answer(kind, asked)
         connection.close()
@@ -165,6 +179,7 @@ _STATEMENTS: Mapping[str, Callable[[int, list[Any]], tuple[Any, ...]]] = {
     "openings": lambda server, digests: (_OPENINGS, digests),
     "take": lambda server, digests: (_TAKE, server, digests),
     "left": lambda server, digests: (_FIND_LEFT,),
+    "drop": lambda server, servers: (_DROP, servers),
     "take or make": lambda server, digests: (_TAKE_OR_MAKE, server, digests),
 }
 

@@ -231,12 +231,18 @@ class Ownership:
 
     async def _sweep_left(self) -> None:
         """Take over, as the leader, what dead servers have left and no request has asked for; until cancelled."""
+        searched: Collection[int] = ()  # servers of which only sessions without an episode are left
         for look in itertools.count(1):
             await asyncio.sleep(LEFT_SECONDS)
-            if self.membership.is_leader and (look % LOOKS_PER_SEARCH == 0 or await self._leases.are_left()):
-                await self._take_all_left()
+            if not self.membership.is_leader:
+                continue
+            dead = await self._leases.left_by()
+            if (look % LOOKS_PER_SEARCH == 0 or {*dead}.difference(searched)) and await self._take_all_left():
+                self._leases.drop(dead)
+                searched = dead
 
-    async def _take_all_left(self) -> None:
+    async def _take_all_left(self) -> bool:
+        """Return whether all sessions were looked at."""
         try:
             async for sids in self._record.running_sessions():
                 # requests wait for the sessions of one page at most
@@ -245,6 +251,8 @@ class Ownership:
                 self._taking_left = None
         except Error as error:  # the database is away
             log.debug("left_sessions_not_taken", error=type(error).__name__)
+            return False
+        return True
 
     async def _take_left(self, sids: Collection[str]) -> None:
         try:

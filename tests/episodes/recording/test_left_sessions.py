@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Collection, Iterator
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -74,12 +75,12 @@ if connection.vendor == "postgresql":
         )
         done = asyncio.Event()
 
-        async def are_left() -> bool:
+        async def left_by() -> Collection[int]:
             nonlocal looks
             looks -= 1
             if looks < 0:
                 done.set()
-            return await Leases.are_left(leases)
+            return await Leases.left_by(leases)
 
         async def look() -> None:
             leader: Any = SimpleNamespace(id=0, is_leader=True)
@@ -88,7 +89,7 @@ if connection.vendor == "postgresql":
             await asyncio.wait_for(done.wait(), 10)
             owner.close()
 
-        monkeypatch.setattr(leases, "are_left", are_left)
+        monkeypatch.setattr(leases, "left_by", left_by)
         monkeypatch.setattr(ownership, "LEFT_SECONDS", 0.01)
         asyncio.run(look())
 
@@ -109,6 +110,25 @@ if connection.vendor == "postgresql":
         lead(leases, asked, 2, monkeypatch)
         assert (asked.searches, asked.recovered) == (1, ["left", "without a lease"])
 
+    @pytest.mark.parametrize(("hours", "left"), [(0, {"mine", "unbound"}), (2, {"mine"})])
+    def test_leases_that_no_running_session_has_are_deleted(
+        leases: Leases,
+        living: ClusterServer,
+        dead: ClusterServer,
+        monkeypatch: pytest.MonkeyPatch,
+        hours: int,
+        left: set[str],
+    ) -> None:
+        """But for an hour those of sessions that have no episode yet, for which no further search is made."""
+        ClusterServer.objects.filter(pk=dead.pk).update(ended=timezone.now() - timedelta(hours=hours))
+        SessionLease.objects.create(session=lease_of("mine"), server=living)
+        SessionLease.objects.create(session=lease_of("ended"), server=dead)
+        SessionLease.objects.create(session=lease_of("unbound"), server=dead, opening="{}")
+        asked = RunningRecord()
+        lead(leases, asked, 3, monkeypatch)
+        assert asked.searches == 1
+        assert {one.session for one in SessionLease.objects.all()} == {lease_of(sid) for sid in left}
+
     def test_what_was_taken_waits_for_the_database(
         leases: Leases, dead: ClusterServer, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -125,7 +145,7 @@ if connection.vendor == "postgresql":
     ) -> None:
         monkeypatch.setattr(ownership, "LOOKS_PER_SEARCH", 3)
         asked = RunningRecord("without a lease")
-        lead(leases, asked, 2, monkeypatch)
+        lead(leases, asked, 3, monkeypatch)
         assert (asked.searches, asked.recovered) == (1, ["without a lease"])
 
     def test_leases_of_living_servers_are_not_locked(leases: Leases, living: ClusterServer) -> None:
