@@ -34,7 +34,7 @@ from tests.episodes.recorded import commit, query, recording
 from tests.factories import NOON, episode_ended, episode_noted, episode_started, step_taken
 from tests.statement_plans import caught, scans
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = pytest.mark.django_db(transaction=True, reset_sequences=True)  # plans depend on ranges of ids
 
 LARGE = json.dumps({"text": "long " * 2000})
 COMPONENTS = '{"blocks": [], "metadata": {"components": {"format": 1.0}}, "reward": 0.5, "finished": true}'
