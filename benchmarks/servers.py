@@ -66,6 +66,8 @@ class Workshop:
 
     def __init__(self, directory: Path | None = None) -> None:
         """Write into `directory`, by default in memory: on a shared disk, other programs' writes decide the p99."""
+        if directory:
+            directory.mkdir(parents=True, exist_ok=True)
         parent = directory or (MEMORY if MEMORY.is_dir() else None)
         self._directory = Path(tempfile.mkdtemp(prefix="orsweb-benchmark-", dir=parent))
         self._starts = 0
