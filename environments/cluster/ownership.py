@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import structlog
-from django.db import Error, InterfaceError, OperationalError
+from django.db import Error
 
 from environments.cluster.leases import Leases, lease_of
 from environments.cluster.membership import (
@@ -30,6 +30,7 @@ from environments.cluster.membership import (
     fresh_connection,
     stop_at_once,
 )
+from environments.database.worker_threads import until_there
 from environments.errors import SessionExists
 from environments.runtime.incident_reports import LeftBehind, read_left_behind
 from environments.runtime.quotas import KeyUsage
@@ -42,7 +43,6 @@ MAX_ROUTES = 100_000
 REPORT_SECONDS = 0.4
 """How long to wait for a supervisor's report on a server that died while calls ran: one of them may have killed it."""
 REPORT_CHECK_SECONDS = 0.05
-RETRY_SECONDS = 0.2
 LEFT_SECONDS = 15.0
 """Time between two looks of the leader at whether dead servers have left sessions."""
 LOOKS_PER_SEARCH = 40
@@ -197,17 +197,10 @@ class Ownership:
 
     async def _go_on(self, sids: Collection[str], left: LeftBehind, *, stores_reports: bool) -> None:
         """Go on with those of the sessions, which are this server's now, that can, and end the others' episodes."""
-        while True:
-            try:
-                closed, going_on = await self._recover(sids, left, stores_reports=stores_reports)
-                others = {*sids} - {one.session_id for one in going_on}
-                unbound = await self._unbound(others) if others else []
-                break
-            except (OperationalError, InterfaceError) as error:  # the database is away; nobody else has them now
-                log.info("sessions have to wait for the database", sessions=len(sids), error=type(error).__name__)
-            await asyncio.sleep(RETRY_SECONDS)
+        # nobody else has them now, so they wait for a database that is away
+        closed, going_on, unbound = await until_there(lambda: self._recover(sids, left, stores_reports=stores_reports))
         self._service.take_over([*going_on, *unbound], self._usage_of)
-        for sid in others - {one.sid for one in unbound}:
+        for sid in {*sids} - {one.session_id for one in going_on} - {one.sid for one in unbound}:
             self.release(sid)
         count = len(going_on) + len(unbound)
         self.counts.taken_over.update({"going on": count, "closed": closed})
@@ -216,11 +209,12 @@ class Ownership:
 
     async def _recover(
         self, sids: Collection[str], left: LeftBehind, *, stores_reports: bool
-    ) -> tuple[int, list[OpenEpisode]]:
+    ) -> tuple[int, list[OpenEpisode], list[SessionRequest]]:
+        """Return how many episodes were closed, those that go on, and what opens the sessions without an episode."""
         names = [hosted.name for hosted in self._service.registry if hosted.comes_back]
-        found: tuple[int, list[OpenEpisode]]
-        found = await self._record.recover(left, names, sids, stores_reports=stores_reports)
-        return found
+        closed, going_on = await self._record.recover(left, names, sids, stores_reports=stores_reports)
+        others = {*sids} - {one.session_id for one in going_on}
+        return closed, going_on, await self._unbound(others) if others else []
 
     async def _unbound(self, sids: Collection[str]) -> list[SessionRequest]:
         """Return what opens those of the sessions again that had no environment yet, so that nothing is on record."""

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import math
 import threading
-from collections.abc import Callable
+import time
+from collections.abc import Awaitable, Callable
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
@@ -19,6 +21,9 @@ from django.db import Error, InterfaceError, OperationalError, connections
 T = TypeVar("T")
 MAX_CLOSE_SECONDS = 5.0
 """Longest wait for one thread to end."""
+
+RETRY_SECONDS = 0.2
+"""Time between two attempts to reach a database that is away."""
 
 _Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
@@ -85,3 +90,18 @@ def _done(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
     if not future.done():
         settle(outcome)
+
+
+async def until_there(ask: Callable[[], Awaitable[T]], seconds: float = math.inf) -> T:
+    """Return what `ask()` returns, asked again while the database is away.
+
+    Raises: what `ask()` raises; also OperationalError or InterfaceError once `seconds` have passed.
+    """
+    until = time.monotonic() + seconds
+    while True:
+        try:
+            return await ask()
+        except (OperationalError, InterfaceError):
+            if time.monotonic() > until:
+                raise
+        await asyncio.sleep(RETRY_SECONDS)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 from base64 import b64encode
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import structlog
 
@@ -18,6 +18,8 @@ from environments.runtime.call_outcome import HARMLESS, CallOutcome, faulted
 from environments.runtime.host import PlayedInstance
 from environments.runtime.limits import Limits
 from environments.runtime.usercode import consume_exception
+
+T = TypeVar("T")
 
 log = structlog.get_logger(__name__)
 
@@ -127,13 +129,7 @@ class WorkerInstance:
         Raises: EnvironmentFault, InvalidRequest.
         """
         given = (spec, secrets, toolset)
-        for beginning in range(1, MAX_BEGINNINGS + 1):
-            try:
-                needs_setup = await self._construct(given)
-                break
-            except EnvironmentFault as fault:
-                if fault.kind != WORKER_LOST or not self._workers.hosted.comes_back or beginning == MAX_BEGINNINGS:
-                    raise
+        needs_setup = await self._begun(lambda _: self._construct(given))
         if self._workers.hosted.comes_back:
             self._past = _Past(given, not needs_setup, needs_setup)
         return needs_setup
@@ -142,20 +138,28 @@ class WorkerInstance:
         self._worker = await self._workers.enter(self)
         return bool(await self._ask("construct", *given, what="the constructor"))
 
+    async def _set_up(self, is_again: bool) -> None:
+        if is_again and self._past is not None:
+            await self._construct(self._past.construction)
+        await self._ask("set_up", what="setup")
+
+    async def _begun(self, begin: Callable[[bool], Awaitable[T]]) -> T:
+        """Return what `begin` returns, which is told whether it is called again because the process ended."""
+        beginning, beginnings = 1, MAX_BEGINNINGS if self._workers.hosted.comes_back else 1
+        while True:
+            try:
+                return await begin(beginning > 1)
+            except EnvironmentFault as fault:
+                if fault.kind != WORKER_LOST or beginning == beginnings:
+                    raise
+            beginning += 1
+
     async def set_up(self) -> None:
         """Run the author's setup. If the process ends, a class whose sessions come back begins again in another one.
 
         Raises: EnvironmentFault.
         """
-        for beginning in range(1, MAX_BEGINNINGS + 1):
-            try:
-                if beginning > 1 and self._past is not None:
-                    await self._construct(self._past.construction)
-                await self._ask("set_up", what="setup")
-                break
-            except EnvironmentFault as fault:
-                if fault.kind != WORKER_LOST or self._past is None or beginning == MAX_BEGINNINGS:
-                    raise
+        await self._begun(self._set_up)
         if self._past is not None:
             self._past.is_set_up = True
 

@@ -7,20 +7,18 @@ froze.
 
 from __future__ import annotations
 
-import asyncio
-import time
 from array import array
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 from django.db.models import Q
 
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import CHUNK_TASKS
-from environments.database.worker_threads import Workers
+from environments.database.worker_threads import Workers, until_there
 from environments.errors import EnvironmentFault, InvalidSplit, ListingUnsupported, Unavailable
 from environments.models import Environment
 from environments.models import Split as SplitRow
@@ -32,7 +30,6 @@ from environments.wire import Split
 T = TypeVar("T")
 MAX_AWAY_SECONDS = 30.0
 """How long the task of a session is waited for while the database is away."""
-RETRY_SECONDS = 0.2
 
 
 class Catalogue:
@@ -116,14 +113,7 @@ class Catalogue:
 
     async def _read(self, read: Callable[..., T], *args: Any) -> T:
         """Return what `read(*args)` returns, called again while the database is away: an agent waits for its task."""
-        until = time.monotonic() + MAX_AWAY_SECONDS
-        while True:
-            try:
-                return await self._readers.run(read, *args)
-            except (OperationalError, InterfaceError):
-                if time.monotonic() > until:
-                    raise
-            await asyncio.sleep(RETRY_SECONDS)
+        return await until_there(lambda: self._readers.run(read, *args), MAX_AWAY_SECONDS)
 
     async def range(
         self, environment: str, split: str, start: int | None, stop: int | None

@@ -147,7 +147,7 @@ def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, A
     url = "/?" + urlencode({"part": "environments"} | asked.values())
     return {
         "environments": rows,
-        "missing": max((figures.missing for figures in found), default=""),
+        "missing": next((one.missing for one in found if one.missing), ""),
         "environments_url": url,
         "part_url": url,
         **asked_context(asked),

@@ -62,7 +62,7 @@ def runs(request: HttpRequest) -> HttpResponse:
     lines = lines_of(page.runs, definition)
     context = {
         "lines": [(line, _cells(configs[line.run.pk], wanted.columns)) for line in lines],
-        "missing": max((line.outline.missing for line in lines), default=""),
+        "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
         "next": page.next,
         "is_first": not wanted.after,
         "wanted": wanted,

@@ -95,9 +95,7 @@ class LivePlay:
         self._clock = PlayClock(times)
         self._saved_pause = 0.0  # seconds on record
         self._is_noted_paused = False
-        self._noting = (
-            asyncio.Lock()
-        )  # held while it is noted whether the clock stands still, so that the last one counts
+        self._noting = asyncio.Lock()  # held while it is noted whether the clock stands still: the last note counts
         self._keeping: asyncio.TimerHandle | None = None  # set while nobody is there and the session is kept
         self._deadline: asyncio.TimerHandle | None = None  # set while somebody is there and the time is limited
         self.start_task = self._own(self._start(request))

@@ -11,8 +11,9 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from environments.authoring.task_source import CHUNK_TASKS
+from environments.database import worker_threads
 from environments.errors import InvalidIndex, InvalidSplit, UnknownEnvironment
-from environments.tasks import catalog, listed_tasks
+from environments.tasks import listed_tasks
 from environments.tasks.catalog import Catalogue
 from environments.tasks.listed_tasks import FRESH_SECONDS, ListedTasks
 from environments.tasks.split_change import SplitChange, commit
@@ -56,7 +57,7 @@ async def test_a_task_is_waited_for_while_the_database_is_away(monkeypatch: pyte
             return read(listed, environment, split, index)
 
         monkeypatch.setattr(ListedTasks, "get", get)
-        monkeypatch.setattr(catalog, "RETRY_SECONDS", 0.001)
+        monkeypatch.setattr(worker_threads, "RETRY_SECONDS", 0.001)
         assert await catalogue.get("shop", "train", 1) == '{"n":1}'
 
 
