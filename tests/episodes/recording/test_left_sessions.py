@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from environments.cluster import ownership
 from environments.cluster.leases import Leases, lease_of
+from environments.database import worker_threads
 from environments.models import ClusterServer, SessionLease
 from environments.runtime.incident_reports import LeftBehind
 from episodes.recording import returning_episodes
@@ -136,7 +137,7 @@ if connection.vendor == "postgresql":
         SessionLease.objects.create(session=lease_of("left"), server=dead)
         asked = RunningRecord("left")
         asked.failures = 3
-        monkeypatch.setattr(ownership, "RETRY_SECONDS", 0.001)
+        monkeypatch.setattr(worker_threads, "RETRY_SECONDS", 0.001)
         lead(leases, asked, 2, monkeypatch)
         assert asked.recovered == ["left"]
 
