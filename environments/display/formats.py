@@ -10,11 +10,15 @@ import re
 from datetime import UTC, datetime
 from typing import Protocol
 
+from django.template.defaultfilters import floatformat
+from django.urls import reverse
 from django.utils import timezone
 from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from environments.display.numbers import shown, signed
+from environments.scoring.attempt_figures import Figures
+from environments.scoring.convention import Coverage
 from environments.scoring.task_buckets import interval
 
 NOTHING = "\N{EN DASH}"
@@ -75,6 +79,58 @@ def success(successes: int, attempts: int) -> SafeString:
         f"{successes / attempts:.0%}",
         f"{low * 100:.0f}\N{EN DASH}{high * 100:.0f}",
     )
+
+
+def success_range(figures: Figures | None) -> SafeString:
+    """Return the success rate of the attempts with the ends of its 95 % interval, in percent, as tables show it."""
+    if not figures or figures.success is None:
+        return NONE
+    low, high = figures.interval
+    words = f"{percent(low)}\N{EN DASH}{percent(high)}"
+    return format_html('{}% <span class="hint">{}</span>', percent(figures.success), words)
+
+
+def percent(share: float) -> str:
+    """Return a share, 0 to 1, in whole percent without the sign."""
+    return str(round(share * 100))
+
+
+def grouped(count: float | str | None) -> str:
+    """Return a number without decimals, with its digits in groups of three: 1,234.
+
+    `floatformat` with "0g" writes the same in ten times the time.
+    """
+    return f"{count:,}" if type(count) is int else floatformat(count, "0g")
+
+
+def coverage(covered: Coverage | None, query: str = "", *, is_mixed: bool = False) -> SafeString:
+    """Return how many rollouts a figure counts, with links to those that do not count with their own return.
+
+    `query`: query string of the filter that finds all of its episodes; empty for all episodes. `is_mixed`: whether
+    conventions of several environments hold, so that no list has the rollouts of one part alone.
+    """
+    if not covered or not (covered.rollouts or covered.others):
+        return NONE
+    parts = covered.parts
+    listed = format_html("{}?{}{}ending=", reverse("episodes"), query, SafeString("&amp;" if query else ""))
+    linked = '<a href="{0}{1}" data-ending="{1}">{2}</a>'
+    told = [part.text if is_mixed else format_html(linked, listed, part.ending, part.text) for part in parts]
+    others = format_html_join(
+        ", ",
+        '<a href="{}{}">{} {}</a>',
+        ((listed, kind, f"{count:,}", _of_no_rollout(kind, count)) for kind, count in covered.others.items()),
+    )
+    return format_html(
+        '<span class="coverage" title="{}"><span class="number">{}</span> of <span class="number">{}</span> rollout{}'
+        "{}{}</span>",
+        *(covered.text_of(parts), f"{covered.own:,}", f"{covered.rollouts:,}", "" if covered.rollouts == 1 else "s"),
+        format_html("; {}", format_html_join(", ", "{}", ((one,) for one in told))) if told else "",
+        format_html(' <span class="hint">(also {})</span>', others) if others else "",
+    )
+
+
+def _of_no_rollout(kind: str, count: int) -> str:
+    return "continued, repeated or left" if kind == "continued" else f"{kind}{'' if count == 1 else 's'}"
 
 
 def bucket(name: str) -> SafeString:

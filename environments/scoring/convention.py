@@ -146,9 +146,12 @@ class Coverage:
     @property
     def text(self) -> str:
         """A sentence without a full stop: "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out"."""
+        return self.text_of(self.parts)
+
+    def text_of(self, parts: Sequence[CoveragePart]) -> str:
+        """Return `text`, given the parts."""
         head = f"{self.own:,} of {self.rollouts:,} rollout{'' if self.rollouts == 1 else 's'}"
-        parts = [part.text for part in self.parts]
-        return f"{head}; {', '.join(parts)}" if parts else head
+        return f"{head}; {', '.join([part.text for part in parts])}" if parts else head
 
     def __str__(self) -> str:
         return self.text

@@ -7,17 +7,30 @@ from django.utils.safestring import SafeString
 
 from environments.access.private_tag import private_tag
 from environments.display.card import plain as plain_card
-from environments.display.formats import NONE, bucket, code_spans, moment, reward, success, until
+from environments.display.formats import (
+    NONE,
+    bucket,
+    code_spans,
+    coverage,
+    grouped,
+    moment,
+    percent,
+    reward,
+    success,
+    success_range,
+    until,
+)
 from environments.display.numbers import plain, signed, unsigned
 from environments.models import TaskStatistics
 
 register = template.Library()
 
-for written in (reward, signed, unsigned, bucket, moment, until, code_spans):
+for written in (grouped, percent, success_range, reward, signed, unsigned, bucket, moment, until, code_spans):
     register.filter(written)
 register.filter("plain_card", plain_card)
 register.filter("figure", plain)
 register.simple_tag(success)
+register.simple_tag(coverage)
 register.simple_tag(private_tag)
 
 

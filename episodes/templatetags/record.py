@@ -10,7 +10,21 @@ from django.utils import timezone
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.display.formats import NONE, clock, in_words, milliseconds, moment, reward, seconds, success, until
+from environments.display.formats import (
+    NONE,
+    clock,
+    coverage,
+    grouped,
+    in_words,
+    milliseconds,
+    moment,
+    percent,
+    reward,
+    seconds,
+    success,
+    success_range,
+    until,
+)
 from environments.display.numbers import digits_of, plain, signed, unsigned
 from episodes.attempts.rule import kind_of
 from episodes.filtering.filters import PLAYERS
@@ -20,11 +34,25 @@ from episodes.rendering.visible import visible
 
 register = template.Library()
 
-for written in (reward, signed, unsigned, moment, until, clock, seconds, milliseconds, in_words):
+for written in (
+    grouped,
+    percent,
+    success_range,
+    reward,
+    signed,
+    unsigned,
+    moment,
+    until,
+    clock,
+    seconds,
+    milliseconds,
+    in_words,
+):
     register.filter(written)
 register.filter("figure", plain)
 register.filter("digits", digits_of)
 register.simple_tag(success)
+register.simple_tag(coverage)
 
 ERRORS = {
     "returns": "Standard error of the mean; every return is one observation",

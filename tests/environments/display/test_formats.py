@@ -7,10 +7,13 @@ from __future__ import annotations
 import math
 
 import pytest
+from django.template.defaultfilters import floatformat
 
-from environments.display.formats import code_spans, reward
+from environments.display.formats import NONE, code_spans, coverage, grouped, reward, success_range
 from environments.display.numbers import plain, signed, unsigned
 from environments.models import Environment
+from environments.scoring.attempt_figures import Figures
+from environments.scoring.convention import Convention, Coverage, coverage_of
 
 
 @pytest.mark.parametrize(
@@ -87,3 +90,44 @@ def test_nan_is_written_without_a_sign() -> None:
 
 def test_words_between_backticks_are_code() -> None:
     assert code_spans("Whether `<hint>` & more are `cut…") == "Whether <code>&lt;hint&gt;</code> &amp; more are cut…"
+
+
+@pytest.mark.parametrize("value", [0, 7, 999, 1000, -1234567, 10**15, 1234.5, 0.49, None, "", "x"])
+def test_a_grouped_number_is_what_django_writes_without_decimals(value: float | str | None) -> None:
+    assert grouped(value) == floatformat(value, "0g")
+
+
+KINDS = {"finished": 1200, "no_call": 2, "env_error": 1, "expired": 3, "probe": 2, "continued": 1}
+
+
+def test_coverage_links_the_rollouts_that_do_not_count_with_their_own_return() -> None:
+    html = coverage(coverage_of(KINDS, Convention(expired="out")), "environment=a&player=others")
+    start = '<a href="/episodes/?environment=a&amp;player=others&amp;ending='
+    assert html == (
+        '<span class="coverage" title="1,200 of 1,206 rollouts; 2 no call = 0, 3 expired left out, '
+        '1 infrastructure failure left out"><span class="number">1,200</span> of <span class="number">1,206</span> '
+        f'rollouts; {start}no_call" data-ending="no_call">2 no call = 0</a>, '
+        f'{start}expired" data-ending="expired">3 expired left out</a>, '
+        f'{start}failure" data-ending="failure">1 infrastructure failure left out</a> '
+        f'<span class="hint">(also {start}probe">2 probes</a>, '
+        f'{start}continued">1 continued, repeated or left</a>)</span></span>'
+    )
+
+
+def test_coverage_of_several_conventions_has_no_links_to_parts() -> None:
+    html = coverage(coverage_of({"finished": 1, "no_call": 1}, Convention()), is_mixed=True)
+    assert html.endswith("</span> rollouts; 1 no call = 0</span>")
+    assert "<a" not in html
+
+
+@pytest.mark.parametrize("covered", [None, "", Coverage(0, 0, {}, {}, {})])
+def test_nothing_has_no_coverage(covered: Coverage | None) -> None:
+    assert coverage(covered) == NONE
+
+
+def test_a_success_rate_is_shown_with_its_interval_in_percent() -> None:
+    covered = Coverage(4, 4, {}, {}, {})
+    assert success_range(Figures(coverage=covered, n=4, scored=4, mean=0.5, successes=2)) == (
+        '50% <span class="hint">15\N{EN DASH}85</span>'
+    )
+    assert success_range(Figures(coverage=covered, n=0, scored=0, mean=None, successes=0)) == NONE
