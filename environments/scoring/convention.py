@@ -24,7 +24,6 @@ FAILURE_KINDS = ("interrupted", "env_error", "setup_failed")
 _NO_ROLLOUTS = ("probe", "continued")
 _LETTERS: Mapping[str, Treatment] = {"k": "keep", "z": "zero", "o": "out"}
 _OUT: Treatment = "out"
-_ORDER: tuple[Treatment, ...] = ("keep", "zero", "out")
 _WORDS = {
     "no_call": "no call",
     "expired": "expired",
@@ -130,6 +129,8 @@ class Coverage:
         Otherwise each kind of failure is a part of its own, because the filter `failure` would find all of them.
         """
         found = list[CoveragePart]()
+        if not (self.zero or self.out):
+            return found
         are_alike = not any(kind in self.zero for kind in FAILURE_KINDS) or not any(
             kind in self.out for kind in FAILURE_KINDS
         )
@@ -180,10 +181,19 @@ def _less(kinds: Mapping[str, int], others: Mapping[str, int]) -> dict[str, int]
 def coverage_of(kinds: Mapping[str, int], convention: Convention) -> Coverage:
     """Return the coverage of endings, given their number by kind (see `episodes.attempts.rule.KIND`)."""
     treatments = convention.treatments
-    present = {kind: kinds[kind] for kind in (*treatments, *kinds) if kinds.get(kind)}
-    others = {kind: present.pop(kind) for kind in _NO_ROLLOUTS if kind in present}
-    by = {name: {kind: n for kind, n in present.items() if treatments.get(kind, "keep") == name} for name in _ORDER}
-    return Coverage(sum(present.values()), sum(by["keep"].values()), by["zero"], by["out"], others)
+    own, zero, out, others = 0, dict[str, int](), dict[str, int](), dict[str, int]()
+    for kind, treatment in treatments.items():
+        if count := kinds.get(kind):
+            if kind in _NO_ROLLOUTS:
+                others[kind] = count
+            elif treatment == "keep":
+                own += count
+            elif treatment == "zero":
+                zero[kind] = count
+            else:
+                out[kind] = count
+    own += sum([count for kind, count in kinds.items() if kind not in treatments])
+    return Coverage(own + sum(zero.values()) + sum(out.values()), own, zero, out, others)
 
 
 def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
@@ -197,8 +207,9 @@ def coverages_together(coverages: Sequence[Coverage]) -> Coverage:
 
 def counts_added(parts: Iterable[Mapping[str, int]]) -> dict[str, int]:
     """Return the sums of numbers by kind of ending."""
-    found: dict[str, int] = {}
-    for part in parts:
+    rest = iter(parts)
+    found = dict(next(rest, {}))
+    for part in rest:
         for kind, count in part.items():
             found[kind] = found.get(kind, 0) + count
     return found

@@ -24,7 +24,7 @@ from episodes.analytics.scopes import Scope, floor_of
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.attempts.group_states import GroupCount, GroupTally
 from episodes.attempts.rule import ENDED, KIND, NO_ROLLOUTS
-from episodes.attempts.summary import CallCounts, Distributions, Summary
+from episodes.attempts.summary import NO_GROUPS, NOTHING_LOST, CallCounts, Distributions, Summary
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
 
@@ -67,7 +67,7 @@ MAX_GROUPED = 50_000
 """Endings that are read one by one to count groups."""
 MIN_BLOCKS = 80
 _SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "failed", "refused", "causes", "scatter", "length", "expired")
-"""Columns for `_summary`, followed by that of the return."""
+"""Columns for `_summaries`, followed by that of the return."""
 _ENDS: dict[str, tuple[Any, Any]] = {
     "episode": (Value(0), Value(0)),  # computed from the block's number
     "time": (Epoch("began"), Epoch("ended")),
@@ -195,10 +195,9 @@ def read_blocks(
     )  # the equivalent Q costs more than the query
     found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {(scope.kind, scope.id): {} for scope in scopes}
     columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *_columns_for(definitions))
-    for kind, key, level, number, low, high, *row in (
-        rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else ()
-    ):
-        environment, summary = _summary(row, definitions)
+    rows = rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else []
+    summaries = _summaries([row[6:] for row in rows], definitions)
+    for (kind, key, level, number, low, high, environment, *_), summary in zip(rows, summaries, strict=True):
         if summary.episodes:
             first = number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
             found[kind, key].setdefault(first, []).append(_PartRow(low, high, environment, summary))
@@ -232,56 +231,50 @@ def _blocks(scope: Scope, found: Mapping[int, Sequence[_PartRow]], axis: Axis) -
 
 
 def _columns_for(definitions: Definitions) -> tuple[Any, ...]:
-    """Return the columns that `_summary` takes."""
+    """Return the columns that `_summaries` takes."""
     return ("environment_id", *_SUMMARY_COLUMNS, definitions.value())
 
 
-def _summary(row: Sequence[Any], definitions: Definitions) -> tuple[int, Summary]:
-    """Return the environment and the summary in the columns of `_columns_for`, which those of groups may follow."""
-    environment, first_end, last_end, episodes, failed, refused, *texts = row
-    return_ = definitions.of(environment).return_
-    # one call is faster than seven, and pydantic's parser three times as fast as that of `json`
-    kinds, scatters, lengths, expired, returns, *groups = from_json(f"[{','.join([text or 'null' for text in texts])}]")
-    own = [returns, lengths, failed, refused, scatters]
-    of_expired = expired and [expired[RETURNS.index(return_)], *expired[len(RETURNS) :]]
-    return environment, Summary(
-        first_end,
-        last_end,
-        episodes,
-        kinds,
-        _distributions(own, return_),
-        _distributions(of_expired, return_) if of_expired else None,
-        GroupTally(*(part or {} for part in groups)),
-    )
+def _summaries(rows: Sequence[Sequence[Any]], definitions: Definitions) -> list[Summary]:
+    """Return the summary in each row of the columns of `_columns_for`, which those of groups may follow."""
+    # one call is faster than many, and pydantic's parser three times as fast as that of `json`
+    texts = [f"[{','.join([text or 'null' for text in row[6:]])}]" for row in rows]
+    found = list[Summary]()
+    for row, (kinds, scatters, lengths, expired, returns, *groups) in zip(
+        rows, from_json(f"[{','.join(texts)}]"), strict=True
+    ):
+        environment, first_end, last_end, episodes, failed, refused, *_ = row
+        return_ = definitions.of(environment).return_
+        calls = CallCounts(failed, refused)
+        own = Distributions({return_: returns}, lengths, calls, scatters or NOTHING_LOST)
+        late = _expired(expired, return_) if expired else None
+        tally = GroupTally(*(part or {} for part in groups)) if groups else NO_GROUPS
+        found.append(Summary(first_end, last_end, episodes, kinds, own, late, tally))
+    return found
 
 
-def _distributions(values: Sequence[Any], return_: Return) -> Distributions:
-    returns, lengths, failed, refused, scatters = values
-    return Distributions({return_: returns}, lengths, CallCounts(failed, refused), scatters or {})
+def _expired(values: Sequence[Any], return_: Return) -> Distributions:
+    """Return the distributions in the column `expired`."""
+    lengths, failed, refused, scatters = values[len(RETURNS) :]
+    returns = values[RETURNS.index(return_)]
+    return Distributions({return_: returns}, lengths, CallCounts(failed, refused), scatters or NOTHING_LOST)
 
 
 _OF_SCOPE = "(scope = %s AND scope_id = %s)"
 
 
-def read_spans(scopes: Sequence[Scope], definitions: Definitions) -> dict[Scope, list[StoredBlock]]:
-    """Return the spans of each scope in order of training steps. One query at most."""
+def read_spans(
+    scopes: Sequence[Scope], definitions: Definitions, *, needs_groups: bool
+) -> dict[Scope, list[StoredBlock]]:
+    """Return the spans of each scope in order of training steps, with or without their groups. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())  # nosec B611 # the values are parameters
-    columns = (
-        "scope",
-        "scope_id",
-        "number",
-        "step_low",
-        "step_high",
-        *_columns_for(definitions),
-        "groups",
-        "deviations",
-    )
+    columns: list[Any] = ["scope", "scope_id", "number", "step_low", "step_high", *_columns_for(definitions)]
+    columns += ["groups", "deviations"] if needs_groups else []
     found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {(scope.kind, scope.id): {} for scope in scopes}
-    for kind, key, number, low, high, *row in (
-        rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else ()
-    ):
-        environment, summary = _summary(row, definitions)
+    rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
+    summaries = _summaries([row[5:] for row in rows], definitions)
+    for (kind, key, number, low, high, environment, *_), summary in zip(rows, summaries, strict=True):
         found[kind, key].setdefault(number, []).append(_PartRow(low, high, environment, summary))
     return {scope: _spans(scope, found[scope.kind, scope.id]) for scope in scopes}
 

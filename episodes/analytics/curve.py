@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, bisect_right
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
+from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -22,6 +24,7 @@ from episodes.analytics.figures import (
     ScopeFigures,
     by_definition_together,
     excluded_of,
+    figures_by_name,
     figures_together,
     judged,
 )
@@ -38,7 +41,6 @@ MAX_SCOPES = 40
 EPISODES_A_POINT = 8
 """Episodes of a point on average, if there are enough for MIN_POINTS, so that its band and rate mean something."""
 MIN_POINTS = 24
-_FIGURES = tuple(field.name for field in fields(ScopeFigures))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,15 +104,17 @@ def curve(
     *,
     points: int = MAX_POINTS,
     shown: Range | None = None,
+    needs_groups: bool = True,
 ) -> Curve:
     """Return the curve of one scope, in which every episode follows its definition.
 
     `shown`: the part of the axis to draw, which is drawn as finely as possible; by time in seconds since the epoch.
+    `needs_groups`: whether groups are counted where there are any, which costs about as much as everything else.
     """
     if shown is None or shown == Range():
-        return curves([scope], definitions, axis, points=points)[0]
-    found = zoomed(scope, definitions, axis, shown)
-    return _curve(scope, definitions, axis, _View(points, shown), found)
+        return curves([scope], definitions, axis, points=points, needs_groups=needs_groups)[0]
+    found = zoomed(scope, definitions, axis, shown, needs_groups=needs_groups)
+    return _curve(scope, definitions, axis, _View(points, shown, needs_groups), found)
 
 
 def curves(
@@ -120,27 +124,29 @@ def curves(
     *,
     points: int = MAX_POINTS,
     least_blocks: int | None = None,
+    needs_groups: bool = True,
 ) -> list[Curve]:
     """Return the curves of MAX_SCOPES scopes at most, to be drawn over each other, in about as many queries as one.
 
     `least_blocks`: blocks of each long curve at least; None: as many as make a fine curve (`summary_cover.py`).
+    `needs_groups`: see `curve`.
     """
-    found = cover(scopes[:MAX_SCOPES], definitions, axis, least_blocks=least_blocks)
-    return [drawn(*each, definitions, axis, points=points) for each in zip(scopes, found, strict=False)]
+    read = cover(scopes[:MAX_SCOPES], definitions, axis, least_blocks=least_blocks, needs_groups=needs_groups)
+    view = _View(points, Range(), needs_groups)
+    return [_curve(scope, definitions, axis, view, found) for scope, found in zip(scopes, read, strict=False)]
 
 
-def drawn(
-    scope: Scope, found: SummaryCover, definitions: Definitions, axis: Axis, *, points: int = MAX_POINTS
-) -> Curve:
+def drawn(scope: Scope, found: SummaryCover, definitions: Definitions, axis: Axis) -> Curve:
     """Return the curve of what `cover` read for this scope, axis and returns; thresholds may be others."""
-    return _curve(scope, definitions, axis, _View(points, Range()), found)
+    return _curve(scope, definitions, axis, _View(MAX_POINTS, Range(), needs_groups=True), found)
 
 
 class _View(NamedTuple):
-    """The number of points to draw, and the part of the axis to show."""
+    """The number of points to draw, the part of the axis to show, and whether groups are counted."""
 
     points: int
     shown: Range
+    needs_groups: bool
 
 
 class _Group(NamedTuple):
@@ -162,7 +168,8 @@ def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, foun
         key=lambda group: group.low,
     )
     total = by_definition_together(one for group in groups for one in group.summaries)
-    counts = _groups_of(scope, definitions, groups) if axis == "step" and scope.has_groups else []
+    has_groups = axis == "step" and scope.has_groups and view.needs_groups
+    counts = _groups_of(scope, definitions, groups) if has_groups else []
     points = [_point(group, count) for group, count in zip_longest(groups, counts)]
     return Curve(
         scope=scope,
@@ -239,13 +246,18 @@ def _parts(units: _Units, axis: Axis, points: int) -> list[Part]:
     width = span / points or 1.0
     if axis != "time":
         width = math.ceil(width)
-    found: dict[int, Part] = {}
+    found = defaultdict[int, Part](lambda: ([], []))
+    last = points - 1
     for block in units.blocks:
         middle = (block.low + block.high) / 2
-        found.setdefault(min(points - 1, int((middle - begin) / width)), ([], []))[0].append(block)
-    middle_of = _middles(units.blocks) if axis == "step" else float
-    for row in units.rows:
-        found.setdefault(min(points - 1, int((middle_of(row[0]) - begin) / width)), ([], []))[1].append(row)
+        found[min(last, int((middle - begin) / width))][0].append(block)
+    if axis == "step" and units.blocks:
+        middle_of = _middles(units.blocks)
+        for row in units.rows:
+            found[min(last, int((middle_of(row[0]) - begin) / width))][1].append(row)
+    else:
+        for row in units.rows:
+            found[min(last, int((row[0] - begin) / width))][1].append(row)
     return [found[place] for place in sorted(found)]
 
 
@@ -273,8 +285,13 @@ class EndRanges:
     """Finds the ranges of `end_number` of units, between which their scope has none but theirs."""
 
     def __init__(self, found: SummaryCover) -> None:
-        firsts = [block.first_end for block in found.blocks] + [row[0] for row in found.rows]
-        self._order = {first: place for place, first in enumerate(sorted(firsts))}
+        self._found = found
+
+    @cached_property
+    def _order(self) -> dict[int, int]:
+        """The place of each unit among all, by the `end_number` of its first ending. Few curves need it."""
+        firsts = [block.first_end for block in self._found.blocks] + [row[0] for row in self._found.rows]
+        return {first: place for place, first in enumerate(sorted(firsts))}
 
     def of(self, part: Part) -> WholeRanges:
         """Return the ranges, ascending; of more than MAX_RANGES the nearest neighbours are joined."""
@@ -313,15 +330,15 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
 
 def _point(group: _Group, count: GroupCount | None) -> CurvePoint:
     """Return the point of these endings. `count`: their groups; None where groups are not counted."""
-    figures, summaries = figures_together(group.summaries), group.summaries
+    summaries = group.summaries
     return CurvePoint(
-        **{name: getattr(figures, name) for name in _FIGURES},
+        **figures_by_name(summaries),
         x=group.low,
         x_to=group.high,
         first_end=min([summary.first_end for summary in summaries]),
         last_end=max([summary.last_end for summary in summaries]),
         ends=group.ends,
-        causes=counts_added(summary.causes for summary in summaries),
+        causes=counts_added([summary.causes for summary in summaries]),
         groups=count.groups if count else None,
         flat_groups=count.flat if count else None,
         group_deviation=count.deviation if count else None,

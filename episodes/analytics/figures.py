@@ -13,13 +13,14 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import Coverage, coverages_together
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import Return
 from episodes.attempts.rule import OWN_KINDS
-from episodes.attempts.sketches import above, count_of, error_of, mean_of, quantiles, sketch_of
+from episodes.attempts.sketches import above, error_of, moments_of, sketch_of
 from episodes.attempts.summary import (
     CallCounts,
     Distributions,
@@ -166,30 +167,33 @@ def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary
 
 def figures_together(parts: Sequence[JudgedSummary]) -> ScopeFigures:
     """Return the figures of one summary or more, of other episodes each, of which each follows its own definition."""
-    returns, lengths = (
-        merged_if_several([one.returns for one in parts]),
-        merged_if_several([one.lengths for one in parts]),
-    )
-    calls = calls_together([one.calls for one in parts])
-    rollouts, coverage = count_of(lengths), _coverage(parts)
-    p10, p90 = quantiles(returns, 0.1, 0.9)
-    length_p10, length_p90 = quantiles(lengths, 0.1, 0.9)
-    return ScopeFigures(
-        episodes=sum([one.episodes for one in parts]),
-        coverage=coverage,
-        n=coverage.counted,
-        scored=count_of(returns),
-        mean=mean_of(returns),
-        error=error_of(returns, math.hypot(*[one.scatter for one in parts])),
-        p10=p10,
-        p90=p90,
-        successes=sum([above(one.returns, one.definition.threshold) for one in parts]),
-        length_mean=mean_of(lengths),
-        length_p10=length_p10,
-        length_p90=length_p90,
-        tool_errors=(calls.failed + calls.refused) / rollouts if rollouts else None,
-        refused_calls=calls.refused / rollouts if rollouts else None,
-    )
+    return ScopeFigures(**figures_by_name(parts))
+
+
+def figures_by_name(parts: Sequence[JudgedSummary]) -> dict[str, Any]:
+    """Return the fields of ScopeFigures for these summaries. A curve makes its points of them."""
+    returns = merged_if_several([one.returns for one in parts])
+    lengths = merged_if_several([one.lengths for one in parts])
+    failed, refused = calls_together([one.calls for one in parts])
+    scored, mean, p10, p90 = moments_of(returns)
+    rollouts, length_mean, length_p10, length_p90 = moments_of(lengths)
+    coverage = _coverage(parts)
+    return {
+        "episodes": sum([one.episodes for one in parts]),
+        "coverage": coverage,
+        "n": coverage.counted,
+        "scored": scored,
+        "mean": mean,
+        "error": error_of(returns, math.hypot(*[one.scatter for one in parts]), mean),
+        "p10": p10,
+        "p90": p90,
+        "successes": sum([above(one.returns, one.definition.threshold) for one in parts]),
+        "length_mean": length_mean,
+        "length_p10": length_p10,
+        "length_p90": length_p90,
+        "tool_errors": (failed + refused) / rollouts if rollouts else None,
+        "refused_calls": refused / rollouts if rollouts else None,
+    }
 
 
 def _coverage(parts: Sequence[JudgedSummary]) -> Coverage:

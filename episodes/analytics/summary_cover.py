@@ -86,11 +86,13 @@ def cover(
     *,
     least_blocks: int | None = None,
     most_rows: int | None = None,
+    needs_groups: bool = True,
 ) -> list[SummaryCover]:
     """Return a cover of each scope, with returns by the definition of each episode.
 
     A scope with more than `most_rows` endings (None: MAX_RAW_ENDINGS, fewer for many scopes) is covered by blocks of
-    the highest level that has `least_blocks` of them (None: MIN_BLOCKS, fewer for many scopes).
+    the highest level that has `least_blocks` of them (None: MIN_BLOCKS, fewer for many scopes). `needs_groups`: whether
+    spans are read with what they say about groups.
     """
     least = max(MIN_SCOPE_BLOCKS, min(MIN_BLOCKS, 2 * MIN_BLOCKS // max(1, len(scopes))))
     least = least if least_blocks is None else least_blocks
@@ -99,7 +101,8 @@ def cover(
     heads = heads_of(scopes) if followed else [ScopeHead()] * len(scopes)
     heads = [head if head.endings > most else ScopeHead() for head in heads]
     if axis == "step":
-        spans = read_spans([scope for scope, head in zip(scopes, heads, strict=True) if head.blocks], definitions)
+        long = [scope for scope, head in zip(scopes, heads, strict=True) if head.blocks]
+        spans = read_spans(long, definitions, needs_groups=needs_groups)
         blocks = [spans.get(scope, []) for scope in scopes]
     else:
         wanted = [

@@ -39,13 +39,15 @@ class Range(NamedTuple):
         return (self.low is None or high >= self.low) and (self.high is None or low <= self.high)
 
 
-def zoomed(scope: Scope, definitions: Definitions, axis: Axis, shown: Range) -> SummaryCover:
+def zoomed(
+    scope: Scope, definitions: Definitions, axis: Axis, shown: Range, *, needs_groups: bool = True
+) -> SummaryCover:
     """Return a cover of the range `shown`, and of not much more on both sides. Seven queries at most."""
     head = heads_of([scope])[0] if followed_by(axis) else ScopeHead()
     if head.endings <= MAX_RAW_ENDINGS:
         return cover([scope], definitions, axis)[0]
     if axis == "step":
-        return _of_steps(scope, definitions, shown)
+        return _of_steps(scope, definitions, shown, needs_groups=needs_groups)
     places = _places_of(scope, head) if axis == "episode" else range(0)
     first, beyond = _of_places(places, shown) if axis == "episode" else _of_times(scope, head, shown)
     if (beyond - first) * BLOCK_ENDINGS <= MAX_RAW_ENDINGS:
@@ -103,9 +105,9 @@ def _of_times(scope: Scope, head: ScopeHead, shown: Range) -> tuple[int, int]:
     return min((first for first, _ in held), default=last), last
 
 
-def _of_steps(scope: Scope, definitions: Definitions, shown: Range) -> SummaryCover:
+def _of_steps(scope: Scope, definitions: Definitions, shown: Range, *, needs_groups: bool) -> SummaryCover:
     """Return the spans in the range, or their single endings if those are few and close together."""
-    whole = cover([scope], definitions, "step")[0]
+    whole = cover([scope], definitions, "step", needs_groups=needs_groups)[0]
     spans = [span for span in whole.blocks if shown.holds(span.low, span.high)]
     episodes = _few(scope, spans)
     if episodes is None:

@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import NamedTuple
 
 Sketch = Sequence[tuple[float, int]]
 """Pairs of value and count: ascending by value, each value once, counts positive."""
@@ -113,12 +114,33 @@ def mean_of(sketch: Sketch) -> float | None:
     return _mean(sketch, count_of(sketch)) if sketch else None
 
 
-def error_of(sketch: Sketch, scatter: float = 0.0) -> float | None:
-    """Return the standard error of the mean, from the sample's variance; None for fewer than two values."""
+class Moments(NamedTuple):
+    """What figures say about a distribution; None without a value."""
+
+    n: int
+    mean: float | None
+    p10: float | None
+    """Smallest value that at least a tenth of all values do not exceed."""
+    p90: float | None
+
+
+def moments_of(sketch: Sketch) -> Moments:
+    """Return the `Moments` of all values, without adding up counts more than once."""
+    if not sketch:
+        return Moments(0, None, None, None)
+    passed = list(accumulate([count for _, count in sketch]))
+    return Moments(passed[-1], _mean(sketch, passed[-1]), *(_quantile(sketch, passed, share) for share in (0.1, 0.9)))
+
+
+def error_of(sketch: Sketch, scatter: float = 0.0, mean: float | None = None) -> float | None:
+    """Return the standard error of the mean, from the sample's variance; None for fewer than two values.
+
+    `mean`: that of the sketch, if it is known.
+    """
     count = count_of(sketch)
     if count < 2:
         return None
-    mean = _mean(sketch, count)
+    mean = _mean(sketch, count) if mean is None else mean
     largest = max(abs(sketch[0][0] - mean), abs(sketch[-1][0] - mean)) or 1.0
     squares = math.fsum([((value - mean) / largest) ** 2 * many for value, many in sketch])  # squares may overflow
     return math.hypot(largest * math.sqrt(squares / (count - 1) / count), scatter / math.sqrt((count - 1) * count))
@@ -137,7 +159,12 @@ def quantile(sketch: Sketch, share: float) -> float | None:
 def quantiles(sketch: Sketch, *shares: float) -> list[float | None]:
     """Return the `quantile` for each share."""
     passed = list(accumulate([count for _, count in sketch]))
-    return [sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0] if passed else None for share in shares]
+    return [_quantile(sketch, passed, share) if passed else None for share in shares]
+
+
+def _quantile(sketch: Sketch, passed: Sequence[int], share: float) -> float:
+    """Return a quantile. `passed`: number of values up to each pair."""
+    return sketch[bisect_left(passed, share * passed[-1] - 1e-9)][0]
 
 
 def _mean(sketch: Sketch, count: int) -> float:

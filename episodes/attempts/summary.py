@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from environments.scoring.convention import Convention, Coverage, counts_added, coverage_of
@@ -30,6 +31,11 @@ from episodes.attempts.sketches import (
     without,
 )
 
+NOTHING_LOST: Mapping[Return, float] = MappingProxyType({})
+"""Scatters of sketches that are exact."""
+NO_GROUPS = GroupTally()
+"""The groups of a summary that counts none; nobody adds to it."""
+
 
 class CallCounts(NamedTuple):
     """Numbers of calls of some rollouts that went wrong (see `Step.status`)."""
@@ -38,8 +44,7 @@ class CallCounts(NamedTuple):
     refused: int
 
 
-@dataclass(frozen=True, slots=True)
-class Distributions:
+class Distributions(NamedTuple):  # not a dataclass, because a chart of runs makes ten thousand of them
     """Returns and lengths of some rollouts."""
 
     returns: Mapping[Return, Sketch]
@@ -48,7 +53,7 @@ class Distributions:
     """Steps that ran in each rollout."""
     calls: CallCounts
     """Calls of all rollouts together."""
-    scatters: Mapping[Return, float] = field(default_factory=dict)
+    scatters: Mapping[Return, float] = NOTHING_LOST
     """Scatter of each sketch of returns that is not exact (see `sketches.py`)."""
 
     def compressed(self, edges: Sequence[float]) -> Distributions:
@@ -69,8 +74,7 @@ class Distributions:
         return Distributions(returns, without(self.lengths, 0.0, _values(other.lengths))[0], calls, scatters)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(NamedTuple):
     """A summary of one ending or more. What of it counts, and how, depends on the reader's convention."""
 
     first_end: int
@@ -85,7 +89,7 @@ class Summary:
     """Distributions of the rollouts that finished or were abandoned, whose return every convention counts."""
     expired: Distributions | None = None
     """Distributions of the rollouts that expired; None if there are none."""
-    groups: GroupTally = field(default_factory=GroupTally)
+    groups: GroupTally = NO_GROUPS
     """Groups, for the spans of a run. Parts of a summary that is about to be merged may have negative numbers."""
 
     def compressed(self, edges: Sequence[float]) -> Summary:
@@ -94,7 +98,7 @@ class Summary:
         `edges`: thresholds of success, ascending, which no group of returns crosses.
         """
         expired = self.expired and self.expired.compressed(edges)
-        return replace(self, own=self.own.compressed(edges), expired=expired)
+        return self._replace(own=self.own.compressed(edges), expired=expired)
 
     def without(self, other: Summary) -> Summary:
         """Return the summary without the endings of `other`, which is exact and of endings among these."""
@@ -102,8 +106,7 @@ class Summary:
         expired = self.expired
         if expired and other.expired:
             expired = expired.without(other.expired) if causes["expired"] else None
-        return replace(
-            self,
+        return self._replace(
             episodes=self.episodes - other.episodes,
             causes={kind: count for kind, count in causes.items() if count},
             own=self.own.without(other.own),

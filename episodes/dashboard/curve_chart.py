@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from operator import attrgetter
 from typing import Any
 
 from episodes.analytics.block_queries import Axis
@@ -139,15 +140,23 @@ _LINES: dict[Figure, Callable[[Drawn, Figure], list[dict[str, Any]]]] = {
 
 def _points(found: Curve, figure: Figure, smoothing: Smoothing) -> list[dict[str, Any]]:
     points = found.points
-    raw, *ends = ([getattr(point, name) if name else None for point in points] for name in _FIELDS[figure])
+    raw, *ends = (
+        [getattr(point, name) for point in points] if name else [None] * len(points) for name in _FIELDS[figure]
+    )
     middles, lows, highs = (smoothing.of(values) for values in (raw, *ends))
-    rests_on = _RESTS_ON.get(figure, "n")
+    rests_on, is_on, axis = attrgetter(_RESTS_ON.get(figure, "n")), smoothing.is_on, found.axis
     return [
         {
-            **{"x": point.x, "xTo": point.x_to, "y": middle, "low": low, "high": high},
-            **({"raw": value} if smoothing.is_on else {}),
-            "n": getattr(point, rests_on),
-            **{"attempts": point.n, "behind": _end_numbers(point, found.axis), "coverage": point.coverage.text},
+            "x": point.x,
+            "xTo": point.x_to,
+            "y": middle,
+            "low": low,
+            "high": high,
+            **({"raw": value} if is_on else {}),
+            "n": rests_on(point),
+            "attempts": point.n,
+            "behind": _end_numbers(point, axis),
+            "coverage": point.coverage.text,
         }
         for point, value, middle, low, high in zip(points, raw, middles, lows, highs, strict=True)
     ]
@@ -155,10 +164,13 @@ def _points(found: Curve, figure: Figure, smoothing: Smoothing) -> list[dict[str
 
 def _end_numbers(point: CurvePoint, axis: Axis) -> dict[str, str]:
     """Return the parameters that narrow the filter of a curve to the episodes of one point."""
-    ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
     if len(point.ends) > 1:
         ends = {"ends": str(point.ends)}
-    return ends | {"step": str(WholeRange(int(point.x), int(point.x_to)))} if axis == "step" else ends
+    else:
+        ends = {"ends_from": str(point.first_end), "ends_to": str(point.last_end)}
+    if axis == "step":
+        ends["step"] = str(WholeRange(int(point.x), int(point.x_to)))
+    return ends
 
 
 def csv_of(found: Drawn) -> Iterator[str]:

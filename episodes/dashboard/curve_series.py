@@ -101,7 +101,9 @@ class ChartSeries:
 
     @property
     def groups(self) -> GroupCount:
-        """Groups of the whole curve; none unless it is that of a run over training steps."""
+        """Groups of the whole curve; none unless it is that of a run over training steps and a figure of groups is
+        drawn.
+        """
         return counts_together(
             GroupCount(point.groups, point.flat_groups or 0, point.groups * (point.group_deviation or 0.0))
             for point in self.curve.points
@@ -289,9 +291,10 @@ def _curves(
     else:
         definitions = definitions_in_force(asked.definition)
     scopes = [scope_of_filter(part.filter, _named(part, asked, named), part.label) for part in parts]
+    needs_groups = asked.format == "csv" or not set(OF_GROUPS).isdisjoint(asked.figures)
     if asked.shown != Range():
-        return [curve(scope, definitions, asked.x, shown=asked.shown) for scope in scopes]
-    return curves(scopes, definitions, asked.x, least_blocks=least_blocks)
+        return [curve(one, definitions, asked.x, shown=asked.shown, needs_groups=needs_groups) for one in scopes]
+    return curves(scopes, definitions, asked.x, least_blocks=least_blocks, needs_groups=needs_groups)
 
 
 def _named(part: OverlaidPart, asked: CurveAsked, named: NamedRows) -> NamedRows:

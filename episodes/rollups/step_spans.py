@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from django.db import connection
@@ -80,7 +80,7 @@ class _SpanContent(NamedTuple):
 
     def with_groups(self, groups: GroupTally) -> _SpanContent:
         """Return the content with these groups, where it has none yet."""
-        return self._replace(summary=self.summary._replace(summary=replace(self.summary.summary, groups=groups)))
+        return self._replace(summary=self.summary._replace(summary=self.summary.summary._replace(groups=groups)))
 
 
 class _Row(NamedTuple):

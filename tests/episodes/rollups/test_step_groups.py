@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from statistics import fmean
 from typing import Any
@@ -102,3 +103,16 @@ def test_they_are_counted_again_from_the_beginning() -> None:
 def test_only_curves_of_runs_over_training_steps_have_groups() -> None:
     run = play_groups(steps=1)
     assert {point.groups for point in curve(scope_of(run), Definition()).points} == {None}
+
+
+@pytest.mark.parametrize("most", [0, covers.MAX_RAW_ENDINGS])
+def test_a_curve_without_groups_is_otherwise_the_same(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(blocks, "BLOCK_ENDINGS", 8)
+    monkeypatch.setattr(covers, "MAX_RAW_ENDINGS", most)
+    monkeypatch.setattr(covers, "MIN_RAW", most)
+    run = play_groups()
+    whole, without = (curve(scope_of(run), Definition(), "step", needs_groups=needs) for needs in (True, False))
+    assert {point.groups for point in without.points} == {None}
+    assert without.points == [
+        replace(point, groups=None, flat_groups=None, group_deviation=None) for point in whole.points
+    ]
