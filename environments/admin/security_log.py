@@ -72,6 +72,10 @@ class SecurityEventAdmin(ReadOnlyAdmin):
     search_help_text = "Part of an account, key, address, or of what it was about"
     empty = "Nothing yet. Logins, keys, changes of permissions, exports, deletions and refused requests appear here."
 
+    def get_ordering(self, request: HttpRequest) -> tuple[str, ...]:
+        """Return the order: within a period that of time, whose index begins there, instead of that of all entries."""
+        return ("-at", "-pk") if request.GET.get(PeriodFilter.parameter_name) in PERIODS else ("-pk",)
+
     @admin.display(description="when")
     def when(self, row: SecurityEvent) -> SafeString:
         return formats.moment(row.at)

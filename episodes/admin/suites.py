@@ -16,7 +16,7 @@ from environments import security_log
 from environments.access.privacy import hidden_from
 from environments.admin import ReadOnlyAdmin
 from environments.display import formats
-from episodes.models import Suite
+from episodes.models import Study, Suite
 from episodes.models.privacy import visible_suites
 
 
@@ -37,12 +37,21 @@ class SuiteAdmin(ReadOnlyAdmin):
         return bool(ModelAdmin.has_delete_permission(self, request, obj))
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
-        """Return what deleting them deletes: in words, because a version may have thousands of tasks."""
+        """Return what deleting them deletes: in words, because a version may have thousands of tasks.
+
+        A suite whose tasks a study has can't be deleted.
+        """
         words = [
             f"{suite}, with all of its versions: scores that were published can't be looked up any more"
             for suite in objs
         ]
-        return words, {"suites": len(words)}, set(), []
+        studies = Study.objects.filter(member__version__suite__in=objs).order_by("name")
+        return (
+            words,
+            {"suites": len(words)},
+            set(),
+            [f"study {name}" for name in studies.values_list("name", flat=True)],
+        )
 
     def delete_model(self, request: HttpRequest, obj: Suite) -> None:
         name = obj.name

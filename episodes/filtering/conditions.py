@@ -228,8 +228,8 @@ def _ending(asked: EpisodeFilter, named: NamedRows) -> Q:
     # lists of one value are deliberate: Django writes `is_probe=False` as NOT is_probe, which SQLite does not look up
     if ending is None:
         return Q()
-    if ending == "running":
-        return Q(status="running")
+    if ending == "running":  # named by their ids, because figures ask for the ended ones among them
+        return Q(pk__in=Episode.objects.filter(status="running").values("pk"), status="running")
     if ending == "failure":
         return ENDED & Q(cause__in=FAILURES, is_probe__in=[False])
     if ending == "probe":

@@ -14,7 +14,7 @@ from django.db.models import Q, QuerySet
 from episodes.filtering.parameters import chosen, given, unknown_name, whole, words
 from episodes.models import Rollout
 from episodes.models.privacy import visible_rollouts
-from episodes.models.rollouts import environment_name_of
+from episodes.models.rollouts import HAS_EPISODE, HAS_NO_EPISODE, IS_GUESS, environment_name_of
 from episodes.search.rollouts import rollouts_matching
 
 JOINED = ("yes", "guess", "no")
@@ -91,9 +91,8 @@ class RolloutFilter:
 
 def _joined(choice: str) -> Q:
     if choice == "no":
-        return Q(episode__isnull=True)
-    is_guess = Q(joined_by="guess")
-    return Q(episode__isnull=False) & (is_guess if choice == "guess" else ~is_guess)
+        return HAS_NO_EPISODE
+    return HAS_EPISODE & (IS_GUESS if choice == "guess" else ~IS_GUESS)
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ RESPONSE_KINDS = frozenset(("assistant_message", "reasoning", "tool_call"))
 
 HAS_EPISODE = models.Q(episode__isnull=False)
 HAS_NO_EPISODE = models.Q(episode__isnull=True)
+IS_GUESS = models.Q(joined_by="guess")
 IS_UNSUMMARISED = models.Q(is_summarised=False)
 JOINS = [("session", "session"), ("call", "call"), ("calls", "calls"), ("guess", "guess")]
 """How the episode of a rollout was found: see `episodes/uploads/matching.py`."""
@@ -102,6 +103,8 @@ class Rollout(models.Model):
             models.Index(fields=["model", "id"], name="rollout_model"),  # newest first
             models.Index(fields=["episode"], name="rollout_episode", condition=HAS_EPISODE),  # those of an episode
             models.Index(fields=["id"], name="rollout_alone", condition=HAS_NO_EPISODE),  # without one, newest first
+            models.Index(fields=["id"], name="rollout_joined", condition=HAS_EPISODE & ~IS_GUESS),  # with one
+            models.Index(fields=["id"], name="rollout_guess", condition=HAS_EPISODE & IS_GUESS),  # with a guess
             models.Index(fields=["id"], name="rollout_unsummarised", condition=IS_UNSUMMARISED),  # the follower's next
             models.Index(  # whether a blob is needed
                 fields=["event_blob"], name="rollout_event_blob", condition=models.Q(event_blob__isnull=False)

@@ -12,7 +12,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from environments.models import Split
-from episodes.models import Suite, SuiteVersion
+from episodes.models import Study, Suite, SuiteVersion
 from tests.episodes.suites.published import core, make_suite, member, split_of
 from tests.people import client_of
 
@@ -162,6 +162,18 @@ def test_operators_delete_a_suite_in_the_admin() -> None:
     assert "published can&#x27;t be looked up" in client.get(f"/admin/episodes/suite/{pk}/delete/").content.decode()
     client.post(f"/admin/episodes/suite/{pk}/delete/", {"post": "yes"})
     assert not Suite.objects.exists()
+
+
+def test_a_suite_whose_tasks_a_study_has_is_not_deleted() -> None:
+    version = core()
+    member = version.members.first()
+    assert member is not None
+    Study.objects.create(name="humans", environment=member.split.environment, member=member, author="ada")
+    path = f"/admin/episodes/suite/{version.suite_id}/delete/"
+    client = client_of("operator")
+    assert "study humans" in client.get(path).content.decode()
+    assert "study humans" in client.post(path, {"post": "yes"}).content.decode()
+    assert Suite.objects.exists()
 
 
 def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: DjangoAssertNumQueries) -> None:

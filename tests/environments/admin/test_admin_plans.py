@@ -1,0 +1,241 @@
+"""No statement of the admin goes through a table that can grow: not of a list, a row, an action, an import or an undo.
+
+Every list is visited with each value of each filter, each search and each order that its page offers.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.contrib import admin
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+from pytest_django.fixtures import Settings
+
+from environments.curation.filter_parameters import SORTS, STATES_ASKED
+from environments.database import jobs
+from environments.keys.making import make_key
+from environments.models import ApiKey, CurationAction, Split, SplitRemoval, Task, TaskRevision
+from tests.environments.curation.tasks import make_tasks
+from tests.orsweb.pages.test_private import ADDRESSES
+from tests.people import client_of
+from tests.private import NUMBER, make_private
+from tests.statement_plans import caught, judge
+from tests.stored import make_environment
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+TASKS = "/admin/environments/task/"
+SPLITS = "/admin/environments/split/"
+ENVIRONMENT = f"/admin/environments/environment/{NUMBER}/do/"
+SCORING = {"default_return": "sum", "reward_low": "0", "reward_high": "2", "success_threshold": "0.5"}
+EXCEPTIONS = {
+    '"fits"': "a span of a walk: at most 5,000 rows along the index of a filter (docs/decisions/0018)",
+    'UPPER("episodes_run"."name"::text) LIKE': "runs are found by a part of their name",
+    'UPPER("environments_curationaction"."title"::text) LIKE': "actions are found by a part of what was done",
+    'UPPER("environments_securityevent"."what"::text) LIKE': "entries of the log are found by a part of their texts",
+}
+"""Parts of statements that may read a whole table, with the reason."""
+
+
+@pytest.fixture
+def client() -> Client:
+    """A browser of somebody who may do everything, with rows of everything."""
+    environment = make_private()
+    make_environment("other")
+    ids = make_tasks(60, environment=environment)
+    split = Split.objects.create(
+        pk=NUMBER + 1, environment=environment, name="held-out", type="test", is_curated=True, is_served=True
+    )
+    _fill(split, ids)
+    make_key("lab", scopes=["play", "read"])
+    client = client_of("operator")
+    User.objects.filter(username="ada").update(is_superuser=True, is_staff=True)
+    return client
+
+
+def _fill(split: Split, ids: list[int]) -> None:
+    split.entries.bulk_create([split.entries.model(split=split, position=n, task_id=pk) for n, pk in enumerate(ids)])
+    Split.objects.filter(pk=split.pk).update(size=len(ids))
+
+
+def lists(client: Client) -> Iterator[str]:
+    """Yield the addresses of each list of the admin, as its page offers them."""
+    for model, of_model in admin.site._registry.items():
+        path = f"/admin/{model._meta.app_label}/{model._meta.model_name}/"
+        yield path
+        answer = client.get(path)
+        if "cl" not in (answer.context_data or {}):  # the list of tasks, which has its own
+            continue
+        shown = answer.context_data["cl"]
+        for spec in shown.filter_specs:
+            yield from (path + choice["query_string"] for choice in spec.choices(shown))
+        if of_model.get_search_fields(None):
+            yield from (f"{path}?q={text}" for text in ("canaryrun", str(NUMBER), "a b"))
+        if of_model.sortable_by is None:
+            yield from (f"{path}?o={sign}{n}" for n in range(1, len(shown.list_display) + 1) for sign in ("", "-"))
+
+
+def lists_of_tasks(client: Client) -> Iterator[str]:
+    """Yield the addresses of the list of tasks with its filters and orders, of an environment, a split and all."""
+    filters = [
+        *(f"state={state}" for state in STATES_ASKED),
+        *(f"bucket={bucket}" for bucket in ("unseen", "hopeless", "learnable", "saturated")),
+        *(f"source={source}" for source in ("code", "import", "edit", "played", "dropped")),
+        *("flags=open&state=any", "tag=canarytag", "tag=canarytag&state=any", "search=canaryspec"),
+        *("search=cccccccc", "tag=canarytag&bucket=learnable&state=any", "search=n%3A3"),
+    ]
+    for place in ("", f"environment={NUMBER}&", f"split={NUMBER + 1}&"):
+        yield from (f"{TASKS}?{place}{one}" for one in filters)
+        for sort in SORTS:
+            yield from (f"{TASKS}?{place}sort={sign}{sort}" for sign in ("", "-"))
+    for address in (
+        f"{TASKS}?split={NUMBER + 1}",
+        f"{TASKS}?environment={NUMBER}",
+        f"{TASKS}?split={NUMBER + 1}&sort=task",
+    ):
+        page = client.get(address).context_data["page"]
+        yield f"{TASKS}?{page.next}"
+        yield f"{TASKS}?{client.get(f'{TASKS}?{page.next}').context_data['page'].previous}"
+
+
+def done(client: Client, path: str, values: Any = None) -> str:
+    """Send a form, wait for its job if there is one, and return the page after it."""
+    answer = client.post(path, values or {}, follow=True)
+    assert answer.status_code == 200, (
+        path,
+        answer.status_code,
+        re.findall(r"role=.alert[^<]*", answer.content.decode()),
+    )
+    for job in jobs.jobs():
+        assert job.wait(60) and job.state == "done", job
+    return answer.content.decode()
+
+
+def bulk(client: Client, action: str, /, **values: Any) -> None:
+    """Do a bulk action as a person does: see its page, fill in the form, see the plan, confirm."""
+    path = f"{TASKS}act/{action}/"
+    page = client.post(path, {**values, "ask": "1"}, follow=True).content.decode()
+    inputs = re.search(r'name="inputs" value="([^"]*)"', page)
+    assert inputs, (action, page[-3000:])
+    done(client, path, {**values, "ask": "1", "confirm": "1", "inputs": inputs[1]})
+
+
+def act_on_tasks(client: Client) -> None:
+    """Do each bulk action with checked tasks, with those of filters, and with all of a split."""
+    checked = ",".join(map(str, Task.objects.order_by("pk").values_list("pk", flat=True)[:3]))
+    chosen = (
+        {"ids": checked},
+        {"split": NUMBER + 1, "scope": "all"},
+        {"environment": NUMBER, "tag": "mark", "search": "n", "scope": "all", "state": "any"},
+    )
+    for number, values in enumerate(chosen):
+        bulk(client, "tag", **values, tags="mark")
+        bulk(client, "quarantine", **values, reason="odd")
+        bulk(client, "release", **{**values, "state": "any"})
+        bulk(client, "save", **values, name=f"new-{number}", type="train")
+        new = Split.objects.get(name=f"new-{number}").pk
+        bulk(client, "copy", **values, into=NUMBER)
+        bulk(client, "move", **values, out_of=NUMBER, into=new)
+        bulk(client, "remove", **{**values, "split": new, "scope": "all"}, reason="odd")
+    bulk(client, "untag", **chosen[2], tags="mark")
+    done(client, f"{TASKS}act/study/", {"ids": checked})
+    done(client, f"{TASKS}act/export/", {"split": NUMBER, "scope": "all"})
+
+
+def act_on_rows(client: Client) -> None:
+    """Change a task, a split and an environment from their pages."""
+    task = Task.objects.filter(environment=NUMBER).exclude(pk=NUMBER).latest("pk").pk
+    for action in ("check", "try", "save"):
+        client.post(f"{TASKS}{task}/edit/", {"spec": '{"n": "edited"}', "seen": 0, "action": action, "reason": "why"})
+    edited = Task.objects.get(source="edit").pk
+    for action in ("quarantine", "release", "tag", "untag", "accept"):
+        done(client, f"{TASKS}{edited}/do/", {"action": action, "reason": "odd", "tags": "mark"})
+    done(client, f"{TASKS}{NUMBER}/settle/")
+    for revision in TaskRevision.objects.filter(successor=edited):
+        client.get(f"{TASKS}{edited}/restore/{revision.pk}/")
+        done(client, f"{TASKS}{edited}/restore/{revision.pk}/", {"reason": "it was right"})
+    for action in ("freeze", "unfreeze", "seal", "unseal"):
+        client.get(f"{SPLITS}{NUMBER + 1}/{action}/")
+        done(client, f"{SPLITS}{NUMBER + 1}/{action}/")
+    client.get(f"{SPLITS}{NUMBER + 1}/change/?review")
+    Split.objects.filter(pk=NUMBER).update(source_hash="0" * 64)
+    SplitRemoval.objects.create(split_id=NUMBER, source_hash=Task.objects.filter(environment=NUMBER)[0].content_hash)
+    client.get(f"{SPLITS}{NUMBER}/change/?compare")
+    for action in ("set_back", "delete"):
+        client.get(f"{SPLITS}{NUMBER}/{action}/")
+    done(client, f"{SPLITS}{NUMBER}/set_back/")
+    done(client, f"{SPLITS}{NUMBER + 1}/delete/")
+    done(client, ENVIRONMENT, {"action": "score", **SCORING})
+    for action in ("declared", "disable", "enable", "blind", "seeing", "public", "private"):
+        done(client, ENVIRONMENT, {"action": action})
+
+
+def undo_all(client: Client) -> None:
+    """See each action and its undo, and undo them, the last one first."""
+    for action in CurationAction.objects.order_by("-pk")[:200]:
+        path = f"/admin/environments/curationaction/{action.pk}"
+        client.get(f"{path}/change/")
+        if client.get(f"{path}/undo/").status_code == 200:
+            client.post(f"{path}/undo/", {"reason": "by mistake"})
+            for job in jobs.jobs():
+                assert job.wait(60)
+            client.get(f"{path}/change/")
+
+
+def import_tasks(client: Client) -> None:
+    lines = "".join(json.dumps({"n": f"imported {n}"}) + "\n" for n in range(5)) + '{"n": 1}\n'
+    for split in ("imported", "canarysplit"):
+        values = {"environment": NUMBER, "split": split, "type": "train"}
+        answer = client.post(f"{TASKS}import/", {**values, "file": SimpleUploadedFile("tasks.jsonl", lines.encode())})
+        assert "imported 1" in client.get(answer["Location"]).content.decode()
+        done(client, answer["Location"])
+
+
+def test_no_statement_of_a_page_does(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    with caught(monkeypatch) as statements:
+        for path in (path for path in ADDRESSES if path.startswith("admin/") and "logout" not in path):
+            client.get(f"/{path}")
+        for path in (*lists(client), *lists_of_tasks(client)):
+            assert client.get(path).status_code in (200, 302, 400), path
+    judge(statements, EXCEPTIONS, least=200)
+
+
+def test_no_statement_of_an_action_or_its_undo_does(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    with caught(monkeypatch) as statements:
+        import_tasks(client)
+        act_on_tasks(client)
+        act_on_rows(client)
+        undo_all(client)
+    judge(statements, EXCEPTIONS, least=300)
+
+
+def test_no_statement_of_keys_accounts_and_removals_does(
+    client: Client, monkeypatch: pytest.MonkeyPatch, settings: Settings
+) -> None:
+    key = ApiKey.objects.get().pk
+    with caught(monkeypatch) as statements:
+        done(client, "/admin/environments/apikey/add/", {"name": "new", "scopes": ["play"], "days": "2"})
+        done(client, f"/admin/environments/apikey/{key}/edit/", {"name": "lab", "scopes": ["play"], "expires": ""})
+        done(client, f"/admin/environments/apikey/{key}/quotas/")
+        done(client, f"/admin/environments/apikey/{key}/revoke/")
+        done(client, "/admin/episodes/retention/add/", {"run": "canaryrun", "days": 9})
+        done(client, f"/admin/episodes/retention/{NUMBER}/delete/", {"post": "yes"})
+        done(client, "/admin/auth/group/add/", {"name": "team"})
+        done(
+            client,
+            "/admin/auth/user/add/",
+            {"username": "eve", "password1": "correct horse", "password2": "correct horse", "usable_password": "true"},
+        )
+        for query in ("run=canaryrun&player=human", "environment=canaryenv"):
+            page = client.get("/admin/episodes/episode/remove/", {"query": query}).content.decode()
+            mark = re.search(r'name="confirm" value="([^"]+)"', page)
+            assert mark
+            done(client, "/admin/episodes/episode/remove/", {"query": query, "confirm": mark[1], "reason": "a test"})
+        done(client, f"/admin/episodes/suite/{NUMBER}/delete/", {"post": "yes"})
+    judge(statements, EXCEPTIONS, least=50)
