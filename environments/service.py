@@ -214,11 +214,11 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     if membership is None:
         await record.start()
     else:
-        await record.start(membership.id, lambda: membership.is_leader, messages)
+        await record.start(membership.id, lambda: membership.is_leader, messages, membership.rest_seconds)
     directory = conf.process_directory() if recovers else None
     going_on: Sequence[OpenEpisode] = ()
     left = read_left_behind(directory) if directory is not None else LeftBehind()
-    leases, taken = Leases(membership.id) if membership else None, list[str]()
+    leases, taken = Leases(membership.id, membership.rest_seconds) if membership else None, list[str]()
     if leases is not None:
         leases.start()
         async for sids in record.running_sessions():  # before RunningCalls replaces the notes, which others may read

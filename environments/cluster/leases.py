@@ -9,18 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import threading
+import time
 from collections.abc import Callable, Collection, Iterable, Mapping
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
 import psycopg
 from django.db import DatabaseError, InterfaceError, connection
 
+from environments.database.bulk_writer import connect
 from environments.database.storable import digest_of, storable
 
 MAX_BATCH = 500
 RETRY_SECONDS = 0.2
 MAX_CLOSE_SECONDS = 2.0
+MAX_RELEASE_SECONDS = 0.2
+"""How long a lease that is given up waits for a question, in whose transaction it is deleted."""
 
 Owners = Mapping[str, Any]
 """Ids of servers by the digests of sessions; or what opens the sessions, for the question about that."""
@@ -73,9 +77,10 @@ class _Question(NamedTuple):
 class Leases(threading.Thread):
     """The thread and its questions, which are asked on the event loop. Start it, and `close` it at the end."""
 
-    def __init__(self, server: int) -> None:
+    def __init__(self, server: int, rest: Callable[[int, float], float] = lambda _asked, _spent: 0.0) -> None:
+        """`rest` returns how long to rest after so many questions whose transaction took so many seconds."""
         super().__init__(name="leases", daemon=True)
-        self._server = server
+        self._server, self._rest = server, rest
         self._queue: SimpleQueue[_Question | None] = SimpleQueue()
         self._given_up = threading.Event()
 
@@ -134,43 +139,63 @@ class Leases(threading.Thread):
     def run(self) -> None:
         is_open = True
         while is_open:
-            questions = [self._queue.get()]
-            while len(questions) < MAX_BATCH and not self._queue.empty():
-                questions.append(self._queue.get())
+            questions = self._gather()
             is_open = None not in questions
-            # first those that give sessions up, which the same client may have opened again already
-            for kind in ("release", "find", "claim", "open", "take", "openings", "left", "take or make", "drop"):
-                if asked := [one for one in questions if one is not None and one.kind == kind]:
-                    self._answer(kind, asked)
+            began = time.monotonic()
+            self._answer([one for one in questions if one is not None])
+            self._given_up.wait(self._rest(len(questions), time.monotonic() - began))
         connection.close()
 
-    def _answer(self, kind: str, asked: list[_Question]) -> None:
-        digests = sorted({digest for one in asked for digest in one.digests})
-        owners = self._until_there(kind, digests)
-        waiting = [one.answer for one in asked if one.answer is not None]
+    def _gather(self) -> list[_Question | None]:
+        """Take all questions, at least one. Leases that are given up wait a little for others."""
+        questions = [self._queue.get()]
+        until = time.monotonic() + MAX_RELEASE_SECONDS
+        with contextlib.suppress(Empty):
+            while len(questions) < MAX_BATCH and None not in questions:
+                is_patient = all(one is not None and one.kind == "release" for one in questions)
+                seconds = max(0.0, until - time.monotonic()) if is_patient else 0.0
+                questions.append(self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait())
+        return questions
+
+    def _answer(self, questions: list[_Question]) -> None:
+        asked = {
+            kind: sorted({digest for one in questions if one.kind == kind for digest in one.digests})
+            for kind in _STATEMENTS
+            if any(one.kind == kind for one in questions)
+        }
+        owners = self._until_there(asked)
+        waiting = [(one.answer, owners.get(one.kind, {})) for one in questions if one.answer is not None]
         if waiting:
             with contextlib.suppress(RuntimeError):  # the loop is closed, so nobody waits any more
-                waiting[0].get_loop().call_soon_threadsafe(_settle, waiting, owners)
+                waiting[0][0].get_loop().call_soon_threadsafe(_settle, waiting)
 
-    def _until_there(self, kind: str, digests: list[Any]) -> Owners:
+    def _until_there(self, asked: Mapping[str, list[Any]]) -> Mapping[str, Owners]:
         """Ask the database as soon as it is there. Asking twice changes nothing."""
-        while True:
+        while asked:
             try:
-                return self._execute(kind, digests)
+                return self._execute(asked)
             except (DatabaseError, InterfaceError):
                 with contextlib.suppress(DatabaseError, InterfaceError):
                     connection.close()
             if self._given_up.wait(RETRY_SECONDS):
-                return {}
+                break
+        return {}
 
-    def _execute(self, kind: str, digests: list[Any]) -> Owners:
-        sql, *values = _STATEMENTS[kind](self._server, digests)
-        connection.ensure_connection()
+    def _execute(self, asked: Mapping[str, list[Any]]) -> Mapping[str, Owners]:
+        """Execute the statements of all kinds that are asked for, in one transaction and one round trip."""
+        connect(connection)
+        raw = connection.connection
         with connection.wrap_database_errors:
-            cursor = psycopg.Cursor(connection.connection).execute(sql, values, prepare=True)
-            return dict(cursor.fetchall()) if cursor.description else {}
+            with raw.pipeline() if len(asked) > 1 else contextlib.nullcontext():
+                cursors = {kind: self._begun(kind, digests) for kind, digests in asked.items()}
+            return {kind: dict(cursor.fetchall()) if cursor.description else {} for kind, cursor in cursors.items()}
+
+    def _begun(self, kind: str, digests: list[Any]) -> psycopg.Cursor[Any]:
+        sql, *values = _STATEMENTS[kind](self._server, digests)
+        return psycopg.Cursor(connection.connection).execute(sql, values, prepare=True)
 
 
+# first those that give sessions up, which the same client may have opened again already
 _STATEMENTS: Mapping[str, Callable[[int, list[Any]], tuple[Any, ...]]] = {
     "release": lambda server, digests: (_RELEASE, server, digests),
     "find": lambda server, digests: (_FIND, digests),
@@ -184,8 +209,8 @@ _STATEMENTS: Mapping[str, Callable[[int, list[Any]], tuple[Any, ...]]] = {
 }
 
 
-def _settle(waiting: Iterable[asyncio.Future[Owners]], owners: Owners) -> None:
-    for answer in waiting:
+def _settle(waiting: Iterable[tuple[asyncio.Future[Owners], Owners]]) -> None:
+    for answer, owners in waiting:
         if not answer.done():
             answer.set_result(owners)
 

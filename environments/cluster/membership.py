@@ -55,6 +55,8 @@ _DECLARE_DEAD = (
 """The lock is held to the end of the statement, so that a server that reconnects meanwhile finds itself dead."""
 RETURN_SECONDS = 5.0
 """Time after a start of PostgreSQL in which the servers take their locks again, and nobody declares others dead."""
+MAX_REST_SECONDS = 0.03
+"""Longest rest of one of several servers between two transactions."""
 _LIVING = "SELECT id, address, token, machine, directory FROM environments_clusterserver WHERE ended IS NULL"
 
 log = structlog.get_logger(__name__)
@@ -141,6 +143,15 @@ class Membership:
         with self._turn, self._connection.cursor() as cursor:
             cursor.execute(sql, values)
             return list(cursor.fetchall())
+
+    def rest_seconds(self, answered: int, spent: float) -> float:
+        """Return how long to rest after a transaction for so many waiting calls, which took `spent` seconds.
+
+        A single server writes all the time: while it commits, calls of all its agents gather for the next transaction.
+        Several, each with a part of the agents, would make many small ones, so each rests while the others may write.
+        One call alone shows that there is no crowd to wait for.
+        """
+        return min(spent * len(self.peers), MAX_REST_SECONDS) if answered > 1 else 0.0
 
     def leave(self) -> None:
         """Say that this server has ended, and release its locks. A second call does nothing."""

@@ -1,6 +1,7 @@
 """Writes many rows in one statement on the raw connection, because Django's ORM costs ten times as much.
 
-Used by the recorder, by everything that derives rows from the record, and by imports of episodes.
+Used by the recorder, by everything that derives rows from the record, and by imports of episodes. Statements are
+prepared only on connections that `connect` has made: the recorder's.
 
 On SQLite that is `executemany`; on PostgreSQL a prepared statement with one array literal per column and `unnest`. That
 takes half of the time of psycopg's `executemany` (60 steps: client 11 and server 22 µs a row against 26 and 43; with
@@ -10,6 +11,7 @@ be run again with the same rows: inserts skip what is there, updates set absolut
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
@@ -110,15 +112,27 @@ class BulkWriter:
             psycopg.Cursor(raw).execute(sql, arrays, prepare=True)
 
 
-def tune(connection: BaseDatabaseWrapper) -> None:
-    """Prepare a new connection for a BulkWriter, outside of transactions. Raises: django.db.Error.
+def connect(connection: BaseDatabaseWrapper) -> None:
+    """Connect if necessary, and let PostgreSQL prepare what is executed with `prepare=True`. Outside of transactions.
 
-    PostgreSQL plans a prepared statement once, perhaps while a table is empty and reading all of it is cheapest, but
-    all statements here find rows by keys.
+    It parses and plans such a statement once, perhaps while a table is empty and reading all of it is cheapest. So this
+    is for connections whose statements find rows by keys: ways of joining that read more are switched off.
+    Raises: django.db.Error.
     """
-    if connection.vendor == "postgresql":
+    connection.ensure_connection()
+    raw = connection.connection
+    if connection.vendor == "postgresql" and raw.prepare_threshold is None:  # as Django leaves it: nothing is prepared
         with connection.cursor() as cursor:
-            cursor.execute("SET enable_seqscan = off")
+            cursor.execute("; ".join(f"SET {setting}" for setting in _FIND_BY_KEYS))
+        raw.prepare_threshold = sys.maxsize  # only what asks for it
+
+
+_FIND_BY_KEYS = (
+    "plan_cache_mode = force_generic_plan",
+    "enable_seqscan = off",
+    "enable_hashjoin = off",
+    "enable_mergejoin = off",
+)
 
 
 @cache

@@ -34,7 +34,7 @@ from episodes.recording.live import Live
 from episodes.recording.number_blocks import NumberBlocks, next_block
 from episodes.recording.recorder_load import RecorderLoad
 from episodes.recording.returning_episodes import open_episodes, recorded_past, recorded_sessions, running_sessions
-from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, Fence, RecordWriter, is_away
+from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, Fence, RecordWriter, Rest, is_away
 from episodes.removal.batch import last_removed
 from episodes.uploads.events import UploadChunk
 
@@ -61,11 +61,12 @@ class Recorder:
         server: int | None = None,
         leads: Callable[[], bool] | None = None,
         messages: ServerMessages | None = None,
+        rest: Rest | None = None,
     ) -> None:
         """Start all threads. Raises: django.db.Error if the database is away or not migrated.
 
         `server`: the id of this server if it shares the database with others; `leads`: whether it leads them now;
-        `messages`: those to and from the others.
+        `messages`: those to and from the others; `rest`: how long to rest between transactions.
         """
         self._loop = asyncio.get_running_loop()
         self._readers = Workers(READERS, "recall")
@@ -76,6 +77,8 @@ class Recorder:
             take_block = partial(self._readers.run, next_block, server)
             self._numbers = NumberBlocks(await take_block(), take_block)
             self._writer.fence = Fence(server, stop_at_once)
+        if rest is not None:
+            self._writer.rest = rest
         self._live.start(messages)
         self._writer.start()
         self._duties.start(self._readers, self._writer.forgetting, leads)

@@ -1,7 +1,7 @@
 """The writer: the one thread that commits what live play reported, all waiting rows together.
 
 It never delays a batch: while one commits, rows for the next one gather, so batches grow with the load. Only one of
-several servers rests for as long as its last transaction took (`rest_seconds`). A batch that the database refuses is
+several servers rests in between (`Membership.rest_seconds`). A batch that the database refuses is
 halved until the bad call is alone; while the database is away the batch waits and nothing is lost. A batch may be
 committed and its acknowledgement lost, so writing it again changes nothing.
 """
@@ -14,7 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from queue import SimpleQueue
-from typing import Any, NamedTuple, NoReturn
+from typing import NamedTuple, NoReturn
 
 import psycopg
 import structlog
@@ -29,7 +29,7 @@ from django.db import (
 )
 
 from environments.cluster.membership import ENDINGS, LOCKS
-from environments.database.bulk_writer import BulkWriter, tune
+from environments.database.bulk_writer import BulkWriter, connect
 from environments.runtime.records import EpisodeEnded, Row, SnapshotTaken, StepTaken
 from episodes.recording.batch import RecordBatch
 from episodes.recording.recorder_load import CommitCounts
@@ -43,6 +43,8 @@ Call = tuple[Sequence[Row | UploadChunk], Callable[[], None] | None, float]
 """The rows of one call of the recorder, which stay together, the function to call once they are durable, and when it
 was called, as `time.monotonic` says."""
 
+Rest = Callable[[int, float], float]
+
 MAX_CALLS = 2000
 """Calls in one transaction: about 100 ms of SQLite's write lock."""
 MAX_CHARACTERS = 32 * 1024 * 1024
@@ -52,8 +54,6 @@ MAX_UPLOAD_CHARACTERS = MAX_CHUNK_CHARACTERS
 """Characters of uploads in one transaction, exceeded by one upload at most: agents who play wait for the commit."""
 FIRST_WAIT_SECONDS = 0.05
 MAX_WAIT_SECONDS = 1.0
-MAX_REST_SECONDS = 0.03
-"""Longest rest of one of several servers between two transactions."""
 
 log = structlog.get_logger(__name__)
 
@@ -105,15 +105,6 @@ class Fence:
             return Entered(None if last is None else last.fetchall()[0][0], row[1])
 
 
-def rest_seconds(calls: int, spent: float) -> float:
-    """Return how long one of several servers rests after a transaction of so many calls that took `spent` seconds.
-
-    While a single server commits, calls of all its agents gather for the next transaction. Several servers have a part
-    of the agents each, and would make many small ones. One call alone shows that there is no crowd to wait for.
-    """
-    return min(spent, MAX_REST_SECONDS) if calls > 1 else 0.0
-
-
 def _characters(call: Call | None) -> int:
     rows = call[0] if call else ()
     return sum(map(_size, rows))
@@ -139,6 +130,8 @@ class RecordWriter(threading.Thread):
         super().__init__(name="recorder", daemon=True)
         self.fence: Fence | None = None
         """What guards each transaction of one of several servers."""
+        self.rest: Rest = lambda _calls, _spent: 0.0
+        """How long the thread rests after a transaction of so many calls that took so many seconds."""
         self.given_up = threading.Event()
         self.in_hand: Sequence[Call] = ()
         """The calls that are being written."""
@@ -151,7 +144,6 @@ class RecordWriter(threading.Thread):
         self._known = KnownRows()
         self._known_rollouts = KnownRollouts()
         self._writing = threading.Lock()
-        self._tuned: Any = None  # the raw connection that `tune` has prepared
 
     def run(self) -> None:
         is_open = True
@@ -166,7 +158,7 @@ class RecordWriter(threading.Thread):
                 self.commits.count(len(self.in_hand), began, self.in_hand[0][2])
             if not self.given_up.is_set():
                 self._settle(self.in_hand)
-                rest = rest_seconds(len(self.in_hand), spent) if self.fence is not None else 0.0
+                rest = self.rest(len(self.in_hand), spent)
                 self.in_hand = ()
                 if rest:
                     self.given_up.wait(rest)
@@ -227,7 +219,7 @@ class RecordWriter(threading.Thread):
         if not calls:
             return
         try:
-            self._connect()
+            connect(connection)
             with self._writing:
                 # a connection that died meanwhile needs no check before: it fails here and is replaced
                 with transaction.atomic():
@@ -241,12 +233,6 @@ class RecordWriter(threading.Thread):
             self._known.forget()
             self._known_rollouts.forget()
             raise
-
-    def _connect(self) -> None:
-        connection.ensure_connection()
-        if connection.connection is not self._tuned:
-            tune(connection)
-            self._tuned = connection.connection
 
     def _write_alone(self, call: Call) -> None:
         """Try `call` once more, because it may have failed on a remembered id whose row is gone; then reject it."""

@@ -33,7 +33,7 @@ def test_the_old_servers_go_on_and_can_be_reloaded_again(tmp_path: Path) -> None
     variables = {
         "ORSWEB_PROCESSES": "2",
         "ORSWEB_RELOAD_WAIT": "0.3",
-        "ORSWEB_RELOAD_LIMIT": "5",
+        "ORSWEB_RELOAD_LIMIT": "10",
         "PYTHONPATH": f"{tmp_path}:{ROOT}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
@@ -44,7 +44,7 @@ def test_the_old_servers_go_on_and_can_be_reloaded_again(tmp_path: Path) -> None
             write(tmp_path, "two", first)
             status, text = reload(server)
             assert status == 1
-            assert "The new servers were not ready after 5 s (ORSWEB_RELOAD_LIMIT)" in text
+            assert "The new servers were not ready after 10 s (ORSWEB_RELOAD_LIMIT)" in text
             eventually(lambda: servers(server) == old)
             assert version(server) == "one"
         write(tmp_path, "three")

@@ -6,10 +6,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from django.db import connection
+from django.db import connection, transaction
 from psycopg.pq import PipelineStatus
 
-from episodes.models import Step
+from environments.cluster.membership import fresh_connection
+from environments.database import bulk_writer
+from episodes.models import Blob, Step
+from episodes.recording.batch import BLOB_COLUMNS
 from tests.episodes.recorded import record
 from tests.factories import episode_started, step_taken
 
@@ -46,3 +49,16 @@ if connection.vendor == "postgresql":  # SQLite has no pipeline
         steps = [step_taken(index=n, output_json=f'"{"x" * 8000}"') for n in range(5)]
         assert record((episode_started(), *steps)) == 0
         assert (seen, Step.objects.count()) == (is_piped, 5)
+
+    def test_a_connection_for_finding_rows_by_keys_prepares_statements() -> None:
+        """Else PostgreSQL parses and plans each statement again, which takes longer than executing it."""
+        own = fresh_connection("default")
+        bulk_writer.connect(own)
+        row = ("0" * 32, False, 2, b"{}")
+        with transaction.atomic():
+            bulk_writer.BulkWriter(own).insert(Blob, BLOB_COLUMNS, [row])
+            with own.cursor() as cursor:
+                cursor.execute("SELECT statement FROM pg_prepared_statements")
+                prepared = [statement for (statement,) in cursor.fetchall()]
+        own.close()
+        assert [statement.partition(" (")[0] for statement in prepared] == ['INSERT INTO "episodes_blob"']

@@ -15,10 +15,9 @@ from environments.cluster import membership
 from environments.errors import NumbersAway
 from environments.models import ClusterServer
 from episodes.models import Progress
-from episodes.recording import writer
 from episodes.recording.number_blocks import AHEAD, BLOCK, NumberBlocks, next_block
 from episodes.recording.recorder import Recorder
-from episodes.recording.writer import MAX_REST_SECONDS, Fence, rest_seconds
+from episodes.recording.writer import Fence
 from tests.episodes.recorded import commit
 from tests.factories import episode_started
 
@@ -49,12 +48,25 @@ def test_without_numbers_no_episode_begins() -> None:
         asyncio.run(exhaust())
 
 
-def test_a_writer_rests_for_as_long_as_it_has_committed() -> None:
-    assert (rest_seconds(2, 0.005), rest_seconds(2, 1.0)) == (0.005, MAX_REST_SECONDS)
+@pytest.fixture
+def one_of_four(tmp_path: Path) -> membership.Membership:
+    one = membership.Membership("one", tmp_path)
+    one.peers = {number: membership.Peer(number, "", "", None) for number in (2, 3, 4)}
+    return one
 
 
-def test_a_writer_does_not_rest_for_an_agent_that_plays_alone() -> None:
-    assert rest_seconds(1, 0.005) == 0.0
+def test_a_server_rests_while_the_others_may_write(one_of_four: membership.Membership) -> None:
+    assert one_of_four.rest_seconds(2, 0.005) == pytest.approx(0.015)
+    assert one_of_four.rest_seconds(2, 1.0) == membership.MAX_REST_SECONDS
+
+
+def test_a_server_does_not_rest_for_an_agent_that_plays_alone(one_of_four: membership.Membership) -> None:
+    assert one_of_four.rest_seconds(1, 0.005) == 0.0
+
+
+def test_a_server_without_others_does_not_rest(one_of_four: membership.Membership) -> None:
+    one_of_four.peers = {}
+    assert one_of_four.rest_seconds(2, 0.005) == 0.0
 
 
 if connection.vendor == "postgresql":
@@ -100,12 +112,10 @@ if connection.vendor == "postgresql":
             Fence(server.pk, stop).enter(has_endings=False)
 
     @pytest.mark.django_db(transaction=True)
-    def test_the_writer_commits_nothing_while_it_rests(server: ClusterServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(writer, "rest_seconds", lambda *_: 0.3)
-
+    def test_the_writer_commits_nothing_while_it_rests(server: ClusterServer) -> None:
         async def spent() -> float:
             recorder = Recorder()
-            await recorder.start(server.pk)
+            await recorder.start(server.pk, rest=lambda _calls, _spent: 0.3)
             await commit(recorder, episode_started(1))
             began = time.monotonic()
             await commit(recorder, episode_started(2))
