@@ -7,6 +7,7 @@ become links, so that opening a page tells no other host about it.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from operator import itemgetter
 
 from django.utils.safestring import SafeString
@@ -42,6 +43,7 @@ def rendered(markdown: str, title: str = "") -> SafeString:
     return clean_prose_with_pictures(parser.renderer.render(tokens, parser.options, {}))
 
 
+@lru_cache(maxsize=256)
 def plain(markdown: str) -> str:
     """Return the words of the first paragraph of `markdown` in one line, without its marks, as lists show them.
 

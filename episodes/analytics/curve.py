@@ -26,13 +26,13 @@ from episodes.analytics.figures import (
     excluded_of,
     figures_by_name,
     figures_together,
-    judged,
+    summaries_by_definition,
 )
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.group_states import GroupCount, GroupCounter, GroupTally, counts_together
-from episodes.attempts.summary import JudgedSummary
+from episodes.attempts.summary import JudgedSummary, Summary, judged_by
 from episodes.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 
 MAX_POINTS = 500
@@ -310,10 +310,11 @@ class EndRanges:
         return WholeRanges(found)
 
 
-def judged_part(part: Part, definitions: Definitions) -> list[JudgedSummary]:
-    """Return the summaries of the contents of a point, one for each definition that differs."""
+def by_definition(part: Part, definitions: Definitions) -> dict[Definition, list[Summary]]:
+    """Return the summaries of the contents of a point by the definition that they follow."""
     blocks, rows = part
-    return judged([pair for block in blocks for pair in block.parts.items()], [row for _, row in rows], definitions)
+    of_blocks = [pair for block in blocks for pair in block.parts.items()]
+    return summaries_by_definition(of_blocks, [row for _, row in rows], definitions)
 
 
 def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) -> _Group:
@@ -321,7 +322,7 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
     width = 1 if axis == "episode" else 0  # of a single ending
     low = min([block.low for block in blocks] + [place for place, _ in rows])
     high = max([block.high for block in blocks] + [place + width for place, _ in rows])
-    summaries = judged_part(part, definitions)
+    summaries = [judged_by(definition, some) for definition, some in by_definition(part, definitions).items()]
     first, last = min([one.first_end for one in summaries]), max([one.last_end for one in summaries])
     # by step those between belong to other training steps
     ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(first, last)])

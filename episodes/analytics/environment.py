@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.models import Environment
-from episodes.attempts.durations import DurationSketch, from_text, quantile_ms
+from episodes.attempts.durations import from_texts, quantile_ms
+from episodes.attempts.endings import rows_of
 from episodes.models import ToolUse
 
 MAX_TOOLS = 200
@@ -48,18 +49,16 @@ def tool_figures(environment: Environment, since: float = 0.0) -> Sequence[ToolF
     """
     columns = ("tool", "ok", "refused", "failed", "rewarded", "duration_ms", "durations")
     days = ToolUse.objects.filter(environment_id=environment.pk, day__gt=since - 86400)
-    found: dict[str, list[tuple[int, int, int, int, float, DurationSketch]]] = defaultdict(list)
-    for tool, *counts, durations in days.values_list(*columns):
-        found[tool].append((*counts, from_text(durations)))
+    found: dict[str, list[tuple[int, int, int, int, float, str]]] = defaultdict(list)
+    for tool, *counts in rows_of(days.values_list(*columns)):
+        found[tool].append(tuple(counts))
     figures = [_figures(tool, rows) for tool, rows in found.items()]
     return sorted(figures, key=lambda one: (-one.calls, one.tool))[:MAX_TOOLS]
 
 
-def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, DurationSketch]]) -> ToolFigures:
-    ok, refused, failed, rewarded, duration_ms, sketches = zip(*rows, strict=True)
-    durations = DurationSketch()
-    for sketch in sketches:
-        durations.update(sketch)
+def _figures(tool: str, rows: Sequence[tuple[int, int, int, int, float, str]]) -> ToolFigures:
+    ok, refused, failed, rewarded, duration_ms, texts = zip(*rows, strict=True)
+    durations = from_texts(texts)
     ran = durations.total()
     return ToolFigures(
         tool=tool,

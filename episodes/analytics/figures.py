@@ -141,20 +141,27 @@ def judged(
 
     `blocks`: environments and summaries of their episodes.
     """
-    found = defaultdict[Definition, list[Summary]](list)
+    return [judged_by(*each) for each in summaries_by_definition(blocks, rows, definitions).items()]
+
+
+def summaries_by_definition(
+    blocks: Iterable[tuple[int, Summary]], rows: Sequence[EndingRow], definitions: Definitions
+) -> dict[Definition, list[Summary]]:
+    """Return one summary or more for each definition that differs; see `judged`."""
     if isinstance(definitions, Definition):
-        found[definitions] = [summary for _, summary in blocks]
-        found[definitions] += [summary_of(rows, definitions.return_)] if rows else []
-    else:
-        by_environment = defaultdict[int, list[EndingRow]](list)
-        for row in rows:
-            by_environment[row[-1]].append(row)
-        for environment, summary in blocks:
-            found[definitions.of(environment)].append(summary)
-        for environment, some in by_environment.items():
-            definition = definitions.of(environment)
-            found[definition].append(summary_of(some, definition.return_))
-    return [judged_by(definition, summaries) for definition, summaries in found.items() if summaries]
+        summaries = [summary for _, summary in blocks]
+        summaries += [summary_of(rows, definitions.return_)] if rows else []
+        return {definitions: summaries} if summaries else {}
+    found = defaultdict[Definition, list[Summary]](list)
+    by_environment = defaultdict[int, list[EndingRow]](list)
+    for row in rows:
+        by_environment[row[-1]].append(row)
+    for environment, summary in blocks:
+        found[definitions.of(environment)].append(summary)
+    for environment, some in by_environment.items():
+        definition = definitions.of(environment)
+        found[definition].append(summary_of(some, definition.return_))
+    return found
 
 
 def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary]:

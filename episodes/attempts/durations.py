@@ -9,7 +9,10 @@ bin, so their quantiles may be off by 41 % until `rebuild_statistics`.
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+
+from pydantic_core import from_json
 
 DurationSketch = Counter[int]
 """Number of durations by bin: bin 0 is below SMALLEST_MS, and bin n starts at SMALLEST_MS * 2**((n-1) / BINS)."""
@@ -41,16 +44,22 @@ def to_text(sketch: DurationSketch) -> str:
 
 def from_text(text: str) -> DurationSketch:
     """Return a stored sketch."""
-    found = DurationSketch()
-    for place, counts in enumerate(json.loads(text)):
-        if not counts:
-            continue
-        by_bin = counts if isinstance(counts, dict) else {BINS // 2 if place else 0: counts}
-        first = _first_bin(place)
-        for number, count in by_bin.items():
-            if count > 0:
-                found[first + int(number)] = count
-    return found
+    return from_texts([text])
+
+
+def from_texts(texts: Sequence[str]) -> DurationSketch:
+    """Return the sum of stored sketches."""
+    found: dict[int, int] = defaultdict(int)
+    for places in from_json(f"[{','.join(texts)}]"):
+        for place, counts in enumerate(places):
+            if not counts:
+                continue
+            by_bin = counts if isinstance(counts, dict) else {BINS // 2 if place else 0: counts}
+            first = _first_bin(place)
+            for number, count in by_bin.items():
+                if count > 0:
+                    found[first + int(number)] += count
+    return DurationSketch(found)
 
 
 def quantile_ms(sketch: DurationSketch, share: float) -> float | None:

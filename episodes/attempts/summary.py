@@ -166,14 +166,9 @@ class JudgedSummary:
 def judged_by(definition: Definition, summaries: Sequence[Summary]) -> JudgedSummary:
     """Merge one summary or more, whose episodes all follow the definition."""
     convention, causes = definition.convention, counts_added(one.causes for one in summaries)
-    counted = [one.own for one in summaries]
-    if convention.expired != "out":
-        counted += [one.expired for one in summaries if one.expired]
+    counted = _counted(convention, summaries)
     returned = counted if convention.expired == "keep" else counted[: len(summaries)]
-    returns, lengths = [one.returns[definition.return_] for one in returned], [one.lengths for one in counted]
-    treatments = convention.treatments
-    if zeros := sum([count for kind, count in causes.items() if treatments.get(kind) == "zero"]):
-        returns.append([(0.0, zeros)])
+    returns, lengths = _returns(definition, returned, causes), [one.lengths for one in counted]
     if convention.no_call != "out" and (without := causes.get(NO_CALL, 0)):
         lengths.append([(0.0, without)])
     return JudgedSummary(
@@ -188,6 +183,26 @@ def judged_by(definition: Definition, summaries: Sequence[Summary]) -> JudgedSum
         calls=calls_together([one.calls for one in counted]),
         groups=[one.groups for one in summaries if one.groups.signatures],
     )
+
+
+def _counted(convention: Convention, summaries: Sequence[Summary]) -> list[Distributions]:
+    """Return the distributions that count for lengths: first the own ones, then those of expired rollouts if any do."""
+    counted = [one.own for one in summaries]
+    return counted if convention.expired == "out" else counted + [one.expired for one in summaries if one.expired]
+
+
+def _returns(definition: Definition, returned: Sequence[Distributions], causes: Mapping[str, int]) -> list[Sketch]:
+    found = [one.returns[definition.return_] for one in returned]
+    treatments = definition.convention.treatments
+    zeros = sum([count for kind, count in causes.items() if treatments.get(kind) == "zero"])
+    return [*found, [(0.0, zeros)]] if zeros else found
+
+
+def counted_returns(definition: Definition, summaries: Sequence[Summary]) -> list[Sketch]:
+    """Return the returns that count in the summaries, as several sketches, which may share values."""
+    counted = _counted(definition.convention, summaries)
+    returned = counted if definition.convention.expired == "keep" else counted[: len(summaries)]
+    return _returns(definition, returned, counts_added(one.causes for one in summaries))
 
 
 def judged_together(parts: Sequence[JudgedSummary]) -> JudgedSummary:

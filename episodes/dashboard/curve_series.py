@@ -233,7 +233,7 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     named = NamedRows.of(asked.filter)
     overlay = _overlay(asked)
     found = _curves(asked, named, overlay.parts, least_blocks)
-    environments = _environments(found)
+    environments = _environments(found, named.environment)
     hues = _hues(overlay, named)
     series = [
         ChartSeries(
@@ -275,10 +275,15 @@ def _overlay(asked: CurveAsked) -> Overlaid:
     return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
 
 
-def _environments(found: Sequence[Curve]) -> list[Environment | None]:
-    """Return the environment of all episodes of each curve; None if there are several, or none."""
+def _environments(found: Sequence[Curve], named: Environment | None) -> list[Environment | None]:
+    """Return the environment of all episodes of each curve; None if there are several, or none.
+
+    `named`: one that has been read, because the filter names it.
+    """
     ids = [next(iter(one.environments)) if len(one.environments) == 1 else None for one in found]
-    rows = Environment.objects.defer("card", "task_schema").in_bulk({pk for pk in ids if pk is not None})
+    rows = {named.pk: named} if named else {}
+    if missing := {pk for pk in ids if pk is not None} - set(rows):
+        rows |= Environment.objects.defer("card", "task_schema").in_bulk(missing)
     return [None if pk is None else rows.get(pk) for pk in ids]
 
 

@@ -64,14 +64,14 @@ def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFil
         share = (value / 2 - low / 2) / (high / 2 - low / 2) if low < high else 0.5  # halves cannot overflow
         return share * (WIDTH - width if returns.is_exact else WIDTH)
 
+    common = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
+    common |= parts_in_address(returns.definition.convention, environment)
     made = []
     for place, one in enumerate(bins):
         height = max(one.n * HEIGHT / returns.most, MIN_HEIGHT) if one.n else 0.0
         span = plain(one.low) if returns.is_exact else f"{plain(one.low, 3)} to {plain(one.high, 3)}"
-        asked = {**of.values(), "ending": "attempt", "return": returns.definition.return_}
-        asked |= parts_in_address(returns.definition.convention, environment)
         ends = zip(("return_from", "return_to"), returns.reach(place), strict=True)
-        query = urlencode(asked | {name: repr(end) for name, end in ends if end is not None})
+        query = urlencode(common | {name: repr(end) for name, end in ends if end is not None})
         title = f"return {span}: {one.n:,} attempt{'' if one.n == 1 else 's'}"
         x = place_of(one.low) if returns.is_exact else place * WIDTH / len(bins)
         is_success = one.low > returns.definition.threshold
