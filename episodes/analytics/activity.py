@@ -10,12 +10,14 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from operator import add
 from typing import Any, Literal
 
 from environments.models import Environment
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions, definitions_in_force
+from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import FAILURES
 from episodes.models import Activity, Episode
 
@@ -66,8 +68,7 @@ def activity(
 
     The span "all" has the days from the first ending to the last. `now`: seconds since the epoch; None: the clock's.
     `definitions`: None reads those in force; conventions are used of them, and thresholds for returns of 0. `hidden`:
-    ids of environments that are left out. One query, and one more
-    for the definitions.
+    ids of environments that are left out. One query, and one more for the definitions.
     """
     seconds, count = SPANS.get(span, (86400, 0))
     last = int((time.time() if now is None else now) // seconds) * seconds
@@ -79,19 +80,24 @@ def activity(
     if count:
         rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
     definitions = definitions_in_force() if definitions is None else definitions
-    found: dict[int, list[ActivityPoint]] = defaultdict(list)
-    for row in rows.values("start", "environment_id", *_COUNTS):
-        definition = definitions.of(row["environment_id"])
-        found[row["start"]].append(_point(row["start"], seconds, row, definition))
+    found: dict[int, dict[Definition, Sequence[float]]] = defaultdict(dict)
+    for start, pk, *counts in rows_of(rows.values_list("start", "environment_id", *_COUNTS)):
+        sums, definition = found[start], definitions.of(pk)
+        sums[definition] = list(map(add, sums[definition], counts)) if definition in sums else counts
     first = last - (count - 1) * seconds if count else min(found, default=last)
     last = last if count else max(found, default=last)
-    return [_at(start, seconds, found.get(start, ())) for start in range(first, last + 1, seconds)]
+    return [_at(start, seconds, found.get(start, {})) for start in range(first, last + 1, seconds)]
 
 
 _DEFAULT = Definition()
 
 
-def _at(start: int, seconds: int, points: Sequence[ActivityPoint]) -> ActivityPoint:
+def _at(start: int, seconds: int, sums: Mapping[Definition, Sequence[float]]) -> ActivityPoint:
+    """Return the point of the sums of _COUNTS over the environments of each definition."""
+    points = [
+        _point(start, seconds, dict(zip(_COUNTS, counts, strict=True)), definition)
+        for definition, counts in sums.items()
+    ]
     if not points:
         return _point(start, seconds, {}, _DEFAULT)
     return points[0] if len(points) == 1 else replace(together(points), seconds=seconds)
