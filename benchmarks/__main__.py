@@ -14,7 +14,20 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from benchmarks import dashboard, faulty, flat, lag, new_tasks, processes, scale, sizing, task_list, undo, viewers
+from benchmarks import (
+    dashboard,
+    faulty,
+    flat,
+    lag,
+    new_tasks,
+    processes,
+    restart,
+    scale,
+    sizing,
+    task_list,
+    undo,
+    viewers,
+)
 from benchmarks.load import Sample
 from benchmarks.report import print_scenario
 from benchmarks.scenarios import SCENARIOS, Scenario, measure, middle
@@ -33,6 +46,7 @@ _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
     "lag": lag.measure,
     "undo": undo.measure,
     "faulty": faulty.measure,
+    "restart": restart.measure,
     "processes": processes.measure,
     "sessions": processes.measure_sessions,
 }

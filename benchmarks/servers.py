@@ -102,11 +102,17 @@ class Workshop:
 
     @contextmanager
     def serving(
-        self, environments: Sequence[str], directory: Path | None = None, settings: Mapping[str, str] | None = None
+        self,
+        environments: Sequence[str],
+        directory: Path | None = None,
+        settings: Mapping[str, str] | None = None,
+        *,
+        is_awaited: bool = True,
     ) -> Iterator[tuple[int, Path, int]]:
         """Serve `environments`, or the bundled ones without any, from a data directory, by default a new one.
 
-        `settings`: further environment variables. Yields the port, the data directory and the process.
+        `settings`: further environment variables; `is_awaited`: not before it answers `/health`. Yields the port, the
+        data directory and the process.
         """
         self._starts += 1
         port, log, directory = free_port(), self._directory / f"{self._starts}.log", directory or self.data_directory()
@@ -120,7 +126,8 @@ class Workshop:
                 stderr=output,
             )
         try:
-            _wait_until_healthy(server, port, log)
+            if is_awaited:
+                _wait_until_healthy(server, port, log)
             yield port, directory, server.pid
         finally:
             _stop(server)

@@ -290,3 +290,12 @@ def test_teardown_ends_what_runs() -> None:
     episode.teardown()
     with pytest.raises(Exception, match="session has ended"):
         episode.run(Program(code=""))
+
+
+@needs_bubblewrap
+def test_a_session_goes_on_in_a_new_instance_without_its_programs() -> None:
+    episode = Code(DOUBLE)
+    episode.run(Program(code="open('kept', 'w').close()"))
+    loaded = Code(DOUBLE)
+    loaded.load(episode.save())
+    assert loaded.submit(Program(code="def double(n):\n    return 2 * n")).reward == 1.0

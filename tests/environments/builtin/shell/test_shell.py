@@ -271,3 +271,17 @@ def test_the_next_command_is_safe_from_odd_files() -> None:
     episode = chore()
     bash(episode, "touch -- -rf $'new\\nline' $'\\xff'; mkfifo pipe; ln a.txt hard; ln -s / root; mkdir empty")
     assert told("cat hard; ls | wc -l", episode) == "hello\n11"  # one name has two lines
+
+
+@needs_bubblewrap
+def test_a_session_goes_on_in_a_new_instance_without_its_commands() -> None:
+    episode = chore()
+    before = bash(episode, "cp a.txt b.txt; chmod +x b.txt; ln -s b.txt link", "nonsense", "ls")
+    loaded = chore()
+    loaded.load(episode.save())
+    after = bash(loaded, "ls", "ls -l b.txt link | cut -c1-10; rm old.txt; mkdir sub; cp a.txt sub/c.txt")
+    assert "You have just run this" in said(after[0])
+    assert said(after[1]).startswith("-rwxr-xr-x\nlrwxrwxrwx\n")
+    assert after[1].metadata == {"goals": 2, "reached": 2, "steps_left": 3}
+    assert sum(output.reward or 0.0 for output in [*before, *after]) == pytest.approx(0.7 - 0.02 - 0.02)
+    assert loaded.submit().reward == 0.3
