@@ -11,6 +11,8 @@ import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from pydantic_core import from_json
+
 from environments.display.schema_fields import SchemaField, fields_of
 from environments.errors import shorten
 
@@ -20,7 +22,6 @@ MAX_SHOWN_CHARACTERS = 20_000
 MAX_SHORT_CHARACTERS = 100
 IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
 """Types that browsers receive as an image. SVG is not one of them, because it is a document with scripts."""
-_scan = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
 _BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 
 
@@ -154,11 +155,9 @@ def _encodable(text: str) -> str:
 def read_json(text: str) -> Any:
     """Return the JSON value, or `text` itself if it is not JSON or nested too deeply for the parser."""
     try:
-        value, end = _scan(text, 0)  # a quarter of the time of `json.loads`
-        if end == len(text):
-            return value
-    except (ValueError, RecursionError, StopIteration):
-        pass  # or blanks come first
+        return from_json(text)  # a sixth of the time of `json.loads`
+    except ValueError:
+        pass  # or it has what this parser refuses: half a surrogate pair, or deep nesting
     try:
         return json.loads(text)
     except (ValueError, RecursionError):

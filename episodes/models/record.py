@@ -41,8 +41,13 @@ class Blob(models.Model):
 
     @property
     def text(self) -> str:
-        data = bytes(self.data)
-        return (zstandard.decompress(data) if self.is_compressed else data).decode("utf-8")
+        return text_of_blob(self.data, is_compressed=self.is_compressed)
+
+
+def text_of_blob(data: bytes | memoryview, *, is_compressed: bool) -> str:
+    """Return the text of a blob's row."""
+    data = bytes(data)
+    return (zstandard.decompress(data) if is_compressed else data).decode("utf-8")
 
 
 class Run(models.Model):

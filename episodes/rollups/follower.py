@@ -101,9 +101,9 @@ class Follower(threading.Thread):
         super().__init__(name="follower", daemon=True)
         self._is_alone, self._after_round = is_alone, after_round
         self._woken, self._stopped = threading.Event(), threading.Event()
-        reader = EndingReader()
+        self._reader = EndingReader(has_rounds=True)
         self._runners = [
-            *(_PartRunner(Following(part, reader)) for part in make_parts()),
+            *(_PartRunner(Following(part, self._reader)) for part in make_parts()),
             _PartRunner(RolloutFollowing()),
         ]
 
@@ -132,6 +132,7 @@ class Follower(threading.Thread):
     def run(self) -> None:
         while not self._stopped.is_set():
             self._woken.clear()
+            self._reader.begin_round()
             before = self.places()
             is_at_end = [self._follow(runner) for runner in self._runners]
             self._after_round(self)

@@ -22,8 +22,8 @@ EMPTYING = -1
 """Progress of a part whose rows are to be deleted before it follows from the beginning."""
 
 
-MAX_READ = 1000
-"""Endings that are read at once."""
+MAX_READ = 5_000
+"""Endings that are read at once: more than a round has at full speed, or each part would read them again."""
 
 
 class Overtaken(Exception):
@@ -37,13 +37,25 @@ class EndingReader:
     finds itself overtaken; one that reads it now has to `forget` first.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_rounds: bool = False) -> None:
+        """`has_rounds`: each round ends where the record ended when it began, so that all parts come equally far."""
         self._after, self._endings = 0, list[Ending]()
+        self._has_rounds = has_rounds
+        self._newest: int | None = None
+
+    def begin_round(self) -> None:
+        self._newest = None
+
+    def newest(self) -> int:
+        """Return the number of the last ending of the round, or of all. Raises: django.db.Error."""
+        if self._newest is None or not self._has_rounds:
+            self._newest = newest_end()
+        return self._newest
 
     def after(self, place: int, most: int) -> Sequence[Ending]:
         """Return the next endings after `place`, at most `most`."""
         if not (self._endings and self._after <= place < self._endings[-1].number):
-            episodes = Episode.objects.filter(end_number__gt=place)
+            episodes = Episode.objects.filter(end_number__gt=place, end_number__lte=self.newest())
             self._after, self._endings = place, endings_of(episodes, MAX_READ)
         first = bisect_right(self._endings, place, key=attrgetter("number"))
         return self._endings[first : first + most]
@@ -97,7 +109,7 @@ class Following:
         return self._place
 
     def _follow(self, place: int) -> bool:
-        if newest_end() <= place:
+        if self._reader.newest() <= place:
             return False
         endings = _shortened(self._reader.after(place, self.part.most_endings), self.part.most_steps)
         if endings:

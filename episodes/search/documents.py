@@ -14,13 +14,16 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import itemgetter
 from typing import Any
 
 from environments.database.json_rows import rows_among
 from environments.display.parts import read_json
 from episodes.models import Blob, RolloutMessage
+from episodes.models.record import text_of_blob
 from episodes.rendering.ansi import plain
-from episodes.search.words import words_of
+from episodes.search.words import spaced_words_of, words_of
 
 MAX_CHARACTERS = 32 * 1024 * 1024
 """Number of characters of one document, before it is split into words."""
@@ -35,7 +38,9 @@ MAX_BLOB_BYTES = 4 * 1024 * 1024
 SMALL_BLOB_BYTES = 16 * 1024
 """Blobs up to this size are read many at a time."""
 MAX_STEPS_PER_QUERY = 1_000
+MAX_TEXTS_AT_ONCE = 100
 _EPISODES = "SELECT id, steps_count + refused_count, prompt_id FROM episodes_episode WHERE id {among} ORDER BY id"
+_SMALL_BLOBS = "SELECT digest, is_compressed, data FROM episodes_blob WHERE size_bytes <= %s AND digest {among}"
 _ROLLOUTS = "SELECT id, episode_id FROM episodes_rollout WHERE episode_id {among}"
 _STEPS = """
     SELECT episode_id, "index", tool, input, input_blob_id, output, output_blob_id, error FROM episodes_step
@@ -51,7 +56,7 @@ class DocumentPart:
     """The words of one part of a document."""
 
     text: str
-    """Words in order, with a blank between two."""
+    """Words in order, with blanks between them."""
     others: Sequence[str] = ()
     """Words of the other parts, in no order."""
 
@@ -69,7 +74,7 @@ class SearchDocument:
     characters_left: int = MAX_CHARACTERS
     """Number of characters that can still be added."""
     _texts: list[list[str]] = field(default_factory=lambda: [[]])
-    """Words of the texts of each part, with a blank between two."""
+    """Words of the texts of each part, with blanks between them."""
     _unsplit: list[str] = field(default_factory=list)
     """Texts of the first part that are not split into words yet."""
     _room: int = field(default_factory=lambda: PART_CHARACTERS)
@@ -108,8 +113,8 @@ class SearchDocument:
 
     def _split(self) -> None:
         """Split the texts that wait for it into words of the first part."""
-        if words := words_of("\n".join(self._unsplit)):
-            self._texts[0].append(" ".join(words))
+        if words := spaced_words_of("\n".join(self._unsplit)):
+            self._texts[0].append(words)
         self._unsplit.clear()
 
     def _add_piece(self, piece: str) -> None:
@@ -247,15 +252,22 @@ def _add_steps(documents: Mapping[int, SearchDocument], blobs: BlobTexts) -> Non
     while documents:
         steps: list[Any] = rows_among(_STEPS, [first, first + MAX_STEPS_PER_QUERY], documents)
         blobs.fetch(digest for step in steps for digest in (step[4], step[6]) if digest)
-        for step in steps:
-            _add_step(documents[step[0]], step, blobs)
+        for episode, calls in groupby(steps, key=itemgetter(0)):
+            _add_calls(documents[episode], calls, blobs)
         first += MAX_STEPS_PER_QUERY
         unfinished = {step[0] for step in steps if step[1] == first - 1}
         documents = {pk: one for pk, one in documents.items() if pk in unfinished and not one.is_full}
 
 
-def _add_step(document: SearchDocument, step: StepFacts, blobs: BlobTexts) -> None:
-    document.add_all(texts_of_step(step, document, blobs))
+def _add_calls(document: SearchDocument, steps: Iterable[StepFacts], blobs: BlobTexts) -> None:
+    """Add the steps, those with small texts together."""
+    texts = list[str]()
+    for step in steps:
+        texts += texts_of_step(step, document, blobs)
+        if step[4] or step[6] or len(texts) > MAX_TEXTS_AT_ONCE:  # or large texts would wait in memory
+            document.add_all(texts)
+            texts = []
+    document.add_all(texts)
 
 
 def texts_of_step(step: StepFacts, document: SearchDocument, blobs: BlobTexts) -> list[str]:
@@ -312,8 +324,8 @@ class BlobTexts:
     def fetch(self, digests: Iterable[str]) -> None:
         """Read the small blobs among `digests` and forget those read before."""
         wanted = set(digests)
-        small = Blob.objects.filter(digest__in=wanted, size_bytes__lte=SMALL_BLOB_BYTES) if wanted else ()
-        self._texts = {blob.digest: blob.text for blob in small}
+        small: list[Any] = rows_among(_SMALL_BLOBS, [SMALL_BLOB_BYTES], wanted) if wanted else []
+        self._texts = {digest: text_of_blob(data, is_compressed=is_compressed) for digest, is_compressed, data in small}
 
     def read(self, document: SearchDocument, digest: str | None, text: str = "") -> str:
         """Return `text`, or that of a blob; empty if that is too large, which the document then says."""

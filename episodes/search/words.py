@@ -25,6 +25,7 @@ _ALONE = "\u2e80-\u2fff\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uf900-\ufaff\U000
 _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 _ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 """What `words_of` makes of each character, for `str.translate`, which takes a third of the time of a pattern."""
+_LONG = re.compile(rf" [^ ]{{{MAX_CHARACTERS + 1}}}")
 _SPAN = re.compile(rf"[{_ALONE}]|(?:[^\W_{_ALONE}]|[\u0300-\u036f])+")
 _ACCENT = re.compile("[\u0300-\u036f]")
 _TERM = re.compile(r'"([^"]*)(?:"(\*?)|$)|([^\s"]+)')
@@ -49,6 +50,15 @@ def words_of(text: str) -> list[str]:
         found = _WORD.findall(unicodedata.normalize("NFC", plain))
     is_long = max(map(len, found), default=0) > MAX_CHARACTERS
     return [word[:MAX_CHARACTERS] for word in found] if is_long else found
+
+
+def spaced_words_of(text: str) -> str:
+    """Return the words of `text` in order, with blanks between them, in a quarter of the time of a list of them."""
+    if text.isascii():
+        spaced = f" {text.translate(_ASCII)}"
+        if not _LONG.search(spaced):
+            return spaced.strip()
+    return " ".join(words_of(text))
 
 
 def placed_words_of(text: str) -> Iterator[tuple[str, int, int]]:

@@ -9,6 +9,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 from django.db.models import Sum
+from django.test.utils import CaptureQueriesContext
 
 from episodes.attempts.endings import Ending
 from episodes.models import Activity, CurveBlock, Episode, Progress, ToolUse
@@ -16,7 +17,7 @@ from episodes.rollups import blocks
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up, start_over
-from episodes.rollups.part_runner import Following, Overtaken
+from episodes.rollups.part_runner import EndingReader, Following, Overtaken
 from episodes.rollups.rollup_part import NO_LIMIT, RollupPart
 from episodes.rollups.tools import ToolsPart
 from tests.episodes.playing import play
@@ -225,3 +226,21 @@ if connection.vendor == "sqlite":  # its plan does not depend on the content of 
     def test_endings_are_found_by_their_number() -> None:
         found = Episode.objects.filter(end_number__gt=5, status="ended").order_by("end_number")
         assert "USING INDEX episode_end (end_number>?)" in found.explain()
+
+
+def test_a_round_ends_for_all_parts_where_the_record_ended_when_it_began() -> None:
+    reader, first, second = EndingReader(has_rounds=True), Numbers(), Numbers()
+    second.name = "others"
+    followings = [Following(first, reader), Following(second, reader)]
+    assert not any(following.advance() for following in followings)
+    play(3)
+    reader.begin_round()
+    with CaptureQueriesContext(connection) as queries:
+        for following in followings:
+            assert following.advance()
+            play(1)
+            assert not following.advance() and following.place == 3
+    assert sum("julianday" in one["sql"] or "extract(epoch" in one["sql"] for one in queries) == 1  # read once for both
+    reader.begin_round()
+    for following in followings:
+        assert following.advance() and following.place == 5

@@ -134,3 +134,11 @@ def test_episodes_are_read_together(django_assert_num_queries: DjangoAssertNumQu
 
 def test_an_episode_that_is_gone_has_no_document() -> None:
     assert documents_of([12345]) == []
+
+
+def test_the_texts_of_many_calls_stay_in_order() -> None:
+    count = documents.MAX_TEXTS_AT_ONCE
+    episode = played(steps_count=count)
+    for n in range(count):
+        make_step(episode, f"out{n}", tool="t", input=f'{{"n": "in{n}"}}')
+    assert words(episode) == [word for n in range(count) for word in ("t", f"in{n}", f"out{n}")]

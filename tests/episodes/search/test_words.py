@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from episodes.search.words import MAX_CHARACTERS, MAX_TERMS, Term, terms_of, words_of
+from episodes.search.words import MAX_CHARACTERS, MAX_TERMS, Term, spaced_words_of, terms_of, words_of
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,10 @@ def test_a_search_is_words_phrases_and_beginnings(text: str, terms: list[Term]) 
 
 def test_a_search_has_so_many_terms_at_most() -> None:
     assert len(terms_of(" ".join(f"word{n}" for n in range(1000)))) == MAX_TERMS
+
+
+@pytest.mark.parametrize("word", ["x" * MAX_CHARACTERS, "x" * (MAX_CHARACTERS + 1), "x" * 1000, "x-" * 100, "Łódź"])
+@pytest.mark.parametrize("text", ["{}", "{} b", "a {}", "A, {}!\n{}", ""])
+def test_words_with_blanks_are_the_same_words(text: str, word: str) -> None:
+    text = text.format(word, word)
+    assert spaced_words_of(text).split() == words_of(text)
