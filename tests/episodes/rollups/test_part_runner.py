@@ -236,9 +236,9 @@ def test_a_round_ends_for_all_parts_where_the_record_ended_when_it_began() -> No
     play(3)
     reader.begin_round()
     with CaptureQueriesContext(connection) as queries:
-        for following in followings:
+        for number, following in enumerate(followings, 4):
             assert following.advance()
-            play(1)
+            play(1, first=number)
             assert not following.advance() and following.place == 3
     assert sum("julianday" in one["sql"] or "extract(epoch" in one["sql"] for one in queries) == 1  # read once for both
     reader.begin_round()
