@@ -1,4 +1,7 @@
-"""An answered call is recorded, however often the server is killed (SIGKILL) during play."""
+"""An answered call is recorded, however often the server is killed (SIGKILL) during play, and its follower before it.
+
+The server's process is the one that writes, so each kill is one of the writer, in the middle of a batch or not.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +10,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import httpx
+import psutil
 import pytest
+from django.db.models import Sum
 from pytest_django import DjangoDbBlocker
 
+from episodes.models import Activity
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.record import Recorded, recorded
 from tests.hostile.sizes import size
@@ -17,7 +23,8 @@ from tests.server import LiveServer
 
 KILLS = size(10, 100)
 PLAYERS = 8
-STEPS_BEFORE_A_KILL = 150
+STEPS_BEFORE_A_KILL = 130
+STEPS_AFTER_THE_FOLLOWER = 20
 STEPS_AN_EPISODE = 20
 
 
@@ -56,6 +63,13 @@ def _play_episode(server: LiveServer, counted: Counted) -> None:
     agent.http.close()
 
 
+def kill_follower(server: LiveServer) -> None:
+    """Kill the process of the follower; the server starts another one a second later, unless it is killed before."""
+    for process in psutil.Process(server.pid).children():
+        if "episodes.rollups.follower_process" in process.cmdline():
+            process.kill()
+
+
 @dataclass(frozen=True)
 class Played:
     server: LiveServer
@@ -75,6 +89,9 @@ def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
         for _ in range(KILLS):
             goal = counted.steps + STEPS_BEFORE_A_KILL
             eventually(lambda goal=goal: counted.steps >= goal, seconds=60)  # type: ignore[misc]  # bound now, called now
+            kill_follower(server)
+            goal = counted.steps + STEPS_AFTER_THE_FOLLOWER
+            eventually(lambda goal=goal: counted.steps >= goal, seconds=60)  # type: ignore[misc]
             counted.is_up.clear()
             server.kill()
             server.start()
@@ -88,7 +105,7 @@ def played(django_db_blocker: DjangoDbBlocker) -> Iterator[Played]:
 
 def test_it_has_every_answered_step(played: Played, tried: Callable[[str], None]) -> None:
     tried(f"{KILLS} kills under {PLAYERS} agents, {played.counted.steps} answered steps")
-    assert played.counted.steps >= KILLS * STEPS_BEFORE_A_KILL
+    assert played.counted.steps >= KILLS * (STEPS_BEFORE_A_KILL + STEPS_AFTER_THE_FOLLOWER)
     for sid, answered in played.counted.answered.items():
         assert [step.task_id for step in played.record.steps(sid)][: len(answered)] == answered
 
@@ -128,3 +145,13 @@ def test_it_tells_the_last_answers_before_a_kill_again(played: Played) -> None:
             agent.sid = sid
             answered = played.counted.answered[sid]
             assert agent.call("count", task_id=answered[-1]).text == str(len(answered))
+
+
+def test_what_is_derived_counts_each_ended_episode_once(played: Played) -> None:
+    def counted() -> int:
+        days = Activity.objects.using(played.record.episodes.db).filter(period=86400)
+        return days.aggregate(all=Sum("episodes"))["all"] or 0
+
+    ended = played.record.episodes.filter(status="ended").count()
+    eventually(lambda: counted() >= ended, seconds=30)
+    assert counted() == ended
