@@ -29,6 +29,7 @@ from episodes.analytics.scopes import Scope, filtered, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
 from episodes.attempts.summary import Summary, counted_returns, judged_by
 from episodes.models import Episode
+from episodes.models.record import played_with
 
 MAX_POINTS = 40
 """Maximum number of points of a sparkline."""
@@ -144,4 +145,4 @@ def environment_figures(
 
 def _scope_of(environment: Environment, key: str | None) -> Scope:
     played = Episode.objects.filter(environment=environment)
-    return scope_of(environment) if key is None else filtered(played.filter(key_label=key), "", played)
+    return scope_of(environment) if key is None else filtered(played.filter(played_with(key)), "", played)

@@ -20,6 +20,7 @@ from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
+from episodes.models.record import played_with
 
 MIN_BLOCKS = 10
 """Blocks that are read of each of many runs, about forty at most: twenty runs then cost as much as two curves."""
@@ -91,7 +92,7 @@ def _place_of(episode: Episode | None) -> set[int]:
 
 def _scope_of(run: Run, key: str | None) -> Scope:
     of_run = Episode.objects.filter(run=run)
-    return scope_of(run) if key is None else filtered(of_run.filter(key_label=key), "", of_run)
+    return scope_of(run) if key is None else filtered(of_run.filter(played_with(key)), "", of_run)
 
 
 def _newest(runs: Sequence[Run], key: str | None = None) -> dict[int, Episode]:

@@ -20,6 +20,7 @@ from episodes.api.serializers import EpisodeDetailSerializer, ListedEpisodeSeria
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of, with_snippets
 from episodes.models import Episode
+from episodes.models.record import played_with
 from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
 
@@ -73,7 +74,7 @@ def note_of(asked: EpisodeFilter) -> str:
     """Return what a search for text leaves out, in sentences; empty if that is nothing."""
     if asked.text is None:
         return ""
-    return search_note(asked.text, visible(asked.hidden) & (Q() if asked.key is None else Q(key_label=asked.key)))
+    return search_note(asked.text, visible(asked.hidden) & (Q() if asked.key is None else played_with(asked.key)))
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:

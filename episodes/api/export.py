@@ -19,6 +19,7 @@ from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.models import Episode
+from episodes.models.record import played_with
 from episodes.transfer.csv_lines import headers_of_export
 from episodes.transfer.exporting import (
     ENDINGS,
@@ -97,5 +98,5 @@ class ExportView(ApiView):
     def _readable(self) -> QuerySet[Episode]:
         """Return the episodes that may lend others their prompt and tools."""
         label, episodes = self.reader.key_label, Episode.objects.filter(visible(self.reader.hidden))
-        episodes = episodes if label is None else episodes.filter(key_label=label)
+        episodes = episodes if label is None else episodes.filter(played_with(label))
         return episodes.exclude(pk__in=list(blind_to(self.reader.person)))

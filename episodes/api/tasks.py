@@ -34,6 +34,7 @@ from episodes.api.serializers_tasks import TaskDetailSerializer, TaskSerializer
 from episodes.filtering.filters import SPLIT_NEEDS_ENVIRONMENT
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
+from episodes.models.record import played_with
 from episodes.visibility import blind_episode, blind_tasks, task_sentence
 
 _POOLED = RevisionSerializer(
@@ -137,7 +138,7 @@ def _readable(view: ApiView) -> QuerySet[Task]:
         tasks = tasks.filter(Exists(placed))
     if label is None:
         return tasks
-    own = Exists(Episode.objects.filter(task=OuterRef("pk"), key_label=label))
+    own = Exists(Episode.objects.filter(played_with(label), task=OuterRef("pk")))
     return tasks.filter(~Q(source="played") | own)
 
 

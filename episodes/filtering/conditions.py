@@ -35,6 +35,7 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs, studies
 from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suite, SuiteMember, SuiteTask, SuiteVersion
 from episodes.models.privacy import visible_runs, visible_suites
+from episodes.models.record import played_with
 from episodes.search.index import MAX_MATCHES, transcript_contains
 
 MAX_NEAREST = 5
@@ -219,7 +220,7 @@ def _played_by(asked: EpisodeFilter) -> Q:
         found &= Q(player=player) if player == "agent" else Q(player=player) & ~Q(player="agent")
     for label in (asked.who, asked.key):
         if label is not None:
-            found &= Q(key_label=label)
+            found &= played_with(label)
     return found
 
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from django.db.models import Q
 
-from episodes.models.record import Episode
+from episodes.models.record import Episode, played_with
 from episodes.models.rollouts import Rollout
 from episodes.models.suites import SuiteMember
 
@@ -34,7 +34,7 @@ def visible_runs(hidden: frozenset[int], key_label: str | None = None) -> Q:
     """Return the condition on runs. The database reads all episodes of the hidden environments."""
     if not hidden:
         return Q()
-    read = Q(run__isnull=False) if key_label is None else Q(run__isnull=False, key_label=key_label)
+    read = Q(run__isnull=False) if key_label is None else Q(run__isnull=False) & played_with(key_label)
     visible = Q()
     for rows in (  # one query would read all rollouts, because no index serves an "or" of two tables
         Episode.objects.filter(read, environment__in=hidden),

@@ -131,6 +131,11 @@ class EnvironmentRevision(models.Model):
         return dict(json.loads(self.versions))
 
 
+def played_with(key_label: str) -> models.Q:
+    """Return the condition on episodes, or what else has such a label, of a key. It is that of their index."""
+    return models.Q(key_label=key_label) & ~models.Q(key_label="") if key_label else models.Q(key_label="")
+
+
 class Episode(models.Model):
     """One session's play of one task, from the start of construction to its end."""
 
@@ -246,6 +251,7 @@ class Episode(models.Model):
             ),
             models.Index(fields=["created", "id"], name="episode_created"),  # of a span of time
             models.Index(fields=["model", "id"], name="episode_model", condition=~models.Q(model="")),  # a model's
+            models.Index(fields=["key_label", "id"], name="episode_key", condition=~models.Q(key_label="")),  # a key's
             models.Index(fields=["player", "id"], name="episode_player", condition=~models.Q(player="agent")),
             models.Index(fields=["cause", "is_probe", "id"], name="episode_cause", condition=ENDED),
             models.Index(  # episodes in which a call was refused or failed
