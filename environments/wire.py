@@ -324,10 +324,10 @@ def _written(write: Callable[..., bytes], value: Any, texts: Iterable[Any], **op
     """Return what `write` makes of `value`, in ASCII. Long `texts` that are ASCII take a quarter of the time."""
     for text in texts:
         if type(text) is str and len(text) > 1000 and text.isascii():
-            written = write(value, **options)  # without looking at each character
-            if not written.isascii():  # iterators in the value are used up, so it is written from what was written
-                written = to_json(from_json(written), ensure_ascii=True)
-            return written.decode("ascii")
+            said = write(value, **options).decode()  # without looking at each character
+            if not said.isascii():  # iterators in the value are used up, so it is written from what was written
+                said = to_json(from_json(said), ensure_ascii=True).decode("ascii")
+            return said
     return write(value, ensure_ascii=True, **options).decode("ascii")
 
 

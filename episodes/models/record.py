@@ -1,4 +1,4 @@
-"""Models of what was played: Run, Episode, Step, SessionSnapshot, Blob and Incident, and SavedView for people who read.
+"""Models of what was played: Run, Episode, Step, SessionSnapshot and Incident, and SavedView for people who read.
 
 The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start, which ends the
 episodes that a dead server left open (`recording/interrupted_episodes.py`), and so do imports (`episodes/transfer`).
@@ -15,39 +15,17 @@ from __future__ import annotations
 import json
 from typing import Any, ClassVar
 
-import zstandard
 from django.db import models
 
 from environments.models import Environment, Split, Task
 from episodes.attempts.rule import ENDED, AttemptQuerySet
+from episodes.models.blobs import Blob
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
 """Options of a foreign key without constraint and index; an index that a query needs is named in Meta."""
 HAS_RUN = models.Q(run__isnull=False)
 HAS_SPLIT = models.Q(split__isnull=False)
 HAS_REVISION = models.Q(revision__isnull=False)
-
-
-class Blob(models.Model):
-    """Content of any size that is stored once: prompts, tool lists, large inputs and outputs."""
-
-    digest = models.CharField(max_length=32, primary_key=True, help_text="blake2b-128 of the content, hexadecimal")
-    is_compressed = models.BooleanField(default=False, help_text="By zstandard")
-    size_bytes = models.PositiveBigIntegerField(help_text="Before compression")
-    data = models.BinaryField()
-
-    def __str__(self) -> str:
-        return self.digest
-
-    @property
-    def text(self) -> str:
-        return text_of_blob(self.data, is_compressed=self.is_compressed)
-
-
-def text_of_blob(data: bytes | memoryview, *, is_compressed: bool) -> str:
-    """Return the text of a blob's row."""
-    data = bytes(data)
-    return (zstandard.decompress(data) if is_compressed else data).decode("utf-8")
 
 
 class Run(models.Model):

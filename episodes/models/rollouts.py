@@ -12,7 +12,8 @@ from typing import Any, ClassVar
 from django.db import models
 
 from environments.models import Environment
-from episodes.models.record import HAS_RUN, UNCHECKED, Blob, Episode, Run
+from episodes.models.blobs import Blob
+from episodes.models.record import HAS_RUN, UNCHECKED, Episode, Run
 from episodes.models.rollups import DocumentRow
 
 RESPONSE_KINDS = frozenset(("assistant_message", "reasoning", "tool_call"))

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from functools import cache
 from typing import Any
 
-import zstandard
 from django.db import DEFAULT_DB_ALIAS
 
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.database.storable import bigint, digest_of, finite, storable, storable_id
+from environments.database.storable import bigint, finite, storable, storable_id
 from environments.runtime.records import (
     EpisodeEnded,
     EpisodeNoted,
@@ -22,6 +20,7 @@ from environments.runtime.records import (
 )
 from episodes.attempts.rule import LEFT, NO_CALL, RAN_OUT, ending_of, is_rollout
 from episodes.models import Blob, Episode, Play, SessionSecrets, SessionSnapshot, Step
+from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows
 from episodes.recording.referenced_rows import Ids, KnownRows
 from episodes.recording.task_statistics import count
 from episodes.uploads.batch import KnownRollouts, UploadBatch
@@ -29,14 +28,11 @@ from episodes.uploads.events import UploadChunk
 
 MAX_INLINE_CHARACTERS = 8192
 """Inputs and outputs up to this length are stored in the step itself, longer ones in blobs."""
-MAX_UNCOMPRESSED_BYTES = 512
-"""Larger blobs are compressed if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
 
 SESSION_ID_LENGTH = 512
 KEY_LABEL_LENGTH = 200
 TASK_ID_LENGTH = 300
 
-BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
 EPISODE_COLUMNS = (
     *("id", "environment_id", "split_id", "task_index", "task_id", "session_id", "user_agent", "key_label", "player"),
     *("revision_id", "run_id", "run_step", "model", "labels", "tools_id", "created", "survival"),
@@ -57,30 +53,13 @@ END_COLUMNS = (
 )
 
 
-@cache
-def _compressor() -> zstandard.ZstdCompressor:
-    """Return the compressor of the recorder's thread; creating one takes ten times as long as using it."""
-    return new_compressor()
-
-
-def new_compressor() -> zstandard.ZstdCompressor:
-    return zstandard.ZstdCompressor(level=1)
-
-
-def blob_values(digest: str, content: bytes, compressor: zstandard.ZstdCompressor) -> Values:
-    """Return the values of BLOB_COLUMNS. A compressor may be used by one thread only."""
-    packed = compressor.compress(content) if len(content) > MAX_UNCOMPRESSED_BYTES else content
-    is_compressed = len(packed) < len(content)
-    return digest, is_compressed, len(content), packed if is_compressed else content
-
-
 class RecordBatch:
     """The rows of one transaction, collected by kind and written together."""
 
     def __init__(self, known: KnownRows, known_rollouts: KnownRollouts, writer: BulkWriter) -> None:
         self._known, self._writer, self._time = known, writer, writer.time
         self._uploads = UploadBatch(known_rollouts, writer, self._large)
-        self._blobs: dict[str, Values] = {}
+        self._blobs = BlobRows(known.blobs)
         self._episodes: list[Values] = []
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
         self._steps: list[Values] = []
@@ -127,7 +106,7 @@ class RecordBatch:
         """Write all rows, first those that others refer to. Raises: django.db.Error."""
         writer = self._writer
         with writer.together():
-            writer.insert(Blob, BLOB_COLUMNS, sorted(self._blobs.values()))  # in one order, or servers would deadlock
+            writer.insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
             writer.insert(Episode, EPISODE_COLUMNS, self._episodes)
             writer.fill(Episode, NOTE_COLUMNS, self._notes.values())
             writer.insert(Step, STEP_COLUMNS, self._steps)
@@ -141,19 +120,11 @@ class RecordBatch:
 
     def remember(self) -> None:
         """Remember, after the commit, which blobs the database has."""
-        self._known.blobs.update(self._blobs)
+        self._known.blobs.update(self._blobs.by_key)
 
-    def _blob(self, text: str, known: bytes = b"") -> str:
-        """Return the digest of the blob with the text; it is not computed again if it is `known`."""
-        content = text.encode()
-        digest = known.hex() or digest_of(content)
-        if digest not in self._known.blobs and digest not in self._blobs:
-            self._blobs[digest] = blob_values(digest, content, _compressor())
-        return digest
-
-    def _large(self, text: str, known: bytes = b"") -> tuple[str, str | None]:
-        """Return the text to store in the step, and the digest of the blob that holds it instead."""
-        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text, known))
+    def _large(self, text: str, digest: bytes = b"") -> tuple[str, str | None]:
+        """Return the text to store in the step, and the key of the blob that holds it instead."""
+        return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blobs.add(text, digest))
 
     def _started(self, row: EpisodeStarted, ids: Ids) -> Values:
         return (
@@ -161,15 +132,15 @@ class RecordBatch:
             *(storable_id(row.session_id, SESSION_ID_LENGTH), storable(row.user_agent, 300)),
             *(storable(row.key_label, KEY_LABEL_LENGTH), row.player),
             *(ids.revision, ids.run, bigint(ids.run_step), ids.model, row.run.labels_json),
-            *(self._blob(row.tools_json), self._time(row.created), row.survival),
+            *(self._blobs.add(row.tools_json), self._time(row.created), row.survival),
             *RUNNING,
         )
 
     def _noted(self, row: EpisodeNoted) -> Values:
         values: Values = (
             self._time(row.ready),
-            None if row.prompt_json is None else self._blob(row.prompt_json),
-            None if row.tools_json is None else self._blob(row.tools_json),
+            None if row.prompt_json is None else self._blobs.add(row.prompt_json),
+            None if row.tools_json is None else self._blobs.add(row.tools_json),
             row.episode,
         )
         earlier = self._notes.get(row.episode, values)
@@ -223,8 +194,8 @@ def _moment(seconds: float) -> datetime:
 def _step(row: StepTaken, time: Callable[[float], Any], large: Callable[..., tuple[str, str | None]]) -> Values:
     """Return the values of STEP_COLUMNS.
 
-    `large` returns for a text, and its digest if that is known, what to store in the step, and the digest of the blob
-    that holds it instead.
+    `large` returns for a text, and its digest if that is known, what to store in the step, and the key of the blob that
+    holds it instead.
     """
     return (
         *(row.episode, row.index, storable(row.tool, 200)),

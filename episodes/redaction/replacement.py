@@ -24,7 +24,7 @@ from environments.models import Task
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, Mask
 from environments.tasks.task_hash import hash_of_spec, is_sent_task
 from episodes.models import Blob, Episode, RedactedEpisode, Redaction, Rollout, RolloutText, TranscriptText
-from episodes.recording.batch import BLOB_COLUMNS, blob_values, new_compressor
+from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows, stored
 from episodes.redaction.text_search import Found, Model, find, masked, text_fields
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
@@ -116,24 +116,21 @@ def _replace(mask: Mask, found: Found, noted: Redaction) -> None:
 
 def _copy_blobs(mask: Mask, digests: Sequence[str]) -> dict[str, str]:
     """Store the redacted contents of blobs, and return their keys by the old ones."""
-    renamed, rows, compressor = dict[str, str](), [], new_compressor()
+    renamed, rows = dict[str, str](), BlobRows()
     for blob in Blob.objects.filter(pk__in=digests):
-        content = (masked(mask, blob.text) or blob.text).encode()
-        renamed[blob.pk] = digest_of(content)
-        rows.append(blob_values(renamed[blob.pk], content, compressor))
+        renamed[blob.pk] = rows.add(masked(mask, blob.text) or blob.text)
     with transaction.atomic():
-        BulkWriter(connection).insert(Blob, BLOB_COLUMNS, rows)
+        BulkWriter(connection).insert(Blob, BLOB_COLUMNS, rows.in_order())
     give_way()
     return renamed
 
 
 def _overwrite_blobs(mask: Mask, digests: Sequence[str]) -> None:
-    compressor = new_compressor()
     with transaction.atomic():
         for blob in Blob.objects.filter(pk__in=digests):
             content = (masked(mask, blob.text) or blob.text).encode()
-            _, is_compressed, size, data = blob_values(blob.pk, content, compressor)
-            Blob.objects.filter(pk=blob.pk).update(is_compressed=is_compressed, size_bytes=size, data=data)
+            is_compressed, data = stored(content)
+            Blob.objects.filter(pk=blob.pk).update(is_compressed=is_compressed, size_bytes=len(content), data=data)
     give_way()
 
 

@@ -16,7 +16,8 @@ from environments.database.json_rows import rows_among
 from environments.database.storable import finite
 from episodes.attempts.components import MARKS, components_in, may_report
 from episodes.attempts.endings import Ending
-from episodes.models import Blob, EpisodeComponent, RewardComponent
+from episodes.models import EpisodeComponent, RewardComponent
+from episodes.models.blobs import texts_of_blobs
 from episodes.rollups.rollup_part import delete_some
 
 MAX_NAMES = 100
@@ -119,6 +120,4 @@ def _outputs(episodes: Sequence[int]) -> Iterator[tuple[int, str]]:
 
 def _mentioning(digests: Collection[str]) -> dict[str, str]:
     """Return the texts of the blobs that mention components, by digest."""
-    blobs = Blob.objects.filter(pk__in=digests, size_bytes__lte=MAX_BLOB_BYTES).iterator(20)
-    texts = ((blob.digest, blob.text) for blob in blobs)
-    return {digest: text for digest, text in texts if may_report(text)}
+    return {digest: text for digest, text in texts_of_blobs(digests, MAX_BLOB_BYTES) if may_report(text)}

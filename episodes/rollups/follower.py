@@ -3,8 +3,9 @@
 The thread is in a process of its own (`follower_process.py`), or in the server's with ORSWEB_FOLLOWER=thread. The
 recorder starts, wakes and stops it. It is woken after the recorder's batches, and also checks once a second. Between
 rounds it rests, the longer the more there was to follow: an ending costs half as much in a round of hundreds as in one
-of fifty. In the server's process it leaves the agents three times as long as each batch took. A failure in one part
-delays only that part, which tries again.
+of fifty. A part that has much to do rests for a while if others wait for the cores. In the server's process the thread
+leaves the agents three times as long as each batch took. A failure in one part delays only that part, which tries
+again.
 
 `catch_up` follows to the end in the calling process: after imports and seeding, in benchmarks and tests. A server may
 run at the same time. `start_over` makes all parts start from the first ending; the next process that follows, which may
@@ -17,6 +18,8 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import NamedTuple
 
 import structlog
 from django.db import Error, connection, connections, transaction
@@ -83,6 +86,12 @@ MIN_REST_SECONDS = 0.4
 REST_PER_ENDING_SECONDS = 0.02
 """How much longer the rest is for each ending of the round before it."""
 MAX_REST_SECONDS = 2.0
+CROWDED_SECONDS = 0.3
+"""Time on a core after which a part that is not at the end rests, if others wait for the cores."""
+CROWDED_SHARE = 0.1
+"""They do if the thread has waited for a core for more than this share of the time for which it had one."""
+CROWDED_FACTOR = 9.0
+"""How long the part rests then, by its time on a core: so it takes a tenth of one."""
 PAUSE_FACTOR = 3.0
 """Pause after a batch, by the time that it took, where agents share the process."""
 FIRST_RETRY_SECONDS = 0.5
@@ -142,13 +151,19 @@ class Follower(threading.Thread):
         connections.close_all()
 
     def _follow(self, runner: _PartRunner) -> bool:
-        """Follow to the end, or for CHECK_SECONDS, because other parts are waiting; return whether it is at the end."""
-        until = time.monotonic() + CHECK_SECONDS
+        """Follow to the end, or for CHECK_SECONDS, because other parts are waiting; return whether it is at the end.
+
+        While others wait for the cores, the part rests after CROWDED_SECONDS.
+        """
+        until, before = time.monotonic() + CHECK_SECONDS, CoreTime.now()
         while runner.is_ready and not self._stopped.is_set():
             began = time.monotonic()
             if not runner.advance():
                 break
             self._pause(time.monotonic() - began)
+            if rest := CoreTime.now().crowded_rest_seconds(before):
+                runner.rest(rest)
+                return False
             if time.monotonic() > until:
                 return False
         return True
@@ -168,13 +183,34 @@ def rest_seconds(before: Mapping[str, int], after: Mapping[str, int]) -> float:
     return min(MIN_REST_SECONDS + followed * REST_PER_ENDING_SECONDS, MAX_REST_SECONDS)
 
 
+class CoreTime(NamedTuple):
+    """For how many seconds a thread has had a core, and has waited for one: 0 where the system does not say that."""
+
+    had: float
+    waited: float
+
+    @classmethod
+    def now(cls) -> CoreTime:
+        """Return the times of this thread."""
+        try:
+            had, waited, _ = map(int, Path("/proc/thread-self/schedstat").read_text().split())
+        except (OSError, ValueError):
+            return cls(time.thread_time(), 0.0)
+        return cls(had / 1e9, waited / 1e9)
+
+    def crowded_rest_seconds(self, before: CoreTime) -> float:
+        """Return how long to rest now after work since `before`, because others wait for the cores; 0: not yet."""
+        had, waited = self.had - before.had, self.waited - before.waited
+        return had * CROWDED_FACTOR if had > CROWDED_SECONDS and waited > had * CROWDED_SHARE else 0.0
+
+
 class _PartRunner:
     """Follows with one part, and waits before it tries again after a failure."""
 
     def __init__(self, following: Following | RolloutFollowing) -> None:
         self._following = following
         self._retry_seconds = 0.0
-        self._retry_at = 0.0
+        self._ready_at = 0.0
         self.name = following.name
         self.place = 0 if isinstance(following, Following) else None
         """The number of the last ending that was followed; None for a part that does not follow endings."""
@@ -182,7 +218,11 @@ class _PartRunner:
 
     @property
     def is_ready(self) -> bool:
-        return time.monotonic() >= self._retry_at
+        return time.monotonic() >= self._ready_at
+
+    def rest(self, seconds: float) -> None:
+        """Follow nothing for so long."""
+        self._ready_at = time.monotonic() + seconds
 
     def advance(self) -> bool:
         """Follow one batch, and return whether there may be more to follow."""
@@ -209,4 +249,4 @@ class _PartRunner:
             # never the message: it may contain what a row holds
             log.warning("does_not_follow", part=name, error=type(error).__name__)
         self._retry_seconds = min(max(self._retry_seconds * 2, FIRST_RETRY_SECONDS), MAX_RETRY_SECONDS)
-        self._retry_at = time.monotonic() + self._retry_seconds
+        self.rest(self._retry_seconds)

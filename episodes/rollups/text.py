@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import time
 from collections.abc import Sequence
 
 from django.db import Error, transaction
@@ -12,10 +13,15 @@ from episodes.models import TranscriptText
 from episodes.search import index
 from episodes.search.documents import SearchDocument, documents_of
 
+FIRST_ENDINGS = 20
+MAX_ENDINGS = 200
+BATCH_SECONDS = 0.25
+"""CPU time of the documents of one batch, by that of the batch before it."""
+
 
 class TextPart:
     name = "text"
-    most_endings = 200
+    most_endings = FIRST_ENDINGS
     most_steps = 1000
 
     def __init__(self) -> None:
@@ -23,9 +29,12 @@ class TextPart:
 
     def gather(self, endings: Sequence[Ending]) -> list[SearchDocument]:
         """Return the documents. Their later parts are written already, so that the transaction is short."""
+        began = time.thread_time()
         self._begun = [ending.episode for ending in endings]
         documents = documents_of(self._begun)
         index.write_later_parts(documents)
+        spent = time.thread_time() - began
+        self.most_endings = min(MAX_ENDINGS, 1 + int(len(endings) * BATCH_SECONDS / max(spent, 0.001)))
         return documents
 
     def write(self, gathered: list[SearchDocument]) -> None:

@@ -20,8 +20,8 @@ from typing import Any
 
 from environments.database.json_rows import rows_among
 from environments.display.parts import read_json
-from episodes.models import Blob, RolloutMessage
-from episodes.models.record import text_of_blob
+from episodes.models import RolloutMessage
+from episodes.models.blobs import texts_of_blobs
 from episodes.rendering.ansi import plain
 from episodes.search.words import spaced_words_of, words_of
 
@@ -40,7 +40,6 @@ SMALL_BLOB_BYTES = 16 * 1024
 MAX_STEPS_PER_QUERY = 1_000
 MAX_TEXTS_AT_ONCE = 100
 _EPISODES = "SELECT id, steps_count + refused_count, prompt_id FROM episodes_episode WHERE id {among} ORDER BY id"
-_SMALL_BLOBS = "SELECT digest, is_compressed, data FROM episodes_blob WHERE size_bytes <= %s AND digest {among}"
 _ROLLOUTS = "SELECT id, episode_id FROM episodes_rollout WHERE episode_id {among}"
 _STEPS = """
     SELECT episode_id, "index", tool, input, input_blob_id, output, output_blob_id, error FROM episodes_step
@@ -130,7 +129,7 @@ class SearchDocument:
             self._add_others(words)
 
     def _add_others(self, words: Iterable[str]) -> None:
-        for word in words:
+        for word in dict.fromkeys(words):
             if word not in self._first and word not in self._others:
                 self._room_of_others -= len(word.encode()) + 1
                 if self._room_of_others < 0:
@@ -324,8 +323,7 @@ class BlobTexts:
     def fetch(self, digests: Iterable[str]) -> None:
         """Read the small blobs among `digests` and forget those read before."""
         wanted = set(digests)
-        small: list[Any] = rows_among(_SMALL_BLOBS, [SMALL_BLOB_BYTES], wanted) if wanted else []
-        self._texts = {digest: text_of_blob(data, is_compressed=is_compressed) for digest, is_compressed, data in small}
+        self._texts = dict(texts_of_blobs(wanted, SMALL_BLOB_BYTES, len(wanted)) if wanted else ())
 
     def read(self, document: SearchDocument, digest: str | None, text: str = "") -> str:
         """Return `text`, or that of a blob; empty if that is too large, which the document then says."""
@@ -333,6 +331,7 @@ class BlobTexts:
             return text
         if digest in self._texts:
             return self._texts[digest]
-        blob = Blob.objects.filter(digest=digest, size_bytes__lte=MAX_BLOB_BYTES).first()
-        document.is_cut = document.is_cut or blob is None
-        return blob.text if blob else ""
+        for _, found in texts_of_blobs([digest], MAX_BLOB_BYTES):
+            return found
+        document.is_cut = True
+        return ""

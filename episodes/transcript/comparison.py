@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from typing import Any, Literal
 
+from environments.database.json_rows import among
+from environments.database.storable import digest_of
 from environments.display.parts import read_json
-from episodes.models import Episode
+from episodes.models import Blob, Episode
+from episodes.models.blobs import MAX_DIGESTED_BYTES, texts_of_blobs
 from episodes.transcript.cards import Card, card_of
 from episodes.transcript.steps import TranscriptView, lines_at
 
 MAX_COMPARED = 1_000
 """Steps of each episode, from the first: matching takes time in the square of their number."""
+MAX_READ_BYTES, MAX_READ = 32 * 1024 * 1024, 100
+"""Size and number of large inputs and outputs that are read to learn whether they are the same under different keys."""
 ROWS = 40
 """Number of rows of a window."""
 
@@ -62,8 +67,11 @@ class EpisodeComparison:
 
 
 def comparison_of(left: Episode, right: Episode, view: TranscriptView, place: int = 0) -> EpisodeComparison:
-    """Return the window that contains row `place`. At most eight queries, independent of the number of steps."""
-    rows = align(_traces(left), _traces(right))
+    """Return the window that contains row `place`. At most eight queries, independent of the number of steps.
+
+    Large inputs and outputs may take some more.
+    """
+    rows = align(*_traces(left, right))
     divergence = first_divergence(rows)
     place = min(max(0, place), max(0, len(rows) - 1))
     first = place - place % ROWS
@@ -88,14 +96,49 @@ def _is_all(*episodes: Episode) -> bool:
     return not any(episode.steps.filter(index__gte=MAX_COMPARED).exists() for episode in episodes)
 
 
-def _traces(episode: Episode) -> list[Trace]:
-    """Return the traces of the first MAX_COMPARED steps. One query."""
-    columns = ("tool", "input", "input_blob", "output", "output_blob", "status", "error")
-    rows = episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns)
-    return [
-        Trace(call=(tool, input_digest or _canonical(text)), answer=(status, error, output_digest or output))
-        for tool, text, input_digest, output, output_digest, status, error in rows
-    ]
+def _traces(*episodes: Episode) -> list[list[Trace]]:
+    """Return the traces of the first MAX_COMPARED steps of each of two episodes."""
+    columns = ("input_blob", "output_blob", "tool", "input", "output", "status", "error")
+    left, right = (
+        list(episode.steps.filter(index__lt=MAX_COMPARED).order_by("index").values_list(*columns))
+        for episode in episodes
+    )
+    names = _names_of_contents(_keys(left) ^ _keys(right))
+    return [[_trace(names, *row) for row in rows] for rows in (left, right)]
+
+
+def _keys(rows: Iterable[Sequence[Any]]) -> set[str]:
+    return {key for row in rows for key in row[:2] if key}
+
+
+def _names_of_contents(keys: Collection[str]) -> dict[str, str]:
+    """Return the digest of the content of each large blob that has the size of another one.
+
+    Different versions of zstandard may have stored the same content under different keys.
+    """
+    if not keys:
+        return {}
+    sizes = dict(
+        Blob.objects.filter(among("pk", keys), size_bytes__gt=MAX_DIGESTED_BYTES).values_list("pk", "size_bytes")
+    )
+    counts = Counter(sizes.values())
+    same = [key for key, size in sizes.items() if counts[size] > 1][:MAX_READ]
+    return {key: digest_of(text.encode()) for key, text in texts_of_blobs(same, MAX_READ_BYTES)}
+
+
+def _trace(
+    names: Mapping[str, str],
+    given_key: str | None,
+    answer_key: str | None,
+    tool: str,
+    given: str,
+    answer: str,
+    status: str,
+    error: str,
+) -> Trace:
+    """Return the trace of a step. `names`: what stands for a key."""
+    call = names.get(given_key, given_key) if given_key else _canonical(given)
+    return Trace((tool, call), (status, error, names.get(answer_key, answer_key) if answer_key else answer))
 
 
 def _canonical(text: str) -> str:

@@ -13,7 +13,6 @@ from datetime import datetime
 from typing import NamedTuple
 
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
 from environments.scoring.convention import convention_declared
 from episodes.models import (
@@ -29,7 +28,8 @@ from episodes.models import (
     RunTag,
     Step,
 )
-from episodes.recording.batch import BLOB_COLUMNS, MAX_INLINE_CHARACTERS, STEP_COLUMNS, blob_values, new_compressor
+from episodes.recording.batch import MAX_INLINE_CHARACTERS, STEP_COLUMNS
+from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows
 from episodes.recording.referenced_rows import TASK_COLUMNS, task_ids
 from episodes.rollups.progress import last_end
 from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout
@@ -260,8 +260,7 @@ class ImportBatch:
 
     def __init__(self, references: References, writer: BulkWriter) -> None:
         self._references, self._writer = references, writer
-        self._compressor = new_compressor()
-        self._blobs: dict[str, Values] = {}
+        self._blobs = BlobRows()
 
     def write(self, episodes: Sequence[NewEpisode]) -> set[int]:
         """Write the episodes and return the ids of their environments."""
@@ -271,7 +270,7 @@ class ImportBatch:
         steps = [self._step(one.id, step) for one in episodes for step in one.line.steps]
         rollouts = [(one.line.key_label, rollout) for one in episodes for rollout in one.episode.rollouts]
         messages = self._rollouts(rollouts) if rollouts else []
-        self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.values())
+        self._writer.insert(Blob, BLOB_COLUMNS, self._blobs.in_order())
         self._writer.insert(Episode, (*_COLUMNS, *_UNCHANGED), rows)
         self._writer.insert(Step, STEP_COLUMNS, steps)
         self._writer.insert(RolloutMessage, MESSAGE_COLUMNS, messages)
@@ -347,17 +346,11 @@ class ImportBatch:
         )
 
     def _large(self, text: str) -> tuple[str, str | None]:
-        """Return the text stored in the step itself and the digest of its blob, as the recorder stores them."""
+        """Return the text stored in the step itself and the key of its blob, as the recorder stores them."""
         return (text, None) if len(text) <= MAX_INLINE_CHARACTERS else ("", self._blob(text))
 
     def _blob(self, text: str) -> str | None:
-        if not text:
-            return None
-        content = text.encode()
-        digest = digest_of(content)
-        if digest not in self._blobs:
-            self._blobs[digest] = blob_values(digest, content, self._compressor)
-        return digest
+        return self._blobs.add(text) if text else None
 
     def _time(self, moment: datetime | None) -> str | float | None:
         return None if moment is None else self._writer.time(moment.timestamp())

@@ -67,6 +67,7 @@ class Exchange:
         "_body",
         "_connection",
         "_is_known",
+        "_request",
         "body",
         "disconnected",
         "has_started",
@@ -83,6 +84,7 @@ class Exchange:
         self._body: list[bytes] = []
         self.size = 0
         self._is_known = False
+        self._request: HttpRequest | None = None  # once a long body is announced or arrives
         self.body, self.more_body = b"", True
         self.keep_alive = keep_alive
         self.disconnected = self.response_complete = self.has_started = False
@@ -129,14 +131,15 @@ class Exchange:
     async def _response(self) -> Response:
         if self.is_too_large and self._may_send():
             return too_large(str(self.size), self._agents.max_body_bytes)
-        request = HttpRequest(self.scope, _never)
+        request = self._request or HttpRequest(self.scope, _never)
         request.content = self._body[0] if len(self._body) == 1 else b"".join(self._body)
         return await self._agents.respond(request)
 
     def _may_send(self) -> bool:
         """Return whether to read the body. Otherwise the response to the request without it says what is wrong."""
         if not self._is_known:
-            self._is_known = self._agents.may_send(HttpRequest(self.scope, _never))
+            self._request = HttpRequest(self.scope, _never)
+            self._is_known = self._agents.may_send(self._request)
         return self._is_known
 
     def _send(self, status: int, headers: Headers, body: bytes) -> None:

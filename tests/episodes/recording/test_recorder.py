@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import threading
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ import pytest
 
 from environments.curation.membership import MoveToSplit
 from environments.curation.selection import Selection
+from environments.database.storable import digest_of
 from environments.models import Environment, Split, Task
 from environments.runtime.records import Row, RunInfo
 from environments.tasks.sync import content_hash
@@ -236,6 +238,15 @@ def test_it_keeps_large_content_once_and_compressed() -> None:
 def test_it_takes_the_digest_of_an_input_from_those_who_computed_it() -> None:
     record((episode_started(), step_taken(input_json="1" * 9000, input_digest=bytes(range(16)))))
     assert Step.objects.get().input_blob_id == bytes(range(16)).hex()
+
+
+def test_the_key_of_a_large_content_is_the_digest_of_what_is_stored() -> None:
+    large = json.dumps({"blocks": [f"line {n}" for n in range(40_000)]})
+    record((episode_started(), step_taken(index=0, output_json=large)))
+    record((step_taken(index=1, input_json=large, input_digest=bytes(16)), step_taken(index=2, input_json=large)))
+    blob = Blob.objects.get(size_bytes=len(large))
+    assert blob.digest == digest_of(bytes(blob.data)) and blob.is_compressed
+    assert [step.input_json for step in Step.objects.select_related("input_blob").filter(index__gt=0)] == [large] * 2
 
 
 def test_it_keeps_content_up_to_the_limit_in_the_step() -> None:

@@ -12,7 +12,8 @@ from episodes.models import Activity, CurveBlock, Progress
 from episodes.recording.recorder import Recorder
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
-from episodes.rollups.follower import rest_seconds
+from episodes.rollups.follower import CoreTime, rest_seconds
+from episodes.rollups.text import FIRST_ENDINGS
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_started
 
@@ -37,6 +38,19 @@ def test_it_does_not_rest_longer_because_it_begins_after_many_endings(monkeypatc
     assert rest_seconds({"text": 0}, {"text": 1000}) == pytest.approx(0.4)
 
 
+def test_a_part_rests_after_its_turn_if_it_has_waited_for_a_core() -> None:
+    before = CoreTime(had=10.0, waited=5.0)
+    assert CoreTime(10.5, 5.1).crowded_rest_seconds(before) == pytest.approx(4.5)
+    assert CoreTime(10.5, 5.01).crowded_rest_seconds(before) == 0.0
+    assert CoreTime(10.1, 5.1).crowded_rest_seconds(before) == 0.0
+
+
+def test_it_knows_how_long_it_has_had_a_core() -> None:
+    before = CoreTime.now()
+    sum(range(2_000_000))
+    assert CoreTime.now().had > before.had
+
+
 async def until_followed(name: str, end_number: int) -> None:
     async with asyncio.timeout(DEADLINE_SECONDS):
         while not await query(Progress.objects.filter(name=name, end_number=end_number).exists):
@@ -56,6 +70,18 @@ def test_what_ends_is_followed_by_itself() -> None:
     run(follow, has_duties=True)
     assert CurveBlock.objects.filter(scope="environment").count() == 1
     assert [row.episodes for row in Activity.objects.filter(period=60)] == [128]
+
+
+def test_a_part_that_rests_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(CoreTime, "crowded_rest_seconds", lambda *_: 3600.0)
+
+    async def follow(recorder: Recorder) -> None:
+        await play(recorder)
+        await until_followed("text", FIRST_ENDINGS)
+        await until_followed("activity", 128)
+
+    run(follow, has_duties=True)
+    assert Progress.objects.get(name="text").end_number == FIRST_ENDINGS
 
 
 def test_a_part_that_stumbles_goes_on_when_it_can_and_holds_up_no_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -7,6 +7,7 @@ from pytest_django import DjangoCaptureOnCommitCallbacks
 
 from episodes.attempts.endings import endings_of
 from episodes.models import Episode, Progress, TranscriptText
+from episodes.rollups import text
 from episodes.rollups.part_runner import EMPTYING, Following, Overtaken
 from episodes.rollups.text import TextPart
 from episodes.search.index import matching
@@ -64,6 +65,18 @@ def test_more_than_one_transaction_bears_is_followed_in_parts() -> None:
         ended(number, "fox")
     follow()
     assert matching("fox").count() == 2 * TextPart.most_endings - 1
+
+
+def test_a_batch_is_as_large_as_the_one_before_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    for number in range(1, 5):
+        ended(number, "fox")
+    endings = endings_of(Episode.objects.all(), 4)
+    part = TextPart()
+    part.gather(endings)
+    assert part.most_endings == text.MAX_ENDINGS
+    monkeypatch.setattr(text, "BATCH_SECONDS", 1e-9)
+    part.gather(endings)
+    assert part.most_endings == 1
 
 
 LONG = "".join(f"word{number} " for number in range(30_000))

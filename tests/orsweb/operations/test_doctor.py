@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import suppress
 from io import StringIO
@@ -10,6 +11,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.db import DatabaseError
 
+from environments.database.storable import digest_of
 from environments.models import Environment, TaskStatistics
 from environments.runtime.records import RunInfo
 from episodes.models import Activity, Blob, CurveBlock, Episode, Progress, RunTask, Step, TranscriptText
@@ -73,6 +75,18 @@ def _output() -> str:
 def test_it_finds_nothing_in_a_record_that_is_right() -> None:
     play()
     assert "no  " not in doctor()
+
+
+def test_a_large_blob_may_have_either_key() -> None:
+    text = json.dumps({"blocks": [], "metadata": "x" * 300_000})
+    record((episode_started(), step_taken(output_json=text), episode_ended()))
+    blob = Blob.objects.get(size_bytes=len(text))
+    Blob.objects.create(
+        digest=digest_of(text.encode()), is_compressed=True, size_bytes=len(text), data=bytes(blob.data)
+    )
+    assert "hash says" not in doctor()
+    Blob.objects.create(digest="0" * 32, is_compressed=True, size_bytes=len(text), data=bytes(blob.data))
+    assert "1 blobs are not what their hash says" in doctor()
 
 
 def test_episodes_that_are_indexed_again_are_no_fault() -> None:
