@@ -28,7 +28,7 @@ from episodes.analytics.figures import EndingRow
 from episodes.analytics.scopes import MAX_ENDINGS, Scope, floor_of
 from episodes.models import Episode
 from episodes.rollups.blocks import BlocksPart
-from episodes.rollups.progress import followed_to, last_end
+from episodes.rollups.progress import followed_to, last_end, newest_end
 from episodes.rollups.step_spans import SpansPart
 
 MAX_RAW_ENDINGS = 10_000
@@ -41,12 +41,22 @@ MIN_SCOPE_BLOCKS = 16
 """Blocks of each of very many scopes at least."""
 
 
+MAX_UNCOUNTED = 5_000
+"""Endings by which a part is behind, at most, while it keeps up with agents at full speed."""
 STILL_COUNTED = "Older episodes are still being counted, so these figures are not complete yet."
 
 
 def missing_from(scope: Scope) -> str:
     """Return the sentence about older episodes of a scope of which only the newest ones could be read."""
     return STILL_COUNTED if scope.has_blocks else f"Only the newest {MAX_ENDINGS:,} episodes are counted."
+
+
+def note_of_part(part: str) -> str:
+    """Return the sentence for what is read from the rows of one part alone; empty unless that is far behind.
+
+    `part`: its name. Two queries.
+    """
+    return STILL_COUNTED if newest_end() - followed_to(part) > MAX_UNCOUNTED else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,6 +34,7 @@ from episodes.analytics.overview import environment_figures
 from episodes.analytics.players import in_environment
 from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.scopes import scope_of, scope_of_filter
+from episodes.analytics.summary_cover import note_of_part
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.guards import environment_named, refused
 from episodes.dashboard.histogram_drawing import drawn_histogram
@@ -48,6 +49,7 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Rollout
+from episodes.rollups.tools import ToolsPart
 
 TASKS_SHOWN = 12
 
@@ -87,6 +89,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         **_about(found),
         **definition_context(definition, found),
         "returns": returns,
+        "missing": returns.missing or note_of_part(ToolsPart.name),
         "drawn": drawn_histogram(found, returns, asked),
         "causes": returns.causes,
         "players": [] if revision else in_environment(found, definition, returns.total),

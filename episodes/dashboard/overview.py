@@ -26,6 +26,7 @@ from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsk
 from environments.service import service_or_none
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
 from episodes.analytics.overview import environment_figures
+from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.rule import FAILURES
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.shared_parts import shared_part
@@ -35,6 +36,7 @@ from episodes.filtering.page import summaries
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
+from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of
 
 SHOWN_RUNNING = 8
@@ -102,6 +104,7 @@ def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any
         "words": SPANS[span],
         "points": lately[span],
         "shown": together(lately[span]),
+        "activity_note": note_of_part(ActivityPart.name),
         "since": datetime.fromtimestamp(lately[span][0].start, UTC),
         "page_url": f"?{urlencode(chosen)}&" if chosen else "?",
         "now_url": part_url,

@@ -164,6 +164,16 @@ def test_a_follower_far_behind_makes_the_pages_say_so(client: Client, monkeypatc
     assert all(STILL_COUNTED in client.get(page).content.decode() for page in pages)
 
 
+def test_pages_say_so_of_activity_and_tools_too(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    play(30)
+    catch_up()
+    play(10, first=31)
+    pages = ("/?part=now", "/environments/echo/")
+    assert not any(STILL_COUNTED in client.get(page).content.decode() for page in pages)
+    monkeypatch.setattr(covers, "MAX_UNCOUNTED", 5)
+    assert all(STILL_COUNTED in client.get(page).content.decode() for page in pages)
+
+
 @pytest.mark.parametrize("path", ["environments", "runs"])
 def test_a_follower_far_behind_makes_the_api_say_so(monkeypatch: pytest.MonkeyPatch, path: str) -> None:
     play(300)

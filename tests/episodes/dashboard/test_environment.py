@@ -185,7 +185,7 @@ def test_a_page_takes_the_same_number_of_queries_whatever_it_shows(
 ) -> None:
     played(*[0.5] * 30)
     client.get("/")  # the first visit makes the account of the operator
-    with django_assert_max_num_queries(13):
+    with django_assert_max_num_queries(15):
         client.get("/environments/math/")
 
 
