@@ -42,6 +42,8 @@ class Ending(NamedTuple):
     return_last: float | None
     return_max: float | None
     return_mean: float | None
+    has_components: bool | None
+    """Whether an output may report components of its reward; None: not known."""
     ended: float
     """Time of the ending, in seconds since the epoch, to the millisecond."""
 
@@ -68,7 +70,7 @@ class Epoch(Func):
 _COLUMNS: tuple[Any, ...] = (
     *("end_number", "pk", "environment_id", "task_id", "split_id", "run_id", "run_step", "player", KIND),
     *("steps_count", "failed_count", "refused_count", "return_sum", "return_last", "return_max", "return_mean"),
-    Epoch("ended"),
+    *("has_components", Epoch("ended")),
 )
 
 

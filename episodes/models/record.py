@@ -204,6 +204,12 @@ class Episode(models.Model):
         help_text="Rises by one with every ending of this database, in the order of their commits",
     )
 
+    has_components = models.BooleanField(
+        null=True,
+        blank=True,
+        help_text="Whether an output may report components of a reward; null: not known without reading them",
+    )
+
     task_place: str = ""
     """Name of the task by its place in a split, once `filtering.names.name_tasks` has looked it up."""
     task_words: str = ""

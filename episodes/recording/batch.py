@@ -18,6 +18,7 @@ from environments.runtime.records import (
     SnapshotTaken,
     StepTaken,
 )
+from episodes.attempts.components import may_report
 from episodes.attempts.rule import LEFT, NO_CALL, RAN_OUT, ending_of, is_rollout
 from episodes.models import Blob, Episode, Play, SessionSecrets, SessionSnapshot, Step
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows
@@ -49,7 +50,7 @@ SNAPSHOT_COLUMNS = ("id", "step", "state", "problem")
 END_COLUMNS = (
     *("status", "cause", "detail", "is_probe", "steps_count", "failed_count", "refused_count"),
     *("return_sum", "return_last", "return_max", "return_mean", "first_acted", "last_acted", "ended"),
-    *("duration_seconds", "end_number"),
+    *("duration_seconds", "end_number", "has_components"),
 )
 
 
@@ -80,6 +81,8 @@ class RecordBatch:
         for row in rows:
             if isinstance(row, StepTaken):
                 self._steps.append(_step(row, self._time, self._large))
+                if row.output_json and may_report(row.output_json) and row.episode in self._known.components:
+                    self._known.components[row.episode] = True
             elif isinstance(row, EpisodeNoted):
                 self._notes[row.episode] = self._noted(row)
             elif isinstance(row, EpisodeEnded):
@@ -94,6 +97,7 @@ class RecordBatch:
                 uploads.append(row)
             else:
                 starts.append(row)
+                self._known.components[row.episode] = False
                 if row.sealed:
                     self._sealed.append((row.episode, row.sealed))
         if starts:
@@ -115,7 +119,7 @@ class RecordBatch:
             writer.delete(SessionSecrets, self._without_sealed)
             writer.delete(SessionSnapshot, self._without_snapshot)
             count(writer, self._rollouts.values())  # before the ends: it counts episodes that are still running
-            writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number",))
+            writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number", "has_components"))
             self._uploads.write()
 
     def remember(self) -> None:
@@ -157,7 +161,7 @@ class RecordBatch:
             *("ended", ending.cause, storable(ending.detail), ending.is_probe, row.steps, row.failed, row.refused),
             *returns,
             *(self._time(row.first_acted), self._time(row.last_acted), self._time(row.ended)),
-            *(_duration(row), self._known.next_end()),
+            *(_duration(row), self._known.next_end(), self._known.components.pop(row.episode, None)),
             row.episode,
         )
 

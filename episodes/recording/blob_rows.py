@@ -17,6 +17,11 @@ from episodes.models.blobs import MAX_DIGESTED_BYTES
 
 MAX_UNCOMPRESSED_BYTES = 512
 """Larger blobs are compressed if that makes them smaller; zstandard takes a quarter of zlib's time or less."""
+_PARAMETERS = zstandard.ZstdCompressionParameters.from_level(1)
+"""Those of level 1 for contents over 256 KB, which look for repetitions of seven bytes, for smaller ones, too.
+
+Those for 20 KB (six bytes) take 6 % longer, and make real texts 1.5 % smaller.
+"""
 BLOB_COLUMNS = ("digest", "is_compressed", "size_bytes", "data")
 
 _thread = threading.local()
@@ -60,7 +65,7 @@ def stored(content: bytes) -> tuple[bool, bytes]:
     if len(content) <= MAX_UNCOMPRESSED_BYTES:
         return False, content
     if not hasattr(_thread, "compressor"):
-        _thread.compressor = zstandard.ZstdCompressor(level=1)
+        _thread.compressor = zstandard.ZstdCompressor(compression_params=_PARAMETERS)
     packed: bytes = _thread.compressor.compress(content)
     return (True, packed) if len(packed) < len(content) else (False, content)
 

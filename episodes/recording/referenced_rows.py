@@ -84,6 +84,8 @@ class KnownRows:
 
     def __init__(self) -> None:
         self.blobs: set[str] = set()
+        self.components: dict[int, bool] = {}
+        """Whether an output of a running episode may report components, if all rows of the episode were seen."""
         self._environments: dict[str, int] = {}
         self._splits: dict[tuple[int, str], int] = {}
         self._tasks: dict[TaskKey, int] = {}
@@ -122,14 +124,14 @@ class KnownRows:
 
     def forget(self) -> None:
         self._last_end = None
-        for kind in (self.blobs, self._environments, self._splits, self._tasks, self._holding):
+        for kind in (self.blobs, self.components, self._environments, self._splits, self._tasks, self._holding):
             kind.clear()
         self._revisions.clear()
         self._runs.clear()
 
     def learn(self, episodes: Sequence[EpisodeStarted], writer: BulkWriter) -> list[Ids]:
         """Return the ids for each episode. Missing rows are created, but a missing split stays None."""
-        for kind in (self.blobs, self._splits, self._tasks, self._holding, self._runs):
+        for kind in (self.blobs, self.components, self._splits, self._tasks, self._holding, self._runs):
             if len(kind) > MAX_REMEMBERED:
                 kind.clear()
         self._check_splits()

@@ -1,7 +1,7 @@
 """The part that makes EpisodeComponent rows from the components that environments report with their rewards.
 
-The database picks the steps whose output mentions components, so environments that report none cost little: no output
-is read into Python. Large outputs, which are compressed blobs, are read in any case.
+The recorder says of most episodes that no output mentions components; these are not read. Of the others, the database
+picks the steps whose output mentions them. Large outputs, which are compressed blobs, are read in any case.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class ComponentsPart:
 
     def gather(self, endings: Sequence[Ending]) -> dict[int, NewComponent]:
         """Return the components of each episode that has any, by episode id."""
-        environments = {ending.episode: ending.environment for ending in endings if ending.steps}
+        environments = {ending.episode: ending.environment for ending in endings if ending.steps and _may_have(ending)}
         found: dict[int, NewComponent] = {}
         for episode, output in _outputs(list(environments)):
             for name, value in components_in(output).items():
@@ -95,6 +95,10 @@ class ComponentsPart:
         if (environment, name) not in self._ids:
             self._ids[environment, name] = _stored_id(environment, name)
         return self._ids[environment, name]
+
+
+def _may_have(ending: Ending) -> bool:
+    return ending.has_components is None or bool(ending.has_components)
 
 
 def _stored_id(environment: int, name: str) -> int | None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from episodes.models import EpisodeComponent, RewardComponent
+from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.rollups import components as module
 from episodes.rollups.follower import catch_up, start_over
 from tests.episodes.recorded import record
@@ -41,6 +41,20 @@ def test_a_large_output_is_read_too() -> None:
     recorded(output_of("x" * 10_000, format=1.0), '{"blocks": [], "metadata": null}' + " " * 9_000)
     catch_up()
     assert values() == {"format": [1.0, 1.0, 1.0, 1.0]}
+
+
+def test_outputs_are_read_unless_the_recorder_has_seen_that_they_mention_none() -> None:
+    recorded('{"blocks": [], "metadata": null}', output_of(format=1.0), '{"blocks": [], "metadata": null}')
+    recorded('{"blocks": [], "metadata": null}', episode=2)
+    record((episode_started(3), step_taken(3, 0, output_json=output_of(late=1.0))))
+    record((step_taken(3, 1, output_json='{"blocks": []}'), episode_ended(3, steps=2)))  # after a restart
+    assert list(Episode.objects.order_by("pk").values_list("has_components", flat=True)) == [True, False, None]
+    catch_up()
+    assert set(values()) == {"format", "late"}
+    Episode.objects.update(has_components=False)
+    start_over()
+    catch_up()
+    assert not EpisodeComponent.objects.exists()
 
 
 def test_an_environment_without_components_has_no_rows() -> None:
