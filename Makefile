@@ -125,7 +125,7 @@ $(TRAINERS)/%/ready: docs/trainers/%.lock
 	$(call install,$<,,$(TRAINERS)/$*/bin/python)
 	touch $@
 
-# Sessions on a Ray cluster of several nodes on this machine, and three servers in network namespaces under play while
+# Sessions on a Ray cluster of several nodes on this machine, the tests of the protocol there, and three servers in network namespaces under play while
 # machines, links and the database fail. In an environment of its own: 0.3 GB more than .venv.
 CLUSTER := .venv-cluster
 

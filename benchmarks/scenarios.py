@@ -172,8 +172,8 @@ SCENARIOS = [
     ),
     Scenario(
         "idle_plain",
-        "9,900 idle sessions of an `ors` class with plain code, at 4,096 descriptors. The reference: 32 agents",
-        Load(idle_sessions=9900),
+        "10,000 idle sessions of an `ors` class with plain code, at 4,096 descriptors. The reference: 32 agents",
+        Load(idle_sessions=10_000),
         ["reference", "ours, ors built, 4096"],
         [below("idle_session_kb", "memory of an idle session", 30, "KB", "ours, ors built, 4096")],
         loads={"reference": Load()},

@@ -137,6 +137,8 @@ class Workshop:
         if served.server != "ours":
             return [sys.executable, "-m", "benchmarks.reference", str(port), served.environment], environment
         environment["ORSWEB_DATA_DIR"] = str(self.data_directory())
+        if served.descriptors:
+            environment["ORSWEB_MAX_SESSIONS"] = "20000"  # more than are idle, because agents play beside them
         if served.workers:
             environment["ORSWEB_WORKERS"] = str(served.workers)
         if served.on_postgresql:

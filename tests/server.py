@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import random
 import select
@@ -37,6 +38,8 @@ from tests import programs
 from tests.programs import SHARED_DIR, alone
 
 ROOT = Path(__file__).resolve().parent.parent
+SETTINGS = "TEST_SERVER_SETTINGS"
+"""Variable with settings for all servers as JSON, for `tests/cluster/test_hosts.py`."""
 IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
 """Directory for the data of servers, where no commit waits for a disk; None: the one for temporary files."""
 
@@ -68,7 +71,7 @@ class LiveServer:
         self._log_path = self.data_dir / f"serve-{self.port}.log"
         own = {"ORSWEB_DATA_DIR": str(self.data_dir), "DATABASE_URL": self.database_url}
         own["ORSWEB_FOLLOWER"] = "thread"  # half a second less of CPU for each server
-        self.env = _clean_environment() | own | dict(env or {})
+        self.env = _clean_environment() | own | json.loads(os.environ.get(SETTINGS, "{}")) | dict(env or {})
 
     def __enter__(self) -> Self:
         try:

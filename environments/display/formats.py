@@ -17,7 +17,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from environments.display.numbers import shown, signed
-from environments.scoring.attempt_figures import Figures
+from environments.scoring.attempt_figures import Counted
 from environments.scoring.convention import Coverage
 from environments.scoring.task_buckets import interval
 
@@ -81,13 +81,13 @@ def success(successes: int, attempts: int) -> SafeString:
     )
 
 
-def success_range(figures: Figures | None) -> SafeString:
+def success_range(figures: Counted | None) -> SafeString:
     """Return the success rate of the attempts with the ends of its 95 % interval, in percent, as tables show it."""
-    if not figures or figures.success is None:
+    if not figures or not figures.n:
         return NONE
-    low, high = figures.interval
+    low, high = interval(figures.successes, figures.n)
     words = f"{percent(low)}\N{EN DASH}{percent(high)}"
-    return format_html('{}% <span class="hint">{}</span>', percent(figures.success), words)
+    return format_html('{}% <span class="hint">{}</span>', percent(figures.successes / figures.n), words)
 
 
 def percent(share: float) -> str:

@@ -6,13 +6,49 @@ Pages and the API read them. A dataclass of more figures extends `Figures`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 from environments.scoring.convention import Coverage
 from environments.scoring.task_buckets import Interval, interval
 
 
+class Counted(Protocol):
+    """What a success rate follows from."""
+
+    @property
+    def n(self) -> int:
+        """Attempts."""
+
+    @property
+    def successes(self) -> int: ...
+
+
+class SuccessRate:
+    """The success rate that follows from the numbers of attempts and of successes."""
+
+    __slots__ = ()
+
+    @property
+    def success(self: Counted) -> float | None:
+        """Successes divided by attempts, 0 to 1; None without attempts."""
+        return self.successes / self.n if self.n else None
+
+    @property
+    def interval(self: Counted) -> Interval:
+        """Wilson's 95 % interval of the success rate; 0 to 1 without attempts."""
+        return interval(self.successes, self.n)
+
+    @property
+    def success_low(self: Counted) -> float:
+        return interval(self.successes, self.n).low
+
+    @property
+    def success_high(self: Counted) -> float:
+        return interval(self.successes, self.n).high
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figures:
+class Figures(SuccessRate):
     coverage: Coverage
     """How many rollouts count, and in what way."""
     n: int
@@ -23,21 +59,3 @@ class Figures:
     """Mean of the returns; None if there are none."""
     successes: int
     """Attempts whose return is above the threshold of success."""
-
-    @property
-    def success(self) -> float | None:
-        """Successes divided by attempts, 0 to 1; None without attempts."""
-        return self.successes / self.n if self.n else None
-
-    @property
-    def interval(self) -> Interval:
-        """Wilson's 95 % interval of the success rate; 0 to 1 without attempts."""
-        return interval(self.successes, self.n)
-
-    @property
-    def success_low(self) -> float:
-        return self.interval.low
-
-    @property
-    def success_high(self) -> float:
-        return self.interval.high

@@ -7,7 +7,7 @@ endings.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, cast
 
@@ -66,8 +66,11 @@ def read_rows(
 MAX_GROUPED = 50_000
 """Endings that are read one by one to count groups."""
 MIN_BLOCKS = 80
-_SUMMARY_COLUMNS = ("first_end", "last_end", "episodes", "failed", "refused", "causes", "scatter", "length", "expired")
-"""Columns for `_summaries`, followed by that of the return."""
+ROWS_PARSED = 50
+"""Rows that are parsed together. What a row has of other returns is dropped soon, before garbage is collected."""
+_NUMBERS = ("first_end", "last_end", "episodes", "failed", "refused")
+_FIRST_PARSED = len(_NUMBERS) + 3
+"""Place of the first column that is parsed at once, in the columns of `_columns_for`."""
 _ENDS: dict[str, tuple[Any, Any]] = {
     "episode": (Value(0), Value(0)),  # computed from the block's number
     "time": (Epoch("began"), Epoch("ended")),
@@ -232,25 +235,51 @@ def _blocks(scope: Scope, found: Mapping[int, Sequence[_PartRow]], axis: Axis) -
 
 def _columns_for(definitions: Definitions) -> tuple[Any, ...]:
     """Return the columns that `_summaries` takes."""
-    return ("environment_id", *_SUMMARY_COLUMNS, definitions.value())
+    return ("environment_id", *_NUMBERS, "length", definitions.value(), "causes", "scatter", "expired")
+
+
+class StoredSketch(Sequence[tuple[float, int]]):
+    """A sketch as it is stored, which is parsed whenever it is read.
+
+    It is read once or not at all. If all sketches of a chart were parsed before, the collector of garbage would go
+    through hundreds of thousands of lists again and again.
+    """
+
+    __slots__ = ("_text",)
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def __iter__(self) -> Iterator[tuple[float, int]]:
+        return iter(from_json(self._text))
+
+    def __len__(self) -> int:
+        return len(from_json(self._text))
+
+    def __getitem__(self, place: Any) -> Any:
+        return from_json(self._text)[place]
 
 
 def _summaries(rows: Sequence[Sequence[Any]], definitions: Definitions) -> list[Summary]:
     """Return the summary in each row of the columns of `_columns_for`, which those of groups may follow."""
-    # one call is faster than many, and pydantic's parser three times as fast as that of `json`
-    texts = [f"[{','.join([text or 'null' for text in row[6:]])}]" for row in rows]
     found = list[Summary]()
-    for row, (kinds, scatters, lengths, expired, returns, *groups) in zip(
-        rows, from_json(f"[{','.join(texts)}]"), strict=True
-    ):
-        environment, first_end, last_end, episodes, failed, refused, *_ = row
-        return_ = definitions.of(environment).return_
-        calls = CallCounts(failed, refused)
-        own = Distributions({return_: returns}, lengths, calls, scatters or NOTHING_LOST)
-        late = _expired(expired, return_) if expired else None
-        tally = GroupTally(*(part or {} for part in groups)) if groups else NO_GROUPS
-        found.append(Summary(first_end, last_end, episodes, kinds, own, late, tally))
+    for start in range(0, len(rows), ROWS_PARSED):
+        some = rows[start : start + ROWS_PARSED]
+        # one call is faster than one for each row, and pydantic's parser three times as fast as that of `json`
+        texts = [f"[{','.join([text or 'null' for text in row[_FIRST_PARSED:]])}]" for row in some]
+        values = from_json(f"[{','.join(texts)}]")
+        found += [_summary(row, parsed, definitions) for row, parsed in zip(some, values, strict=True)]
     return found
+
+
+def _summary(row: Sequence[Any], parsed: Sequence[Any], definitions: Definitions) -> Summary:
+    environment, first_end, last_end, episodes, failed, refused, lengths, returns, *_ = row
+    kinds, scatters, expired, *groups = parsed
+    return_, calls = definitions.of(environment).return_, CallCounts(failed, refused)
+    own = Distributions({return_: StoredSketch(returns)}, StoredSketch(lengths), calls, scatters or NOTHING_LOST)
+    late = _expired(expired, return_) if expired else None
+    tally = GroupTally(*(part or {} for part in groups)) if groups else NO_GROUPS
+    return Summary(first_end, last_end, episodes, kinds, own, late, tally)
 
 
 def _expired(values: Sequence[Any], return_: Return) -> Distributions:

@@ -24,15 +24,13 @@ from episodes.analytics.figures import (
     ScopeFigures,
     by_definition_together,
     excluded_of,
-    figures_by_name,
-    figures_together,
-    summaries_by_definition,
+    judged,
 )
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.analytics.zoom import Range, zoomed
 from episodes.attempts.group_states import GroupCount, GroupCounter, GroupTally, counts_together
-from episodes.attempts.summary import JudgedSummary, Summary, judged_by
+from episodes.attempts.summary import JudgedSummary
 from episodes.filtering.parameters import MAX_RANGES, WholeRange, WholeRanges
 
 MAX_POINTS = 500
@@ -43,27 +41,33 @@ EPISODES_A_POINT = 8
 MIN_POINTS = 24
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
 class CurvePoint(ScopeFigures):
-    x: float
-    """Start of the point. By episode: 0-based place of its first episode within the scope; by time: when that episode
-    ended, in seconds since the epoch; by step: its lowest training step."""
-    x_to: float
-    """End of the point: the place after its last episode; when that ended; or its highest training step."""
-    first_end: int
-    """`end_number` of its first episode."""
-    last_end: int
-    ends: WholeRanges
-    """Ranges of `end_number` within which the scope has exactly the episodes of the point, by step together with the
-    point's training steps. By time there may be several, because episodes that were imported end late in this order."""
-    causes: dict[str, int]
-    """Endings by kind (see `episodes.attempts.rule.KIND`)."""
-    groups: int | None = None
-    """On a run's curve by training step: groups (rollouts at one task in one step) with two returns or more."""
-    flat_groups: int | None = None
-    """Those groups in which all returns are equal, from which a group-relative update learns nothing."""
-    group_deviation: float | None = None
-    """Mean of the standard deviations of the returns within each of the groups; None without groups."""
+    def __init__(self, group: _Group, count: GroupCount | None) -> None:
+        """`count`: groups of its endings; None where groups are not counted."""
+        super().__init__(group.summaries)
+        self.x = group.low
+        """Start of the point. By episode: 0-based place of its first episode within the scope; by time: when that
+        episode ended, in seconds since the epoch; by step: its lowest training step."""
+        self.x_to = group.high
+        """End of the point: the place after its last episode; when that ended; or its highest training step."""
+        self.first_end = group.first_end
+        """`end_number` of its first episode."""
+        self.last_end = group.last_end
+        self.ends = group.ends
+        """Ranges of `end_number` within which the scope has exactly the episodes of the point, by step together with
+        the point's training steps. By time there may be several, because episodes that were imported end late in this
+        order."""
+        self.groups = count.groups if count else None
+        """On a run's curve by training step: groups (rollouts at one task in one step) with two returns or more."""
+        self.flat_groups = count.flat if count else None
+        """Those groups in which all returns are equal, from which a group-relative update learns nothing."""
+        self.group_deviation = count.deviation if count else None
+        """Mean of the standard deviations of the returns within each of the groups; None without groups."""
+
+    @property
+    def causes(self) -> dict[str, int]:
+        """Endings by kind (see `episodes.attempts.rule.KIND`)."""
+        return counts_added([one.causes for one in self._parts])
 
     @property
     def flat_share(self) -> float | None:
@@ -154,6 +158,8 @@ class _Group(NamedTuple):
 
     low: float
     high: float
+    first_end: int
+    last_end: int
     summaries: Sequence[JudgedSummary]
     ends: WholeRanges
 
@@ -170,14 +176,14 @@ def _curve(scope: Scope, definitions: Definitions, axis: Axis, view: _View, foun
     total = by_definition_together(one for group in groups for one in group.summaries)
     has_groups = axis == "step" and scope.has_groups and view.needs_groups
     counts = _groups_of(scope, definitions, groups) if has_groups else []
-    points = [_point(group, count) for group, count in zip_longest(groups, counts)]
+    points = [CurvePoint(group, count) for group, count in zip_longest(groups, counts)]
     return Curve(
         scope=scope,
         definition=definitions,
         environments=found.environments,
         axis=axis,
         points=points,
-        total=figures_together(total) if total else None,
+        total=ScopeFigures(total) if total else None,
         excluded=excluded_of(total),
         ends=_whole(points, axis, units, ranges),
         success_error=bound,
@@ -310,11 +316,10 @@ class EndRanges:
         return WholeRanges(found)
 
 
-def by_definition(part: Part, definitions: Definitions) -> dict[Definition, list[Summary]]:
-    """Return the summaries of the contents of a point by the definition that they follow."""
+def judged_part(part: Part, definitions: Definitions) -> list[JudgedSummary]:
+    """Return the summaries of the contents of a point, one for each definition that differs."""
     blocks, rows = part
-    of_blocks = [pair for block in blocks for pair in block.parts.items()]
-    return summaries_by_definition(of_blocks, [row for _, row in rows], definitions)
+    return judged([pair for block in blocks for pair in block.parts.items()], [row for _, row in rows], definitions)
 
 
 def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) -> _Group:
@@ -322,28 +327,11 @@ def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) 
     width = 1 if axis == "episode" else 0  # of a single ending
     low = min([block.low for block in blocks] + [place for place, _ in rows])
     high = max([block.high for block in blocks] + [place + width for place, _ in rows])
-    summaries = [judged_by(definition, some) for definition, some in by_definition(part, definitions).items()]
+    summaries = judged_part(part, definitions)
     first, last = min([one.first_end for one in summaries]), max([one.last_end for one in summaries])
     # by step those between belong to other training steps
     ends = ranges.of(part) if axis == "time" else WholeRanges([WholeRange(first, last)])
-    return _Group(low, high, summaries, ends)
-
-
-def _point(group: _Group, count: GroupCount | None) -> CurvePoint:
-    """Return the point of these endings. `count`: their groups; None where groups are not counted."""
-    summaries = group.summaries
-    return CurvePoint(
-        **figures_by_name(summaries),
-        x=group.low,
-        x_to=group.high,
-        first_end=min([summary.first_end for summary in summaries]),
-        last_end=max([summary.last_end for summary in summaries]),
-        ends=group.ends,
-        causes=counts_added([summary.causes for summary in summaries]),
-        groups=count.groups if count else None,
-        flat_groups=count.flat if count else None,
-        group_deviation=count.deviation if count else None,
-    )
+    return _Group(low, high, first, last, summaries, ends)
 
 
 def _groups_of(scope: Scope, definitions: Definitions, groups: Sequence[_Group]) -> list[GroupCount]:

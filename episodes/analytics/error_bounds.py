@@ -52,7 +52,7 @@ def _sketches(found: SummaryCover, definitions: Definitions) -> Iterator[tuple[S
     for block in found.blocks:
         for environment, summary in block.parts.items():
             definition = definitions.of(environment)
-            yield summary.own.returns[definition.return_], definition
+            yield list(summary.own.returns[definition.return_]), definition
             if summary.expired and definition.convention.expired == "keep":
                 yield summary.expired.returns[definition.return_], definition
 

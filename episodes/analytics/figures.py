@@ -13,21 +13,20 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
 
-from environments.scoring.attempt_figures import Figures
+from environments.scoring.attempt_figures import SuccessRate
 from environments.scoring.convention import Coverage, coverages_together
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import Return
 from episodes.attempts.rule import OWN_KINDS
-from episodes.attempts.sketches import above, error_of, moments_of, sketch_of
+from episodes.attempts.sketches import Moments, Sketch, above, error_of, moments_of, sketch_of
 from episodes.attempts.summary import (
     CallCounts,
     Distributions,
     JudgedSummary,
     Summary,
     calls_together,
-    judged_by,
     judged_together,
     merged_if_several,
     returns_sketch,
@@ -112,26 +111,102 @@ def _distributions(rows: Sequence[EndingRow], return_: Return) -> Distributions:
     return Distributions({return_: returns}, sketch_of([row[2] for row in rows]), calls)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ScopeFigures(Figures):
-    """Figures of a summary; percentiles are exact up to 32 distinct values, then approximate (see `sketches.py`)."""
+class ScopeFigures(SuccessRate):
+    """Figures of one summary or more, of other episodes each, of which each follows its own definition.
 
-    episodes: int
-    """Number of ended episodes, of every kind."""
-    error: float | None
-    """Standard error of the mean, exact like the mean; None below two returns."""
-    p10: float | None
-    """Tenth percentile of the returns; None if there are none."""
-    p90: float | None
-    """Ninetieth percentile of the returns; None if there are none."""
-    length_mean: float | None
-    """Mean of the steps that ran in a rollout that counts, infrastructure failures left out; None without any."""
-    length_p10: float | None
-    length_p90: float | None
-    tool_errors: float | None
-    """Mean of the calls that failed or were refused, of the rollouts whose lengths count; None without any."""
-    refused_calls: float | None
-    """Mean of those that were refused; None without any."""
+    Each is computed when it is first asked for, because a chart asks for few. Percentiles are exact up to 32 distinct
+    values, then approximate (see `sketches.py`).
+    """
+
+    def __init__(self, parts: Sequence[JudgedSummary]) -> None:
+        self._parts = parts
+
+    @property
+    def episodes(self) -> int:
+        """Number of ended episodes, of every kind."""
+        return sum([one.episodes for one in self._parts])
+
+    @cached_property
+    def coverage(self) -> Coverage:
+        """How many rollouts count, and in what way."""
+        parts = self._parts
+        return parts[0].coverage if len(parts) == 1 else coverages_together([one.coverage for one in parts])
+
+    @property
+    def n(self) -> int:
+        """Attempts: the rollouts that count by the definitions, those that count as 0 included."""
+        return self.coverage.counted
+
+    @cached_property
+    def _returns(self) -> Sketch:
+        return merged_if_several([one.returns for one in self._parts])
+
+    @cached_property
+    def _of_returns(self) -> Moments:
+        return moments_of(self._returns)
+
+    @property
+    def scored(self) -> int:
+        """Attempts that have a return."""
+        return self._of_returns.n
+
+    @property
+    def mean(self) -> float | None:
+        """Mean of the returns; None if there are none."""
+        return self._of_returns.mean
+
+    @cached_property
+    def error(self) -> float | None:
+        """Standard error of the mean, exact like the mean; None below two returns."""
+        return error_of(self._returns, math.hypot(*[one.scatter for one in self._parts]), self.mean)
+
+    @property
+    def p10(self) -> float | None:
+        """Tenth percentile of the returns; None if there are none."""
+        return self._of_returns.p10
+
+    @property
+    def p90(self) -> float | None:
+        """Ninetieth percentile of the returns; None if there are none."""
+        return self._of_returns.p90
+
+    @cached_property
+    def successes(self) -> int:
+        """Attempts whose return is above the threshold of success."""
+        return sum([above(one.returns, one.definition.threshold) for one in self._parts])
+
+    @cached_property
+    def _of_lengths(self) -> Moments:
+        return moments_of(merged_if_several([one.lengths for one in self._parts]))
+
+    @property
+    def length_mean(self) -> float | None:
+        """Mean of the steps that ran in a rollout that counts, infrastructure failures left out; None without any."""
+        return self._of_lengths.mean
+
+    @property
+    def length_p10(self) -> float | None:
+        return self._of_lengths.p10
+
+    @property
+    def length_p90(self) -> float | None:
+        return self._of_lengths.p90
+
+    @cached_property
+    def _calls(self) -> CallCounts:
+        return calls_together([one.calls for one in self._parts])
+
+    @property
+    def tool_errors(self) -> float | None:
+        """Mean of the calls that failed or were refused, of the rollouts whose lengths count; None without any."""
+        rollouts = self._of_lengths.n
+        return (self._calls.failed + self._calls.refused) / rollouts if rollouts else None
+
+    @property
+    def refused_calls(self) -> float | None:
+        """Mean of those that were refused; None without any."""
+        rollouts = self._of_lengths.n
+        return self._calls.refused / rollouts if rollouts else None
 
 
 def judged(
@@ -141,17 +216,10 @@ def judged(
 
     `blocks`: environments and summaries of their episodes.
     """
-    return [judged_by(*each) for each in summaries_by_definition(blocks, rows, definitions).items()]
-
-
-def summaries_by_definition(
-    blocks: Iterable[tuple[int, Summary]], rows: Sequence[EndingRow], definitions: Definitions
-) -> dict[Definition, list[Summary]]:
-    """Return one summary or more for each definition that differs; see `judged`."""
     if isinstance(definitions, Definition):
         summaries = [summary for _, summary in blocks]
         summaries += [summary_of(rows, definitions.return_)] if rows else []
-        return {definitions: summaries} if summaries else {}
+        return [JudgedSummary(definitions, summaries)] if summaries else []
     found = defaultdict[Definition, list[Summary]](list)
     by_environment = defaultdict[int, list[EndingRow]](list)
     for row in rows:
@@ -161,7 +229,7 @@ def summaries_by_definition(
     for environment, some in by_environment.items():
         definition = definitions.of(environment)
         found[definition].append(summary_of(some, definition.return_))
-    return found
+    return [JudgedSummary(definition, summaries) for definition, summaries in found.items()]
 
 
 def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary]:
@@ -170,41 +238,6 @@ def by_definition_together(parts: Iterable[JudgedSummary]) -> list[JudgedSummary
     for one in parts:
         found[one.definition].append(one)
     return [judged_together(some) for some in found.values()]
-
-
-def figures_together(parts: Sequence[JudgedSummary]) -> ScopeFigures:
-    """Return the figures of one summary or more, of other episodes each, of which each follows its own definition."""
-    return ScopeFigures(**figures_by_name(parts))
-
-
-def figures_by_name(parts: Sequence[JudgedSummary]) -> dict[str, Any]:
-    """Return the fields of ScopeFigures for these summaries. A curve makes its points of them."""
-    returns = merged_if_several([one.returns for one in parts])
-    lengths = merged_if_several([one.lengths for one in parts])
-    failed, refused = calls_together([one.calls for one in parts])
-    scored, mean, p10, p90 = moments_of(returns)
-    rollouts, length_mean, length_p10, length_p90 = moments_of(lengths)
-    coverage = _coverage(parts)
-    return {
-        "episodes": sum([one.episodes for one in parts]),
-        "coverage": coverage,
-        "n": coverage.counted,
-        "scored": scored,
-        "mean": mean,
-        "error": error_of(returns, math.hypot(*[one.scatter for one in parts]), mean),
-        "p10": p10,
-        "p90": p90,
-        "successes": sum([above(one.returns, one.definition.threshold) for one in parts]),
-        "length_mean": length_mean,
-        "length_p10": length_p10,
-        "length_p90": length_p90,
-        "tool_errors": (failed + refused) / rollouts if rollouts else None,
-        "refused_calls": refused / rollouts if rollouts else None,
-    }
-
-
-def _coverage(parts: Sequence[JudgedSummary]) -> Coverage:
-    return parts[0].coverage if len(parts) == 1 else coverages_together([one.coverage for one in parts])
 
 
 def excluded_of(parts: Sequence[JudgedSummary]) -> dict[str, int]:

@@ -12,7 +12,7 @@ from typing import Literal
 from environments.display.numbers import shown
 from environments.scoring.definition import Definition
 from episodes.analytics.error_bounds import error_bound_of, sentence_of
-from episodes.analytics.figures import ScopeFigures, figures_together, judged
+from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.scopes import Scope
 from episodes.analytics.summary_cover import SummaryCover, cover
 from episodes.attempts.endings import MAX_RETURN
@@ -82,7 +82,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
         bins=bins,
         is_exact=is_exact,
         most=max((one.n for one in bins), default=0),
-        total=figures_together([summary]) if summary else None,
+        total=ScopeFigures([summary]) if summary else None,
         causes=dict(summary.causes) if summary else {},
         missing=found.missing,
         note=sentence_of(error_bound_of(found, definition), definition),

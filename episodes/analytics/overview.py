@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import time
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from environments.models import Environment
 from environments.scoring.definition import (
@@ -23,11 +23,11 @@ from environments.scoring.definition import (
     definitions_of,
 )
 from episodes.analytics.activity import ActivityPoint, Span, activity
-from episodes.analytics.curve import by_definition, parts_of
-from episodes.analytics.figures import ScopeFigures, excluded_of, figures_together
+from episodes.analytics.curve import judged_part, parts_of
+from episodes.analytics.figures import ScopeFigures, by_definition_together, excluded_of
 from episodes.analytics.scopes import Scope, filtered, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
-from episodes.attempts.summary import Summary, counted_returns, judged_by
+from episodes.attempts.summary import JudgedSummary
 from episodes.models import Episode
 from episodes.models.record import played_with
 
@@ -54,28 +54,19 @@ def covers_of(scopes: Sequence[Scope], definitions: Definitions, least_blocks: i
 
 def outline_of(found: SummaryCover, definitions: Definitions) -> ScopeOutline:
     """Return the outline of what was read for the definitions."""
-    points = [by_definition(part, definitions) for part in parts_of(found, MAX_POINTS)]
-    summaries = defaultdict[Definition, list[Summary]](list)
-    for point in points:
-        for definition, some in point.items():
-            summaries[definition] += some
-    total = [judged_by(definition, some) for definition, some in summaries.items()]
+    points = [judged_part(part, definitions) for part in parts_of(found, MAX_POINTS)]
+    total = by_definition_together(chain.from_iterable(points))
     return ScopeOutline(
-        total=figures_together(total) if total else None,
+        total=ScopeFigures(total) if total else None,
         excluded=excluded_of(total),
         means=[_mean(point) for point in points],
         missing=found.missing,
     )
 
 
-def _mean(point: Mapping[Definition, Sequence[Summary]]) -> float | None:
-    """Return the mean of the returns that count, without merging the sketches of one summary with another."""
-    returns = [
-        pair
-        for definition, summaries in point.items()
-        for sketch in counted_returns(definition, summaries)
-        for pair in sketch
-    ]
+def _mean(summaries: Sequence[JudgedSummary]) -> float | None:
+    """Return the mean of their returns, without merging one sketch with another."""
+    returns = [pair for summary in summaries for sketch in summary.return_sketches for pair in sketch]
     count = sum([many for _, many in returns])
     return math.fsum([value * many for value, many in returns]) / count if count else None
 

@@ -14,7 +14,7 @@ from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.models import Environment
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, Definitions, definitions_in_force
-from episodes.analytics.figures import ScopeFigures, figures_together, judged
+from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
@@ -134,7 +134,7 @@ def _judged_part(line: RunLine, environment: Environment) -> JudgedPart:
     return JudgedPart(
         environment,
         definition,
-        figures_together(judged(blocks, rows, definition)),
+        ScopeFigures(judged(blocks, rows, definition)),
         of_part.to_query(),
         replace(of_part, ending="attempt").to_query(**line.asked.convention_parts),
     )

@@ -15,7 +15,7 @@ from typing import NamedTuple
 from django.db import connection
 
 from environments.scoring.definition import Definitions
-from episodes.analytics.figures import ScopeFigures, figures_together, judged
+from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.groups import Spread, spread_of
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import KIND
@@ -112,6 +112,6 @@ def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -
         run_step=step,
         episodes=len(rows),
         tasks=len({row.task for row in rows}),
-        total=figures_together(summaries) if summaries else None,
+        total=ScopeFigures(summaries) if summaries else None,
         spreads=[spread for spread in spreads if spread.scored > 1],
     )

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
@@ -134,98 +135,106 @@ def together(summaries: Sequence[Summary]) -> Summary:
     )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class JudgedSummary:
-    """Summary of endings that all follow one definition, of which it has what figures by this definition need."""
+    """Summary of endings that all follow one definition.
+
+    Its distributions are merged when they are first asked for, because few pages ask for all of them.
+    """
 
     definition: Definition
-    first_end: int
-    """Lowest `end_number` of the episodes."""
-    last_end: int
-    """Highest `end_number` of the episodes."""
-    episodes: int
-    """Number of ended episodes, of every kind."""
-    causes: Mapping[str, int]
-    """Endings by kind (see `episodes.attempts.rule.KIND`)."""
-    returns: Sketch
-    """Returns that count, those that count as 0 included."""
-    scatter: float
-    """Scatter of `returns` (see `sketches.py`); 0.0 if they are exact."""
-    lengths: Sketch
-    """Lengths of the rollouts that count, without infrastructure failures."""
-    calls: CallCounts
-    """Calls of the rollouts whose lengths count."""
-    groups: Sequence[GroupTally]
-    """Groups, for the spans of a run, in parts."""
+    summaries: Sequence[Summary]
+    """One summary or more."""
+    parts: Sequence[JudgedSummary] = field(default=(), compare=False, repr=False)
+    """What it was merged from, if it was: their returns may have been merged already."""
 
     @property
+    def first_end(self) -> int:
+        """Lowest `end_number` of the episodes."""
+        return min([one.first_end for one in self.summaries])
+
+    @property
+    def last_end(self) -> int:
+        """Highest `end_number` of the episodes."""
+        return max([one.last_end for one in self.summaries])
+
+    @property
+    def episodes(self) -> int:
+        """Number of ended episodes, of every kind."""
+        return sum([one.episodes for one in self.summaries])
+
+    @cached_property
+    def causes(self) -> Mapping[str, int]:
+        """Endings by kind (see `episodes.attempts.rule.KIND`)."""
+        return counts_added([one.causes for one in self.summaries])
+
+    @cached_property
     def coverage(self) -> Coverage:
         return coverage_of(self.causes, self.definition.convention)
 
+    @cached_property
+    def _counted(self) -> Sequence[Distributions]:
+        """Distributions whose lengths count: first the own ones, then those of expired rollouts if these count."""
+        own = [one.own for one in self.summaries]
+        is_out = self.definition.convention.expired == "out"
+        return own if is_out else own + [one.expired for one in self.summaries if one.expired]
 
-def judged_by(definition: Definition, summaries: Sequence[Summary]) -> JudgedSummary:
-    """Merge one summary or more, whose episodes all follow the definition."""
-    convention, causes = definition.convention, counts_added(one.causes for one in summaries)
-    counted = _counted(convention, summaries)
-    returned = counted if convention.expired == "keep" else counted[: len(summaries)]
-    returns, lengths = _returns(definition, returned, causes), [one.lengths for one in counted]
-    if convention.no_call != "out" and (without := causes.get(NO_CALL, 0)):
-        lengths.append([(0.0, without)])
-    return JudgedSummary(
-        definition=definition,
-        first_end=min([one.first_end for one in summaries]),
-        last_end=max([one.last_end for one in summaries]),
-        episodes=sum([one.episodes for one in summaries]),
-        causes=causes,
-        returns=merged_if_several(returns),
-        scatter=math.hypot(*[one.scatters.get(definition.return_, 0.0) for one in returned]),
-        lengths=merged_if_several(lengths),
-        calls=calls_together([one.calls for one in counted]),
-        groups=[one.groups for one in summaries if one.groups.signatures],
-    )
+    @property
+    def _returned(self) -> Sequence[Distributions]:
+        """Distributions whose returns count."""
+        keeps = self.definition.convention.expired == "keep"
+        return self._counted if keeps else self._counted[: len(self.summaries)]
 
+    @property
+    def return_sketches(self) -> list[Sketch]:
+        """`returns` before they are merged, one sketch or more."""
+        found = [one.returns[self.definition.return_] for one in self._returned]
+        zeros = sum(self.coverage.zero.values())
+        return [*found, [(0.0, zeros)]] if zeros else found
 
-def _counted(convention: Convention, summaries: Sequence[Summary]) -> list[Distributions]:
-    """Return the distributions that count for lengths: first the own ones, then those of expired rollouts if any do."""
-    counted = [one.own for one in summaries]
-    return counted if convention.expired == "out" else counted + [one.expired for one in summaries if one.expired]
+    @cached_property
+    def returns(self) -> Sketch:
+        """Returns that count, those that count as 0 included."""
+        return merged_if_several([sketch for one in self.parts or (self,) for sketch in one._returns_so_far])
 
+    @property
+    def _returns_so_far(self) -> Sequence[Sketch]:
+        return [self.returns] if "returns" in vars(self) else self.return_sketches
 
-def _returns(definition: Definition, returned: Sequence[Distributions], causes: Mapping[str, int]) -> list[Sketch]:
-    found = [one.returns[definition.return_] for one in returned]
-    treatments = definition.convention.treatments
-    zeros = sum([count for kind, count in causes.items() if treatments.get(kind) == "zero"])
-    return [*found, [(0.0, zeros)]] if zeros else found
+    @property
+    def scatter(self) -> float:
+        """Scatter of `returns` (see `sketches.py`); 0.0 if they are exact."""
+        return math.hypot(*[one.scatters.get(self.definition.return_, 0.0) for one in self._returned])
 
+    @cached_property
+    def lengths(self) -> Sketch:
+        """Lengths of the rollouts that count, without infrastructure failures."""
+        lengths = [one.lengths for one in self._counted]
+        if self.definition.convention.no_call != "out" and (without := self.causes.get(NO_CALL, 0)):
+            lengths.append([(0.0, without)])
+        return merged_if_several(lengths)
 
-def counted_returns(definition: Definition, summaries: Sequence[Summary]) -> list[Sketch]:
-    """Return the returns that count in the summaries, as several sketches, which may share values."""
-    counted = _counted(definition.convention, summaries)
-    returned = counted if definition.convention.expired == "keep" else counted[: len(summaries)]
-    return _returns(definition, returned, counts_added(one.causes for one in summaries))
+    @property
+    def calls(self) -> CallCounts:
+        """Calls of the rollouts whose lengths count."""
+        return calls_together([one.calls for one in self._counted])
+
+    @property
+    def groups(self) -> Sequence[GroupTally]:
+        """Groups, for the spans of a run, in parts."""
+        return [one.groups for one in self.summaries if one.groups.signatures]
 
 
 def judged_together(parts: Sequence[JudgedSummary]) -> JudgedSummary:
     """Merge one summary or more that follow the same definition."""
     if len(parts) == 1:
         return parts[0]
-    return JudgedSummary(
-        definition=parts[0].definition,
-        first_end=min([one.first_end for one in parts]),
-        last_end=max([one.last_end for one in parts]),
-        episodes=sum([one.episodes for one in parts]),
-        causes=counts_added(one.causes for one in parts),
-        returns=merged([one.returns for one in parts]),
-        scatter=math.hypot(*[one.scatter for one in parts]),
-        lengths=merged([one.lengths for one in parts]),
-        calls=calls_together([one.calls for one in parts]),
-        groups=[tally for one in parts for tally in one.groups],
-    )
+    return JudgedSummary(parts[0].definition, [summary for one in parts for summary in one.summaries], parts)
 
 
 def merged_if_several(sketches: Sequence[Sketch]) -> Sketch:
-    """Merge one sketch or more; a single one stays as it is."""
-    return merged(sketches) if len(sketches) > 1 else sketches[0]
+    """Merge one sketch or more."""
+    return merged(sketches) if len(sketches) > 1 else list(sketches[0])
 
 
 def _groups(summaries: Sequence[Summary]) -> GroupTally:

@@ -17,7 +17,7 @@ from episodes.removal.loose_blobs import Forget
 from episodes.rollups.follower import Follower
 from episodes.rollups.follower_process import FollowerProcess
 
-CHECK_SECONDS = 0.5
+CHECK_SECONDS = 0.1
 """Time between two looks at whether this server leads."""
 MAX_FOLLOWER_SECONDS = 1.0
 """A stop waits this long for the follower, which continues from where it was at the next start."""

@@ -128,7 +128,7 @@ class AdvisoryLock(Lock):
 class SharedLock(Lock):
     """The lock of one of several servers on a PostgreSQL database, and its place among them."""
 
-    check_seconds = 1.0
+    check_seconds = 0.5
 
     def __init__(self) -> None:
         """Raises: DatabaseInUse; django.db.Error when the database cannot be reached."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import os
 import re
@@ -15,7 +16,7 @@ from ray.cluster_utils import Cluster
 
 from environments.authoring.registry import load_class
 from environments.errors import EnvironmentFault, Unhostable
-from environments.hosts import ray_launcher
+from environments.hosts import ray_launcher, worker_host
 from environments.hosts.ray_launcher import RayLauncher
 from environments.hosts.worker_host import WorkerHost
 from environments.runtime.limits import Limits, WorkerSettings
@@ -146,6 +147,29 @@ def lose_nodes_of(cluster: Cluster, *processes: psutil.Process) -> None:
 def raylet_of(node: object) -> int:
     [info] = node.all_processes["raylet"]  # type: ignore[attr-defined]
     return int(info.process.pid)
+
+
+async def test_processes_follow_the_load_between_the_least_and_the_most(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_host, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.05)
+    launcher = RayLauncher(cluster.address)
+    await launcher.open()
+    workers = WorkerHost(load_class("tests.envs_fatal:Together"), Limits(), WorkerSettings(count=3), launcher)
+    checking = asyncio.create_task(workers.keep_alive())
+    try:
+        instances = [workers.instance() for _ in range(6)]
+        for instance in instances:
+            await instance.construct({"id": 1}, {}, None)
+        assert len(workers.workers) == 3
+        for instance in instances:
+            await instance.close()
+        await asyncio.to_thread(eventually, lambda: len(workers.workers) == 1)
+    finally:
+        checking.cancel()
+        await workers.close()
+        await launcher.close()
 
 
 async def test_what_no_machine_has_is_named(cluster: Cluster, monkeypatch: pytest.MonkeyPatch) -> None:

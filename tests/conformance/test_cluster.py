@@ -29,6 +29,8 @@ from tests.server import LiveServer
 KEYS = "alice:secret-of-alice,bob:secret-of-bob"
 ALICE = {"X-API-Key": "secret-of-alice"}
 CLASSES = [f"tests.envs_returning:{name}" for name in ("Adding", "Forgetting")]
+MAX_LEADERLESS_SECONDS = 5.0
+"""When a leader has died, another server leads after this time."""
 SDKS = {"ors": OrsClient, "openreward": OpenRewardClient}
 
 
@@ -104,6 +106,7 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     eventually(lambda: one.begun(100) == 2)
     first.kill()
     balancer.use(second)
+    eventually(lambda: "this server leads" in second.log, MAX_LEADERLESS_SECONDS)
     _wait(running)
     one.said["after"] = beside.post("/ping").text
     bound = Agent(second, **ALICE)
