@@ -92,6 +92,8 @@ CROWDED_SHARE = 0.1
 """They do if the thread has waited for a core for more than this share of the time for which it had one."""
 CROWDED_FACTOR = 9.0
 """How long the part rests then, by its time on a core: so it takes a tenth of one."""
+MAX_CROWDED_SECONDS = 30.0
+"""Longest such rest: the words of a single episode may take ten seconds."""
 PAUSE_FACTOR = 3.0
 """Pause after a batch, by the time that it took, where agents share the process."""
 FIRST_RETRY_SECONDS = 0.5
@@ -201,7 +203,8 @@ class CoreTime(NamedTuple):
     def crowded_rest_seconds(self, before: CoreTime) -> float:
         """Return how long to rest now after work since `before`, because others wait for the cores; 0: not yet."""
         had, waited = self.had - before.had, self.waited - before.waited
-        return had * CROWDED_FACTOR if had > CROWDED_SECONDS and waited > had * CROWDED_SHARE else 0.0
+        is_due = had > CROWDED_SECONDS and waited > had * CROWDED_SHARE
+        return min(had * CROWDED_FACTOR, MAX_CROWDED_SECONDS) if is_due else 0.0
 
 
 class _PartRunner:
