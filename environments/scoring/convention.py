@@ -131,9 +131,7 @@ class Coverage:
         found = list[CoveragePart]()
         if not (self.zero or self.out):
             return found
-        are_alike = not any(kind in self.zero for kind in FAILURE_KINDS) or not any(
-            kind in self.out for kind in FAILURE_KINDS
-        )
+        are_alike = self.zero.keys().isdisjoint(FAILURE_KINDS) or self.out.keys().isdisjoint(FAILURE_KINDS)
         for is_zero, kinds in ((True, self.zero), (False, self.out)):
             failures = sum(kinds.get(kind, 0) for kind in FAILURE_KINDS)
             for kind, count in kinds.items():

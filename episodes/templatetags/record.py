@@ -26,6 +26,8 @@ from environments.display.formats import (
     until,
 )
 from environments.display.numbers import digits_of, plain, signed, unsigned
+from environments.models import Environment
+from episodes.analytics.figures import ScopeFigures
 from episodes.attempts.rule import kind_of
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
@@ -68,6 +70,15 @@ def plus_minus(value: float | str | None, of: str = "returns") -> SafeString:
     if not isinstance(value, float):  # Django passes an empty text where a variable is missing
         return SafeString()
     return format_html('<span title="{}">± {}</span>', ERRORS[of], unsigned(value))
+
+
+@register.simple_tag
+def mean_return(figures: ScopeFigures, environment: Environment | None) -> SafeString:
+    """Return the mean return with its error. `environment`: that of all episodes, whose range of rewards colours it."""
+    if figures.mean is None:
+        return NONE
+    mean = reward(figures.mean, environment) if environment else signed(figures.mean)
+    return format_html('{} <span class="hint">{}</span>', mean, plus_minus(figures.error))
 
 
 ENDINGS = {
