@@ -152,7 +152,7 @@ def test_the_number_of_queries_does_not_grow(
     blocks_alone: None, names: list[str], django_assert_num_queries: Any
 ) -> None:
     runs = [scope_of(run) for run in Run.objects.filter(name__in=names)]
-    with django_assert_num_queries(6):
+    with django_assert_num_queries(5):
         curves(runs, SUM)
 
 

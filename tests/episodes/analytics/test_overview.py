@@ -63,7 +63,7 @@ def test_environments_have_figures_and_a_sparkline(more: int, django_assert_num_
     for number in range(more):
         Environment.objects.create(name=f"quiet {number}", class_path="x")
     environments = list(Environment.objects.order_by("pk"))
-    with django_assert_num_queries(5):  # no blocks are needed
+    with django_assert_num_queries(4):  # no blocks are needed
         found = environment_figures(environments)
     endings = attempts(played(environment=environments[0]))
     total = found[0].total

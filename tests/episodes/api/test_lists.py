@@ -38,7 +38,7 @@ def test_environments_cost_as_many_queries_however_many_there_are(
     for name in ("a", "b", "c"):
         end_episode(environment=make_split(environment=make_environment(name)).environment)
     get("environments")  # creates the operator
-    with django_assert_num_queries(7):  # the operator, environments, splits; four for figures
+    with django_assert_num_queries(6):  # the operator, environments, splits; three for figures
         get("environments")
 
 
