@@ -92,8 +92,8 @@ def lists_of_tasks(client: Client) -> Iterator[str]:
     ]
     for place in ("", f"environment={NUMBER}&", f"split={NUMBER + 1}&"):
         yield from (f"{TASKS}?{place}{one}" for one in filters)
-        for sort in SORTS:
-            yield from (f"{TASKS}?{place}sort={sign}{sort}" for sign in ("", "-"))
+        yield from (f"{TASKS}?{place}sort={sort}" for sort in SORTS)
+    yield from (f"{TASKS}?split={NUMBER + 1}&sort=-{sort}" for sort in SORTS)
     for address in (
         f"{TASKS}?split={NUMBER + 1}",
         f"{TASKS}?environment={NUMBER}",
@@ -138,6 +138,8 @@ def act_on_tasks(client: Client) -> None:
         bulk(client, "tag", **values, tags="mark")
         bulk(client, "quarantine", **values, reason="odd")
         bulk(client, "release", **{**values, "state": "any"})
+        if "ids" in values:  # what follows reads those of a filter otherwise
+            continue
         bulk(client, "save", **values, name=f"new-{number}", type="train")
         new = Split.objects.get(name=f"new-{number}").pk
         bulk(client, "copy", **values, into=NUMBER)
