@@ -189,7 +189,8 @@ class JudgedSummary:
     def return_sketches(self) -> list[Sketch]:
         """`returns` before they are merged, one sketch or more."""
         found = [one.returns[self.definition.return_] for one in self._returned]
-        zeros = sum(self.coverage.zero.values())
+        treatments = self.definition.convention.treatments
+        zeros = sum([count for kind, count in self.causes.items() if treatments.get(kind) == "zero"])
         return [*found, [(0.0, zeros)]] if zeros else found
 
     @cached_property
