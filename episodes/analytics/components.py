@@ -17,10 +17,12 @@ from django.db.models import Case, Value, When
 
 from episodes.analytics.curve import Curve, CurvePoint
 from episodes.analytics.scopes import filtered, floor_of
+from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.endings import bounded, rows_of
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode, RewardComponent
+from episodes.rollups.components import ComponentsPart
 
 MAX_EPISODES = 10_000
 """Maximum number of episodes of a scope whose components are read."""
@@ -64,6 +66,8 @@ def component_curves(curve: Curve, names: Sequence[str] | None = None) -> Compon
         if (place := place_of(end, step)) is not None:
             values[labels[component]][place].append(bounded(value))
     notes = [f"Components are those of the newest {MAX_EPISODES:,} episodes."] if floor and values else []
+    if behind := note_of_part(ComponentsPart.name):
+        notes.append(behind)
     if names is None:
         names = sorted(values, key=lambda name: -sum(map(len, values[name])))[:MAX_SERIES]
         if len(values) > MAX_SERIES:

@@ -8,6 +8,7 @@ import pytest
 
 from environments.scoring.definition import Definition
 from episodes.analytics import components as module
+from episodes.analytics import summary_cover
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentPoint, component_curves
 from episodes.analytics.curve import curve
@@ -72,3 +73,11 @@ def test_of_many_episodes_the_newest_are_read(monkeypatch: pytest.MonkeyPatch) -
     for step in (1, 2, 3):
         ended(step, format=1.0)
     assert [point.n for point in drawn()["format"]] == [0, 1, 1]
+
+
+def test_it_is_told_if_components_of_many_episodes_are_still_to_be_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    ended(1, format=1.0)
+    found = curve(scope_of(Run.objects.get()), Definition("sum", 0.5))
+    assert component_curves(found).note == ""
+    monkeypatch.setattr(summary_cover, "MAX_UNCOUNTED", 0)
+    assert component_curves(found).note == summary_cover.STILL_COUNTED
