@@ -33,6 +33,8 @@ CHECK_SECONDS = 0.5
 """Interval of the checks whether workers still respond."""
 IDLE_SECONDS = 300.0
 """How long a process that is not needed waits for another session."""
+ROOM_SECONDS = 5.0
+"""How long a session waits for the start of another process while it could be played in one that runs."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
 
@@ -94,6 +96,10 @@ class WorkerHost:
         worker = self._least_loaded()
         self.workers[worker].add(instance)
         try:
+            if running := await self._instead_of(worker):
+                self.leave(instance, worker)
+                worker = running
+                self.workers[worker].add(instance)
             await worker.start()
             if self.is_alone and not any(one.is_open and not played for one, played in self.workers.items()):
                 self._start_spare()
@@ -101,6 +107,16 @@ class WorkerHost:
             self.leave(instance, worker)
             raise
         return worker
+
+    async def _instead_of(self, worker: WorkerProcess) -> WorkerProcess | None:
+        """Start the process. Return one that runs if there is no room for another now, as on a full cluster of Ray."""
+        if worker.has_started or self.is_alone or not any(one.has_started for one in self.workers):
+            return None
+        starting = asyncio.get_running_loop().create_task(worker.start())
+        starting.add_done_callback(_retrieve)
+        await asyncio.wait((starting,), timeout=ROOM_SECONDS)
+        running = [one for one in self.workers if one.is_open and one.has_started]
+        return None if worker.has_started or not running else min(running, key=self._sessions_in)
 
     async def ask(self, do: str, given: list[Any]) -> Any:
         """Return the answer to a request that is about no session, asked once more if its process ends meanwhile.
@@ -121,11 +137,17 @@ class WorkerHost:
 
     def _least_loaded(self) -> WorkerProcess:
         open_ones = [one for one in self.workers if one.is_open]
-        free = min(open_ones, key=lambda one: len(self.workers[one]), default=None)
-        may_start = self.is_alone or len(open_ones) < max(1, self._settings.count)
+        late = {one for one in open_ones if one.is_late(ROOM_SECONDS)} if not self.is_alone else set()
+        free = min((one for one in open_ones if one not in late), key=self._sessions_in, default=None)
+        may_start = self.is_alone or (len(open_ones) < max(1, self._settings.count) and not late)
+        if free is None and late:
+            return min(late, key=self._sessions_in)
         if free is None or (self.workers[free] and may_start):
             return self._new()
         return free
+
+    def _sessions_in(self, worker: WorkerProcess) -> int:
+        return len(self.workers[worker])
 
     def _new(self) -> WorkerProcess:
         worker = WorkerProcess(
@@ -136,7 +158,7 @@ class WorkerHost:
 
     def _start_spare(self) -> None:
         spare = asyncio.get_running_loop().create_task(self._new().start())
-        spare.add_done_callback(lambda task: task.cancelled() or task.exception())
+        spare.add_done_callback(_retrieve)
 
     def leave(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Note that `instance` is closed."""
@@ -181,7 +203,7 @@ class WorkerHost:
         Those that wait for an answer get its end as that answer, and those that can be revived wait for a request.
         """
         instances = self.workers.pop(worker)
-        self.deaths += bool(instances)
+        self.deaths += bool(instances and worker.pid)
         if instances:
             log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
             self._report(worker)
@@ -199,8 +221,9 @@ class WorkerHost:
             )
 
     def load(self) -> WorkerLoad:
-        sessions, machines = sum(map(len, self.workers.values())), {worker.machine for worker in self.workers}
-        return WorkerLoad(len(self.workers), sessions, self.deaths, len(machines))
+        running = [worker for worker in self.workers if worker.pid]
+        sessions, machines = sum(map(len, self.workers.values())), {worker.machine for worker in running}
+        return WorkerLoad(len(running), sessions, self.deaths, len(machines))
 
     async def keep_alive(self) -> None:
         """End workers that do not respond, or are not needed any more, until cancelled."""
@@ -225,6 +248,12 @@ class WorkerHost:
         for task in self._looking:
             task.cancel()
         await asyncio.gather(*(worker.close() for worker in list(self.workers)))
+
+
+def _retrieve(task: asyncio.Task[None]) -> None:
+    """Take note of how a start has ended that nobody may wait for."""
+    if not task.cancelled():
+        task.exception()
 
 
 class WorkerTasks:

@@ -67,7 +67,7 @@ class WorkerProcess:
         """The part of that sentence that says how it ended, such as "was ended by signal 11 (SIGSEGV)"."""
         self.running: tuple[NotedCall, ...] = ()
         """The code that it ran when it ended."""
-        self.last_asked = time.monotonic()
+        self.last_asked = self._made = time.monotonic()
         self.pid = 0
         self._why_killed = ""
         self._process: RunningProcess | None = None
@@ -90,6 +90,16 @@ class WorkerProcess:
     def is_open(self) -> bool:
         """Return whether a new session may be played in it."""
         return not (self.lost or self._why_killed or self.is_held or self._pipe.ended.is_set())
+
+    @property
+    def has_started(self) -> bool:
+        """Return whether it has imported its class."""
+        return self._starting is not None and self._starting.done() and not self._starting.exception()
+
+    def is_late(self, seconds: float) -> bool:
+        """Return whether its start has taken longer than that, so far."""
+        is_starting = self._starting is not None and not self._starting.done()
+        return is_starting and time.monotonic() - self._made > seconds
 
     def is_idle_for(self, seconds: float) -> bool:
         """Return whether it has been asked nothing for `seconds`, and is asked nothing now."""

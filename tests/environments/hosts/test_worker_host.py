@@ -15,6 +15,7 @@ import uvloop
 from environments.authoring.registry import load_class
 from environments.errors import EnvironmentFault
 from environments.hosts import worker_host, worker_process
+from environments.hosts.process_launcher import LocalLauncher, LocalProcess
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
@@ -30,9 +31,10 @@ async def hosting(
     tool_timeout_seconds: float | None = None,
     settings: WorkerSettings = DEFAULTS,
     grace: float = 10,
+    launcher: LocalLauncher | None = None,
 ) -> AsyncIterator[WorkerHost]:
     limits = Limits(tool_timeout_seconds=tool_timeout_seconds, close_wait_seconds=grace)
-    workers = WorkerHost(load_class(origin), limits, settings)
+    workers = WorkerHost(load_class(origin), limits, settings, launcher)
     watching = asyncio.create_task(workers.keep_alive())
     try:
         yield workers
@@ -97,6 +99,48 @@ async def test_a_session_opens_after_a_process_could_not_be_started(monkeypatch:
                 await opened(workers)
         assert not ended  # the request that opens the session gets the reason
         assert (await (await opened(workers)).run("step", {})).status == "ok"
+
+
+class Crowded(LocalLauncher):
+    """A cluster that has room for one process. Others wait for a second place, and are refused where there is none."""
+
+    def __init__(self, is_refusing: bool) -> None:
+        self.is_refusing, self.asked, self.place = is_refusing, 0, asyncio.Event()
+
+    async def launch(self, python: str, resources: dict[str, float], pipe: MessagePipe) -> LocalProcess:
+        self.asked += 1
+        if self.asked > 1 and self.is_refusing:
+            raise OSError("no machine had room")
+        if self.asked > 1:
+            await self.place.wait()
+        return await super().launch(python, resources, pipe)
+
+
+async def test_sessions_share_a_process_until_there_is_room_for_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_host, "ROOM_SECONDS", 0.1)
+    crowded = Crowded(is_refusing=False)
+    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=3), launcher=crowded) as workers:
+        instances = [await opened(workers) for _ in range(3)]
+        first, *others = [await pid(instance) for instance in instances]
+        assert others == [first, first]
+        assert (crowded.asked, workers.load().processes, workers.load().sessions) == (2, 1, 3)
+        crowded.place.set()
+        await until(lambda: all(one.has_started for one in workers.workers))
+        assert await pid(await opened(workers)) != first
+
+
+async def test_a_session_is_played_by_a_running_process_if_no_other_can_be_started() -> None:
+    crowded = Crowded(is_refusing=True)
+    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2), launcher=crowded) as workers:
+        first, second = await opened(workers), await opened(workers)
+        assert (await pid(second), crowded.asked) == (await pid(first), 2)
+        await first.close()
+        await second.close()
+        assert (workers.load().sessions, workers.load().machines, workers.deaths) == (0, 1, 0)
+
+
+async def pid(instance: WorkerInstance) -> str:
+    return str((await instance.run("pid", {})).output_json)
 
 
 @pytest.mark.parametrize("deaths", [1, 2])
