@@ -110,12 +110,14 @@ class WorkerHost:
 
     async def _instead_of(self, worker: WorkerProcess) -> WorkerProcess | None:
         """Start the process. Return one that runs if there is no room for another now, as on a full cluster of Ray."""
-        if worker.has_started or self.is_alone or not any(one.has_started for one in self.workers):
+        if worker.has_started or self.is_alone:
             return None
         starting = asyncio.get_running_loop().create_task(worker.start())
         starting.add_done_callback(_retrieve)
-        await asyncio.wait((starting,), timeout=ROOM_SECONDS)
-        running = [one for one in self.workers if one.is_open and one.has_started]
+        running = list[WorkerProcess]()
+        while not (running or starting.done()):
+            await asyncio.wait((starting,), timeout=ROOM_SECONDS)
+            running = [one for one in self.workers if one.is_open and one.has_started]
         return None if worker.has_started or not running else min(running, key=self._sessions_in)
 
     async def ask(self, do: str, given: list[Any]) -> Any:

@@ -129,6 +129,14 @@ async def test_sessions_share_a_process_until_there_is_room_for_another(monkeypa
         assert await pid(await opened(workers)) != first
 
 
+async def test_sessions_that_begin_together_share_the_process_that_finds_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_host, "ROOM_SECONDS", 0.1)
+    crowded = Crowded(is_refusing=False)
+    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=3), launcher=crowded) as workers:
+        instances = await asyncio.wait_for(asyncio.gather(*(opened(workers) for _ in range(6))), 20)
+        assert len({await pid(instance) for instance in instances}) == 1
+
+
 async def test_a_session_is_played_by_a_running_process_if_no_other_can_be_started() -> None:
     crowded = Crowded(is_refusing=True)
     async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2), launcher=crowded) as workers:
