@@ -78,9 +78,7 @@ def caught(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, Any]]:
     if connection.vendor == "sqlite":
 
         def trace(connection: Any, **_: Any) -> None:
-            connection.connection.set_trace_callback(
-                lambda sql: statements.setdefault(re.sub(r"\d+|'[^']*'", "0", sql), sql)
-            )
+            connection.connection.set_trace_callback(lambda sql: statements.setdefault(_without_values(sql), sql))
 
         connection_created.connect(trace)
         yield statements
@@ -111,12 +109,14 @@ def judge(statements: Mapping[str, Any], exceptions: Mapping[str, str], least: i
 def scans(statements: Mapping[str, Any], exceptions: Mapping[str, str]) -> list[str]:
     """Return the statements that read all of a growing table, with how.
 
-    `exceptions`: part of each statement that may do so, with the reason. A semicolon stands for the statement's end.
+    `exceptions`: part of each statement that may do so, with the reason. A semicolon stands for the statement's end;
+    all values are the same.
     """
+    parts = [_without_values(part) for part in exceptions]
     kept = {
         sql: params
         for sql, params in statements.items()
-        if sql.lstrip().upper().startswith(DATA) and not any(part in f"{sql};" for part in exceptions)
+        if sql.lstrip().upper().startswith(DATA) and not any(part in _without_values(f"{sql};") for part in parts)
     }
     explain = _sqlite_scans if connection.vendor == "sqlite" else _postgresql_scans
     if connection.vendor == "sqlite":
@@ -127,6 +127,10 @@ def scans(statements: Mapping[str, Any], exceptions: Mapping[str, str]) -> list[
         found = [f"{how}: {sql}" for sql, params in kept.items() for how in explain(sql, params)]
         transaction.set_rollback(True)
     return found
+
+
+def _without_values(sql: str) -> str:
+    return re.sub(r"%s|\d+|'[^']*'", "0", sql)
 
 
 def _forget_sizes() -> None:
@@ -158,8 +162,24 @@ def _sqlite_scans(_: str, sql: str) -> Iterator[str]:
             small[scanned[1]] -= 1
             continue
         is_walk = "LIMIT" in sql and not sorts and (scanned[2] or "ORDER BY" in sql)  # ends with the first rows
-        if not is_walk:
+        if not is_walk or _has_filter(sql, scanned[1], scanned[2]):
             yield line
+
+
+def _has_filter(sql: str, table: str, index: str | None) -> bool:
+    """Return whether a walk along an index may go on to rows that do not count.
+
+    That is if a condition names a column of the table that the index's own condition does not.
+    """
+    named = set[str]()
+    for part in re.findall(r"\bWHERE (.*?)(?=\bWHERE|\bSELECT|\bORDER BY|\bGROUP BY|\bLIMIT|$)", sql, re.DOTALL):
+        own = re.sub(rf'= \("?{table}"?\."?\w+"?\)', "", part)  # what a subquery names of the row outside of it
+        named |= set(re.findall(rf'"?\b{table}"?\."?(\w+)', own))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT sql FROM sqlite_schema WHERE name = %s", [index or ""])
+        found = cursor.fetchone()
+    condition = ((found and found[0]) or "").partition(" WHERE ")[2]
+    return any(f'"{name}"' not in condition for name in named)
 
 
 def _pretend_millions() -> None:

@@ -25,6 +25,8 @@ from environments.models import Environment
 from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
 from episodes.admin.suites import SuiteAdmin
+from episodes.attempts.rule import ENDED
+from episodes.filtering.conditions import COUNTED_CAUSES
 from episodes.filtering.filters import PLAYERS
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import describe_tasks
@@ -41,6 +43,8 @@ MAX_RUNS_FOUND = 100
 
 
 class EndingFilter(ChipFilter):
+    """A filter by what ended the episode, without probes unless only they are asked for."""
+
     title = "ending"
     parameter_name = "ending"
 
@@ -50,7 +54,10 @@ class EndingFilter(ChipFilter):
     def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
         if self.value() == "running":
             return queryset.filter(status="running")
-        return queryset.filter(cause=self.value()) if self.value() else queryset
+        if not self.value():
+            return queryset
+        # a list of one value is looked up; with both, all that ended so would be sorted
+        return queryset.filter(ENDED, cause=self.value(), is_probe__in=[request.GET.get("probes") == "only"])
 
 
 class RunFilter(ChipFilter):
@@ -79,7 +86,10 @@ class PlayerFilter(ChipFilter):
         return list(PLAYERS.items())
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
-        return queryset.filter(player=self.value()) if self.value() else queryset
+        if not self.value():
+            return queryset
+        found = queryset.filter(player=self.value())
+        return found if self.value() == "agent" else found.exclude(player="agent")  # names the rows of the index
 
 
 class IncidentFilter(ChipFilter):
@@ -103,7 +113,9 @@ class ProbeFilter(ChipFilter):
         return [("no", "without probes"), ("only", "only probes")]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
-        return queryset.filter(is_probe=self.value() == "only") if self.value() else queryset
+        if self.value() == "only":
+            return queryset.filter(ENDED, cause__in=COUNTED_CAUSES, is_probe__in=[True])
+        return queryset.filter(is_probe=False) if self.value() else queryset
 
 
 @admin.register(Episode)

@@ -40,7 +40,8 @@ from episodes.search.index import MAX_MATCHES, transcript_contains
 
 MAX_NEAREST = 5
 """Number of names in the sentence about an unknown one."""
-_COUNTED = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
+COUNTED_CAUSES = [cause for cause, _ in Episode.CAUSES if is_attempt(cause)]
+"""Causes of the endings of attempts, and of probes."""
 
 
 class Unindexed(Func):
@@ -234,11 +235,11 @@ def _ending(asked: EpisodeFilter, named: NamedRows) -> Q:
     if ending == "failure":
         return ENDED & Q(cause__in=FAILURES, is_probe__in=[False])
     if ending == "probe":
-        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[True])
+        return ENDED & Q(cause__in=COUNTED_CAUSES, is_probe__in=[True])
     if ending == "attempt":
         return named.conventions(asked).attempts
     if ending == "continued":
-        return ENDED & Q(cause__in=_COUNTED, is_probe__in=[False]) & ~Q(player="agent") & IS_UNCOUNTED_PLAY
+        return ENDED & Q(cause__in=COUNTED_CAUSES, is_probe__in=[False]) & ~Q(player="agent") & IS_UNCOUNTED_PLAY
     found = ENDED & Q(cause=ending, is_probe__in=[False])
     return found if ending in FAILURES else found & ~IS_UNCOUNTED_PLAY
 

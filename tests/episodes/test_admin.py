@@ -94,13 +94,21 @@ def test_it_marks_every_ending_with_its_label(client: Client, facts: dict[str, A
         ("?ending=env_error", {"cause": "env_error"}),
         ("?ending=running", {"status": "running", "cause": ""}),
         ("?player=human", {"player": "human"}),
-        ("?probes=only", {"is_probe": True}),
+        ("?player=script", {"player": "script"}),
+        ("?probes=only", {"cause": "expired", "is_probe": True}),
+        ("?probes=only&ending=expired", {"cause": "expired", "is_probe": True}),
     ],
 )
 def test_it_filters(client: Client, query: str, facts: dict[str, Any]) -> None:
     make_episode()
     wanted = make_episode(**facts)
     assert listed(client, query) == [wanted.pk]
+
+
+def test_an_ending_is_found_without_probes(client: Client) -> None:
+    wanted = make_episode(cause="expired")
+    make_episode(cause="expired", is_probe=True)
+    assert listed(client, "?ending=expired") == [wanted.pk]
 
 
 def test_it_filters_by_environment_run_and_task(client: Client) -> None:

@@ -42,6 +42,11 @@ EXCEPTIONS = {
     'UPPER("episodes_run"."name"::text) LIKE': "runs are found by a part of their name",
     'UPPER("environments_curationaction"."title"::text) LIKE': "actions are found by a part of what was done",
     'UPPER("environments_securityevent"."what"::text) LIKE': "entries of the log are found by a part of their texts",
+    '"episodes_run"."name" LIKE': "the same on SQLite",
+    '"environments_curationaction"."title" LIKE': "the same on SQLite",
+    '"environments_securityevent"."what" LIKE': "the same on SQLite",
+    'WHERE NOT "episodes_episode"."is_probe" ORDER BY': "most episodes are no probes",
+    'WHERE "episodes_episode"."player" = %s ORDER BY': "most episodes are of agents, who are asked for by this",
 }
 """Parts of statements that may read a whole table, with the reason."""
 

@@ -35,6 +35,8 @@ EXCEPTIONS = {
     """"episodes_episode"."id" > %s AND "episodes_episode"."status" = %s)""": "these are 50,000 episodes at most",
     """ORDER BY U0."return_sum" ASC, 0 ASC LIMIT 0)""": "a page in the order of a figure tests so many at most",
     """("episodes_run"."key_label" = %s OR EXISTS(""": "of each run, one of its episodes is looked at",
+    """"return_sum" IS NOT NULL) ORDER BY""": "all episodes that have ended have a sum",
+    """NOT ("environments_task"."id" IN (SELECT U0."task_id" AS "episode__task\"""": "a person plays few tasks at once",
 }
 """Parts of statements that walk along an index, with why the walk is short."""
 

@@ -135,3 +135,10 @@ def test_a_statement_without_the_first_column_of_an_index_is_found(monkeypatch: 
     with caught(monkeypatch) as statements:
         list(Task.objects.filter(content_hash__in=["a", "b"]).values_list("pk"))
     assert len(scans(statements, {})) == 1
+
+
+def test_a_walk_that_may_go_on_to_the_end_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    with caught(monkeypatch) as statements:
+        list(Task.objects.order_by("pk").values_list("pk")[:5])
+        list(Task.objects.filter(spec="{}").order_by("pk").values_list("pk")[:5])
+    assert len(scans(statements, {})) == 1
