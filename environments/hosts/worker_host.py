@@ -49,6 +49,8 @@ class WorkerLoad:
     """Processes that ended while they had sessions, since the server started."""
     machines: int
     """Machines on which they run."""
+    lag_seconds: float
+    """Longest time that one of them took, or takes, to answer a ping while it has a call."""
 
 
 def is_isolated(hosted: HostedEnvironment, settings: WorkerSettings | None) -> TypeGuard[WorkerClass]:
@@ -225,7 +227,8 @@ class WorkerHost:
     def load(self) -> WorkerLoad:
         running = [worker for worker in self.workers if worker.pid]
         sessions, machines = sum(map(len, self.workers.values())), {worker.machine for worker in running}
-        return WorkerLoad(len(running), sessions, self.deaths, len(machines))
+        lag = max((worker.lag_seconds for worker in running), default=0.0)
+        return WorkerLoad(len(running), sessions, self.deaths, len(machines), lag)
 
     async def keep_alive(self) -> None:
         """End workers that do not respond, or are not needed any more, until cancelled."""

@@ -75,6 +75,8 @@ class WorkerProcess:
         self._requests: dict[int, _Request] = {}
         self._next = 0
         self._last_heard = time.monotonic()
+        self._pinged: float | None = None
+        self._lag = 0.0
         self._starting: asyncio.Task[None] | None = None
         self._watching: asyncio.Task[None] | None = None
         self._pinging: asyncio.Task[None] | None = None
@@ -100,6 +102,11 @@ class WorkerProcess:
         """Return whether its start has taken longer than that, so far."""
         is_starting = self._starting is not None and not self._starting.done()
         return is_starting and time.monotonic() - self._made > seconds
+
+    @property
+    def lag_seconds(self) -> float:
+        """Time that its answer to a ping took, or takes, while it has a call; code that holds it up delays that."""
+        return self._lag if self._pinged is None else max(self._lag, time.monotonic() - self._pinged)
 
     def is_idle_for(self, seconds: float) -> bool:
         """Return whether it has been asked nothing for `seconds`, and is asked nothing now."""
@@ -230,19 +237,21 @@ class WorkerProcess:
 
     def check_heard(self) -> None:
         """End the process if it has not answered for longer than a tool call may take; ask it for a sign of life."""
-        limit = self._limits.tool_timeout_seconds
         asked = {request.do for request in self._requests.values()}
-        if limit is None or not asked & {"run", "close"}:
+        if not asked & {"run", "close"}:
             self._last_heard = time.monotonic()  # it is not watched, so that nothing has to be heard
+            self._lag = 0.0
             return
-        silence = time.monotonic() - self._last_heard
-        if silence > limit + SILENCE_SECONDS:
+        limit, silence = self._limits.tool_timeout_seconds, time.monotonic() - self._last_heard
+        if limit is not None and silence > limit + SILENCE_SECONDS:
             self.kill(f"was ended, because it did not respond for {silence:.1f} s (ORSWEB_TOOL_TIMEOUT={limit:g})")
         elif "ping" not in asked:
             self._pinging = asyncio.get_running_loop().create_task(self._ping())
 
     async def _ping(self) -> None:
+        began = self._pinged = time.monotonic()
         try:
             await self.ask("ping", 0)
         except EnvironmentFault:
             log.debug("a worker process ended while it was asked for a sign of life", reason=self.lost)
+        self._lag, self._pinged = time.monotonic() - began, None

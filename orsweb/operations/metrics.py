@@ -95,6 +95,11 @@ class _Metrics(Collector):
                 [((one,), load.sessions) for one, load in workers],
             ),
             ("worker_machines", "Machines on which they run", [((one,), load.machines) for one, load in workers]),
+            (
+                "worker_lag_seconds",
+                "Longest time that a worker process takes to answer a ping while it has a call",
+                [((one,), load.lag_seconds) for one, load in workers],
+            ),
         ):
             yield _gauge(name, text, ["environment"], counts)
         deaths = [((one,), load.deaths) for one, load in workers]

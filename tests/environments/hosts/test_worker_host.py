@@ -147,6 +147,15 @@ async def test_a_session_is_played_by_a_running_process_if_no_other_can_be_start
         assert (workers.load().sessions, workers.load().machines, workers.deaths) == (0, 1, 0)
 
 
+async def test_the_lag_is_how_long_code_holds_a_process_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.05)
+    async with hosting("tests.envs_fatal:Together") as workers:
+        napping = asyncio.create_task((await opened(workers)).run("nap", {}))
+        await until(lambda: workers.load().lag_seconds > 0.5)
+        await napping
+        await until(lambda: workers.load().lag_seconds == 0.0)
+
+
 async def pid(instance: WorkerInstance) -> str:
     return str((await instance.run("pid", {})).output_json)
 
