@@ -19,6 +19,7 @@ from tests.server import ROOT, free_port
 
 GO_SERVER = ROOT / "tests" / "clients" / "go_server"
 REFERENCES = {"ors": "from ors import Server", "openreward": "from openreward.environments import Server"}
+FEW_TYPES = "import tests.provider_types"
 START_SECONDS = 60
 GO_VARIABLES = {
     "GOCACHE": str(ROOT / ".pytest_cache" / "go"),  # else each build compiles the standard library
@@ -67,10 +68,11 @@ def go_server(program: Path, *, port: int = 0, key: str = "") -> Iterator[str]:
 
 @contextmanager
 def reference_server(sdk: str, module: str, *classes: str) -> Iterator[str]:
-    """Run the SDK's own server with classes of `module`."""
+    """Run the SDK's own server with classes of `module`, without the packages of types that `provider_types` names."""
     port = free_port()
     names = ", ".join(classes)
-    code = f"{REFERENCES[sdk]}; from {module} import {names}; Server([{names}]).run(host='127.0.0.1', port={port})"
+    classes_of = f"from {module} import {names}"
+    code = f"{FEW_TYPES}; {REFERENCES[sdk]}; {classes_of}; Server([{names}]).run(host='127.0.0.1', port={port})"
     with running(sys.executable, "-c", code, port=port) as url:
         yield url
 

@@ -16,7 +16,6 @@ from functools import cached_property
 from types import ModuleType
 from typing import Any
 
-import structlog
 from pydantic import BaseModel
 
 from environments import wire
@@ -36,8 +35,6 @@ from environments.authoring.hosted_environment import ClassRevision, HostedEnvir
 from environments.authoring.tools import ToolTable
 from environments.errors import MAX_QUOTED_CHARACTERS, InvalidRequest, Unhostable, shorten
 from environments.wire import ListToolsOutput, Split, TerminalToolSpec, ToolSpec
-
-log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True)
@@ -102,7 +99,9 @@ class HostedClass(HostedEnvironment):
         self.revision: ClassRevision | None = None  # set by `revision.note_revisions` when the server starts
         _ = self.class_tools  # computed now, because an author's own list_tools may raise
         for tool, reason in self.tools.skipped.items():
-            log.warning("tool_skipped", tool=tool, reason=reason)
+            import structlog  # late, because it is a third of what worker processes would take to start
+
+            structlog.get_logger(__name__).warning("tool_skipped", tool=tool, reason=reason)
 
     def _check(self) -> None:
         """Check everything that the author has to declare. Raises: Unhostable for the first problem."""

@@ -19,12 +19,8 @@ from functools import cached_property
 from importlib.util import resolve_name
 from pathlib import Path
 
-import structlog
-
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision, HostedEnvironment, digest_of
-
-log = structlog.get_logger(__name__)
 
 MAX_FILES = 500
 """Source files of one class that are read; further ones are left out."""
@@ -50,7 +46,11 @@ def note_revisions(registry: Iterable[HostedEnvironment], own_version: str) -> N
         try:
             hosted.revision = revision_of(hosted, own_version, repositories)
         except Exception as error:  # whatever the author's files cause must not stop the server
-            log.warning("revision_unknown", environment=hosted.name, error=type(error).__name__)
+            import structlog  # late, because it is a third of what worker processes would take to start
+
+            structlog.get_logger(__name__).warning(
+                "revision_unknown", environment=hosted.name, error=type(error).__name__
+            )
 
 
 def revision_of(hosted: HostedClass, own_version: str, repositories: dict[Path, Repository]) -> ClassRevision:

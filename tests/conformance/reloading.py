@@ -46,13 +46,13 @@ def reload(server: LiveServer) -> tuple[int, str]:
 
 
 @contextmanager
-def visited(server: LiveServer) -> Iterator[list[str]]:
-    """Open one connection after another; yields what went wrong."""
+def visited(server: LiveServer, pause_seconds: float = 0.01) -> Iterator[list[str]]:
+    """Open one connection after another, with pauses; yields what went wrong."""
     problems: list[str] = []
     is_over = threading.Event()
 
     def visit() -> None:
-        while not is_over.wait(0.01):
+        while not is_over.wait(pause_seconds):
             try:
                 urllib.request.urlopen(f"{server.url}/health", timeout=30).close()  # a tenth of what httpx takes
             except (OSError, http.client.HTTPException) as error:

@@ -37,10 +37,10 @@ def test_the_old_servers_go_on_and_can_be_reloaded_again(tmp_path: Path) -> None
         "PYTHONPATH": f"{tmp_path}:{ROOT}",
         "PYTHONDONTWRITEBYTECODE": "1",
     }
-    with LiveServer("changing_env:Changing", env=variables) as server, visited(server) as problems:
+    with LiveServer("changing_env:Changing", env=variables) as server, visited(server, pause_seconds=0.1) as problems:
         eventually(lambda: is_ready(server))
         old = servers(server)
-        for first in ("time.sleep(600)", "os._exit(3)"):  # neither one blocks the next reload
+        for first in ("time.sleep(600)", "time.sleep(4); os._exit(3)"):  # neither one blocks the next reload
             write(tmp_path, "two", first)
             status, text = reload(server)
             assert status == 1
