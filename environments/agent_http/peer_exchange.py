@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from typing import Any
 
+import structlog
+
 from environments.agent_http.handler import GONE
 from environments.agent_http.request import HttpRequest
-from environments.agent_http.response import Headers, Response
+from environments.agent_http.response import BrokenOff, Headers, Response
 from environments.cluster.membership import Membership, Peer
 from environments.cluster.passed_requests import REQUEST_HEADER, TOKEN_HEADER
 from environments.hosts.connection_pool import ConnectionPool
 from environments.hosts.http_connection import HttpError, OutboundConnection, Silence
+
+log = structlog.get_logger(__name__)
 
 NO_CONTENT = 204
 LOOK_SECONDS = 0.1
@@ -92,12 +96,16 @@ class PeerConnections:
 async def _pieces(
     pool: ConnectionPool, connection: OutboundConnection, check: Callable[[], None]
 ) -> AsyncGenerator[bytes, None]:
-    """Yield the body of a response as it arrives. It breaks off, as the client's connection does, if it cannot end."""
+    """Yield the body of a response as it arrives. Raises: BrokenOff if it cannot end; clients then ask again."""
     is_whole = False
     try:
         while piece := await _until(lambda: connection.read(LOOK_SECONDS), check):
             yield piece
         is_whole = True
+    except HttpError as error:
+        if not isinstance(error, ClientLeft):
+            log.info("a response broke off", reason=str(error))
+        raise BrokenOff from error
     finally:
         if is_whole:
             pool.release(connection, has_result=False)

@@ -19,7 +19,7 @@ import structlog
 
 from environments.agent_http.handler import too_large
 from environments.agent_http.request import HttpRequest
-from environments.agent_http.response import Headers, Response
+from environments.agent_http.response import BrokenOff, Headers, Response
 
 log = structlog.get_logger(__name__)
 
@@ -124,7 +124,8 @@ class Exchange:
             self._connection.transport.close()
             if not isinstance(error, Exception):
                 raise
-            log.exception("a response was not sent")
+            if not isinstance(error, BrokenOff):
+                log.exception("a response was not sent")
             return
         self._complete()
 

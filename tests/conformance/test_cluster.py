@@ -102,6 +102,8 @@ def _play(one: Played, balancer: Balancer, clients: dict[str, Client]) -> None:
     beside.sid = forgetting.sid
     one.said["before"] = beside.call("add", {"number": 7}).text
 
+    threads.submit(beside.call, "add", {"number": 77, "seconds": 60.0})  # breaks off with its server
+    eventually(lambda: one.begun(77) == 1)
     running = begin(100, 1.0)
     eventually(lambda: one.begun(100) == 2)
     first.kill()
@@ -257,6 +259,12 @@ def test_quotas_count_what_other_servers_have(played: Played) -> None:
 
     with Agent(first, **key).open({"id": "x" * 10_000}, "forgetting"):
         eventually(lambda: recorded_bytes() >= 10_000)
+
+
+def test_a_response_that_breaks_off_is_no_error_of_the_server_that_passes_it_on(played: Played) -> None:
+    log = played.servers[1].log
+    assert "a response broke off" in log
+    assert "a response was not sent" not in log
 
 
 def test_another_server_leads_when_the_leader_dies(played: Played) -> None:
