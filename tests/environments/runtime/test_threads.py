@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -259,3 +260,9 @@ async def test_threads_that_are_short_go_round_by_key(monkeypatch: pytest.Monkey
     await within(asyncio.gather(*(job.future for job in jobs)))
     assert served == ["a1", "b1", "a2", "a3"]
     pool.close()
+
+
+async def test_the_kernel_finds_a_thread_to_wake_among_few() -> None:
+    ThreadPool()
+    get_slots = 2
+    assert ctypes.CDLL(None).prctl(78, get_slots, 0, 0, 0) in (threads.WAKE_SLOTS, -1)  # -1: Linux before 6.16
