@@ -177,7 +177,7 @@ hostile: venv
 soak: venv
 	HOSTILE=long $(BIN)/python -m pytest tests/hostile/test_soak.py
 
-# All rows take a quarter of an hour; one: make bench ROWS=plain.
+# A quarter of an hour; one row: make bench ROWS=plain. Some rows are measured by name only, see python -m benchmarks -h.
 ROWS ?=
 
 bench: venv

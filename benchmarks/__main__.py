@@ -1,4 +1,6 @@
-"""`python -m benchmarks [row …]`: measures the named rows, or all of them, which takes about a quarter of an hour.
+"""`python -m benchmarks [row …]`: measures the named rows, or all but those that are measured by name only.
+
+Without names, that takes about a quarter of an hour.
 
 `python -m benchmarks dashboard` and `python -m benchmarks task_list` measure pages instead, `python -m benchmarks
 sizing` what a server needs, `python -m benchmarks scale` what several servers cost, `python -m benchmarks flat` what
@@ -53,16 +55,18 @@ _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
 """Rows of our server only, which print what they measure."""
 _SCENARIOS = {scenario.name: scenario for scenario in SCENARIOS}
 _NAMES = [*_SCENARIOS, *_MORE]
+BY_NAME = ("undo", "faulty", "restart", "processes", "sessions")
+"""Rows that are measured only if they are named; they take as long again as all others."""
 
 
 def main() -> int:
     """Return the exit status: 1 if a response was wrong or, with `--strict`, if a target was missed."""
-    if len(sys.argv) > 1 and sys.argv[1] in _PAGES:
-        return _PAGES[sys.argv[1]](sys.argv[2:])
+    if page := next((one for one in sys.argv[1:] if one in _PAGES), None):  # options may come before it, as from make
+        return _PAGES[page]([one for one in sys.argv[1:] if one != page])
     options = _options()
     all_met = all_right = True
     with Workshop(options.data_dir) as workshop:
-        for row in options.rows or _NAMES:
+        for row in options.rows or [name for name in _NAMES if name not in BY_NAME]:
             if row in _MORE:
                 all_met &= _MORE[row](workshop, options.seconds)
                 continue
@@ -87,7 +91,9 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks", description="Benchmarks of orsweb against the reference server."
     )
-    parser.add_argument("rows", nargs="*", metavar="row", help=f"any of {', '.join(_NAMES)}")
+    parser.add_argument(
+        "rows", nargs="*", metavar="row", help=f"any of {', '.join(_NAMES)}; by default all but {', '.join(BY_NAME)}"
+    )
     parser.add_argument("--seconds", type=float, default=5.0, help="time for which each server is measured")
     parser.add_argument("--rounds", type=int, default=1, help="how often each server is started and measured")
     parser.add_argument(
