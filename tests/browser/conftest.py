@@ -52,16 +52,16 @@ def live() -> Iterator[LiveServer]:
 
 
 class Tab:
-    """A tab of the browser that the tests of a file use in turn: a fresh one costs as much as two pages."""
+    """A tab of the browser that tests use in turn: a fresh one costs as much as two pages, and has cached nothing."""
 
     def __init__(self, browser: Browser, url: str) -> None:
-        self._browser, self._url = browser, url
+        self._browser, self.url = browser, url
         self._page: Page | None = None
 
     def open(self) -> Page:
         """Return its page, 1280 wide, light and without motion; addresses are relative to the server."""
         if self._page is None:
-            context = self._browser.new_context(base_url=self._url, viewport=SIZE, reduced_motion="reduce")
+            context = self._browser.new_context(base_url=self.url, viewport=SIZE, reduced_motion="reduce")
             context.set_default_timeout(WAIT_MS)
             self._page = context.new_page()
         return self._page
@@ -90,12 +90,23 @@ class Tab:
             self._page = None
 
 
+@pytest.fixture(scope="package")
+def tabs(browser: Browser) -> Iterator[list[Tab]]:
+    """Yield the tab that is open, if there is one."""
+    opened: list[Tab] = []
+    yield opened
+    for one in opened:
+        one.close()
+
+
 @pytest.fixture(scope="module")
-def tab(browser: Browser, live: LiveServer) -> Iterator[Tab]:
-    """Yield the tab of a file."""
-    shared = Tab(browser, live.url)
-    yield shared
-    shared.close()
+def tab(browser: Browser, live: LiveServer, tabs: list[Tab]) -> Tab:
+    """Return the tab of a file, which it takes over from the file before it if that has the same server."""
+    if not tabs or tabs[0].url != live.url:
+        for one in tabs:
+            one.close()
+        tabs[:] = [Tab(browser, live.url)]
+    return tabs[0]
 
 
 @pytest.fixture
