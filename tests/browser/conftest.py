@@ -110,17 +110,16 @@ def tab(browser: Browser, live: LiveServer, tabs: list[Tab]) -> Tab:
 
 
 @pytest.fixture
-def page(tab: Tab, live: LiveServer, request: pytest.FixtureRequest) -> Iterator[Page]:
+def page(browser: Browser, tab: Tab, live: LiveServer, request: pytest.FixtureRequest) -> Iterator[Page]:
     """Yield a page without history that a test can see; the test fails when a script does, or leaves the server.
 
-    A test with the mark `own_tab` changes the tab for good: by scripts at the start of pages, or sockets and clocks
-    that are not real.
+    A test with the mark `own_tab` has a fresh one, which it changes for good: by scripts at the start of pages, or
+    sockets and clocks that are not real.
     """
     expect.set_options(timeout=WAIT_MS)
     is_own = request.node.get_closest_marker("own_tab") is not None
-    if is_own:
-        tab.close()
-    shown, failures = tab.open(), list[str]()
+    used = Tab(browser, live.url) if is_own else tab
+    shown, failures = used.open(), list[str]()
 
     def on_error(error: Error) -> None:
         failures.append(str(error))
@@ -134,9 +133,9 @@ def page(tab: Tab, live: LiveServer, request: pytest.FixtureRequest) -> Iterator
     shown.remove_listener("pageerror", on_error)
     shown.remove_listener("request", on_request)
     if is_own:
-        tab.close()
+        used.close()
     else:
-        tab.tidy()
+        used.tidy()
     assert not failures
 
 
