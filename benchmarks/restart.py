@@ -27,6 +27,7 @@ MAX_LAST_SECONDS = 2.5
 AT_ONCE = 16
 """Sessions that are opened at the same time."""
 MAX_SECONDS = 120.0
+_JSON = "Content-Type: application/json\r\n"
 
 CALLS: Mapping[str, tuple[str, Mapping[str, Any]]] = {
     "math": ("submit", {"answer": "a word, which does not end the episode"}),
@@ -112,7 +113,9 @@ async def _call(port: int, environment: str, sid: bytes, name: str, arguments: M
 async def _ask(port: int, method: str, path: str, sid: bytes, body: Mapping[str, Any] | None = None) -> bytes:
     """Return the whole answer."""
     content = b"" if body is None else json.dumps(body).encode()
-    head = f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n"
+    head = (
+        f"{method} {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAccept: text/event-stream\r\n{'' if body is None else _JSON}"
+    )
     own = b"X-Session-ID: " + sid + b"\r\n" if sid else b""
     async with asyncio.timeout(MAX_SECONDS):
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
