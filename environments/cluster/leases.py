@@ -148,13 +148,16 @@ class Leases(threading.Thread):
 
     def _gather(self) -> list[_Question | None]:
         """Take all questions, at least one. Leases that are given up wait a little for others."""
-        questions = [self._queue.get()]
-        until = time.monotonic() + MAX_RELEASE_SECONDS
+        questions = list[_Question | None]()
+        question, until, is_patient = self._queue.get(), time.monotonic() + MAX_RELEASE_SECONDS, True
         with contextlib.suppress(Empty):
-            while len(questions) < MAX_BATCH and None not in questions:
-                is_patient = all(one is not None and one.kind == "release" for one in questions)
+            while True:
+                questions.append(question)
+                if question is None or len(questions) == MAX_BATCH:
+                    break
+                is_patient = is_patient and question.kind == "release"
                 seconds = max(0.0, until - time.monotonic()) if is_patient else 0.0
-                questions.append(self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait())
+                question = self._queue.get(timeout=seconds) if seconds else self._queue.get_nowait()
         return questions
 
     def _answer(self, questions: list[_Question]) -> None:

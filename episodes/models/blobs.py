@@ -23,7 +23,11 @@ _thread = threading.local()
 class Blob(models.Model):
     """Content of any size that is stored once: prompts, tool lists, large inputs and outputs."""
 
-    digest = models.CharField(max_length=32, primary_key=True, help_text="blake2b-128 of the content, hexadecimal")
+    digest = models.CharField(
+        max_length=32,
+        primary_key=True,
+        help_text="blake2b-128, hexadecimal: of the content, or of `data` if it is large",
+    )
     is_compressed = models.BooleanField(default=False, help_text="By zstandard")
     size_bytes = models.PositiveBigIntegerField(help_text="Before compression")
     data = models.BinaryField()

@@ -109,11 +109,7 @@ def _state(hidden: frozenset[str]) -> dict[str, Any]:
         "commits": _commit_figures(load),
         "behind": sorted(recorder.behind.items()),
         "load": load,
-        "workers": [
-            (name, one, formats.seconds(one.lag_seconds))
-            for name, one in sorted(load.workers.items())
-            if name not in hidden
-        ],
+        "workers": sorted((name, one) for name, one in load.workers.items() if name not in hidden),
         "threads": sorted(load.threads.items(), key=lambda pair: (-pair[1], pair[0])),
         "thread_count": sum(load.threads.values()),
         "version": conf.version(),

@@ -9,11 +9,16 @@ import pytest
 from django.db import connection
 
 from environments.cluster import leases
-from environments.cluster.leases import Leases
+from environments.cluster.leases import Leases, lease_of
 from environments.models import ClusterServer, SessionLease
 from tests.conformance.agent import eventually
 
 pytestmark = pytest.mark.django_db(transaction=True)
+
+
+def test_it_is_named_by_a_digest_because_a_client_may_have_chosen_a_secret_as_the_id() -> None:
+    assert lease_of("a-secret") == lease_of("a-secret") != lease_of("another")
+    assert "secret" not in lease_of("a-secret")
 
 
 if connection.vendor == "postgresql":
