@@ -27,6 +27,8 @@ key: the same, and it gets the API key of the next request as the secrets KEY_SE
 secrets, which are on record encrypted. It ends if it has other secrets, which are not stored, or a toolset; None: its
 class or its client cannot go on."""
 GOES_ON = frozenset({"replay", "key", "sealed"})
+RETURN_SECONDS = 3.0
+"""How much later than usual everything starts that no agent waits for if an earlier server left sessions that go on."""
 KEY_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
 """Secrets as which the openreward client always sends its API key."""
 RUN_PREFIX = "orsweb_"

@@ -32,9 +32,16 @@ class LeaderDuties:
         self._follower: FollowerProcess | Follower | None = None
         self._upkeep: Upkeep | None = None
         self._watch: asyncio.Task[None] | None = None
+        self._delay_seconds = 0.0
 
-    def start(self, readers: Workers, forget: Forget, leads: Callable[[], bool] | None) -> None:
-        """Begin, at once or when `leads` returns true. `forget`: see `episodes/removal/loose_blobs.py`."""
+    def start(
+        self, readers: Workers, forget: Forget, leads: Callable[[], bool] | None, delay_seconds: float = 0.0
+    ) -> None:
+        """Begin, at once or when `leads` returns true. `forget`: see `episodes/removal/loose_blobs.py`.
+
+        `delay_seconds`: how much later the process of the follower starts.
+        """
+        self._delay_seconds = delay_seconds
         if leads is None:
             self._begin(readers, forget)
         else:
@@ -69,7 +76,7 @@ class LeaderDuties:
 
     def _begin(self, readers: Workers, forget: Forget) -> None:
         self._upkeep = Upkeep(readers, forget)
-        self._follower = FollowerProcess() if settings.ORSWEB_FOLLOWER == "process" else Follower()
+        self._follower = FollowerProcess(self._delay_seconds) if settings.ORSWEB_FOLLOWER == "process" else Follower()
         self._follower.start()
 
     async def _cease(self) -> None:

@@ -24,7 +24,7 @@ from environments.cluster.messages import ServerMessages
 from environments.database.storable import storable, storable_id
 from environments.database.worker_threads import Workers
 from environments.runtime.incident_reports import LeftBehind
-from environments.runtime.records import OpenEpisode, RecalledCall, RecordedPast, Row, StepStatus
+from environments.runtime.records import RETURN_SECONDS, OpenEpisode, RecalledCall, RecordedPast, Row, StepStatus
 from episodes.models import Episode, Step
 from episodes.recording.after_crash import explanations, store_reports
 from episodes.recording.batch import KEY_LABEL_LENGTH, SESSION_ID_LENGTH, TASK_ID_LENGTH
@@ -33,7 +33,13 @@ from episodes.recording.leader_duties import LeaderDuties
 from episodes.recording.live import Live
 from episodes.recording.number_blocks import NumberBlocks, next_block
 from episodes.recording.recorder_load import RecorderLoad
-from episodes.recording.returning_episodes import open_episodes, recorded_past, recorded_sessions, running_sessions
+from episodes.recording.returning_episodes import (
+    are_sessions_left,
+    open_episodes,
+    recorded_past,
+    recorded_sessions,
+    running_sessions,
+)
 from episodes.recording.writer import FIRST_WAIT_SECONDS, MAX_WAIT_SECONDS, Call, Fence, RecordWriter, Rest, is_away
 from episodes.removal.batch import last_removed
 from episodes.uploads.events import UploadChunk
@@ -81,7 +87,8 @@ class Recorder:
             self._writer.rest = rest
         self._live.start(messages)
         self._writer.start()
-        self._duties.start(self._readers, self._writer.forgetting, leads)
+        delay_seconds = RETURN_SECONDS if await self._readers.run(are_sessions_left) else 0.0
+        self._duties.start(self._readers, self._writer.forgetting, leads, delay_seconds)
 
     async def recover(
         self,

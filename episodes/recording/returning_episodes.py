@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import cast
+from typing import Any
 
+from environments.database.storable import MAX_BIGINT
 from environments.runtime.crash_notes import NotedCall
 from environments.runtime.incident_reports import LeftBehind
 from environments.runtime.records import (
@@ -13,11 +14,11 @@ from environments.runtime.records import (
     OpenEpisode,
     RecordedPast,
     SnapshotTaken,
-    StepStatus,
     StepTaken,
     Survival,
 )
 from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
+from episodes.models.blobs import texts_of_blobs
 
 _OPEN_FIELDS = (
     *("pk", "environment__name", "session_id", "key_label", "survival", "run__name", "model"),
@@ -33,6 +34,11 @@ def running_sessions(after: int) -> list[tuple[int, str]]:
     """Return the numbers and sessions of the next episodes after a number that have not ended."""
     running = Episode.objects.filter(status="running", pk__gt=after).order_by("pk")
     return list(running.values_list("pk", "session_id")[:PAGE_SESSIONS])
+
+
+def are_sessions_left() -> bool:
+    """Return whether any episode that has not ended may go on."""
+    return Episode.objects.filter(status="running", survival__in=GOES_ON).exists()
 
 
 def recorded_sessions(sids: Collection[str]) -> set[str]:
@@ -96,33 +102,35 @@ def _unrecorded(number: int, unsent: Mapping[int, NotedCall]) -> list[NotedCall]
     return [call for index, call in unsent.items() if index not in recorded]
 
 
+_STEP_FIELDS = (
+    *("episode", "index", "tool", "input", "output", "reward", "finished", "status", "error", "reason", "task_id"),
+    *("started", "duration_ms", "waited_ms", "input_blob", "output_blob"),
+)
+"""In the order of the fields of StepTaken, then the digests of what is stored elsewhere."""
+
+
 def recorded_past(number: int) -> RecordedPast:
-    """Return what is recorded of an episode that goes on."""
-    episode = Episode.objects.select_related("task", "prompt").get(pk=number)
-    steps = Step.objects.filter(episode=number).order_by("index").select_related("input_blob", "output_blob")
-    prompt = episode.prompt.text if episode.prompt else None
-    kept = SessionSnapshot.objects.filter(pk=number).first()
-    snapshot = SnapshotTaken(number, kept.step, bytes(kept.state), kept.problem) if kept else None
-    sealed = SessionSecrets.objects.filter(pk=number).values_list("sealed", flat=True).first()
-    return RecordedPast(
-        episode.task.spec, prompt, [_step_taken(step) for step in steps], snapshot, bytes(sealed or b"")
-    )
+    """Return what is recorded of an episode that goes on.
+
+    Rows are read as tuples, because hundreds of sessions come back at once and model objects take half as long again.
+    """
+    spec, prompt, survival = Episode.objects.values_list("task__spec", "prompt", "survival").get(pk=number)
+    rows = list(Step.objects.filter(episode=number).order_by("index").values_list(*_STEP_FIELDS))
+    digests = {digest for row in rows for digest in row[-2:] if digest} | ({prompt} if prompt else set())
+    texts = dict(texts_of_blobs(digests, MAX_BIGINT)) if digests else {}
+    kept = SessionSnapshot.objects.filter(pk=number).values_list("step", "state", "problem").first()
+    snapshot = SnapshotTaken(number, kept[0], bytes(kept[1]), kept[2]) if kept else None
+    secrets = SessionSecrets.objects.filter(pk=number) if survival == "sealed" else SessionSecrets.objects.none()
+    sealed = secrets.values_list("sealed", flat=True).first()
+    steps = [_step_taken(row, texts) for row in rows]
+    return RecordedPast(spec, texts[prompt] if prompt else None, steps, snapshot, bytes(sealed or b""))
 
 
-def _step_taken(step: Step) -> StepTaken:
-    return StepTaken(
-        episode=step.episode_id,
-        index=step.index,
-        tool=step.tool,
-        input_json=step.input_json,
-        output_json=step.output_json or None,
-        reward=step.reward,
-        finished=step.finished,
-        status=cast(StepStatus, step.status),
-        error=step.error,
-        reason=step.reason,
-        task_id=step.task_id,
-        started=step.started.timestamp(),
-        duration_ms=step.duration_ms,
-        waited_ms=step.waited_ms,
-    )
+def _step_taken(row: Sequence[Any], texts: Mapping[str, str]) -> StepTaken:
+    *columns, input_blob, output_blob = row
+    step = StepTaken(*columns)
+    if input_blob:
+        step.input_json = texts[input_blob]
+    step.output_json = texts[output_blob] if output_blob else step.output_json or None
+    step.started = columns[_STEP_FIELDS.index("started")].timestamp()
+    return step

@@ -45,8 +45,10 @@ class _Report(NamedTuple):
 class FollowerProcess(threading.Thread):
     """The server's thread. It is used like the thread `Follower`."""
 
-    def __init__(self) -> None:
+    def __init__(self, delay_seconds: float = 0.0) -> None:
+        """Start the process `delay_seconds` after the thread."""
         super().__init__(name="follower", daemon=True)
+        self._delay_seconds = delay_seconds
         self._stopped, self._is_woken = threading.Event(), False
         self._writing = threading.Lock()  # or a line may be written to what has the descriptor of a closed pipe
         self._process: subprocess.Popen[bytes] | None = None
@@ -79,7 +81,7 @@ class FollowerProcess(threading.Thread):
         return self._report.idle_seconds + time.monotonic() - self._report.heard_at
 
     def run(self) -> None:
-        retry_seconds = 0.0
+        retry_seconds = self._delay_seconds
         while not self._stopped.wait(retry_seconds):
             began = time.monotonic()
             status = self._follow()

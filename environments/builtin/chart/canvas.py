@@ -41,6 +41,14 @@ class Canvas:
     def _at(self, x: float, y: float) -> Point:
         return (x - self.left) * self._scale, (y - self.top) * self._scale
 
+    def _shows(self, place: Point, width: float, height: float) -> bool:
+        """Return whether the window may show text of at most this size that is written at `place` with any anchor.
+
+        Rendering the letters of a text outside of it takes longer than everything else that is drawn.
+        """
+        (x, y), (far_x, far_y) = self._at(*place), self._image.size
+        return -width - height < x < far_x + width + height and -height < y < far_y + height
+
     def line(self, points: Sequence[Point], colour: Colour, width: float = 1) -> None:
         """Draw straight pieces from point to point as polygons: Pillow's own lines are thinner where they slant."""
         places = [self._at(*point) for point in points]
@@ -75,8 +83,10 @@ class Canvas:
     def text(self, place: Point, text: str, colour: Colour, *, size: float = 13, anchor: str = "la") -> float:
         """Draw `text` and return its width. `anchor` is Pillow's: l, m or r, then a (top), m (middle) or d (bottom)."""
         font = _font(round(size * self._scale))
-        self._draw.text(self._at(*place), text, fill=colour, font=font, anchor=anchor)
-        return font.getlength(text) / self._scale
+        width = font.getlength(text)
+        if self._shows(place, width, 2 * size * self._scale):
+            self._draw.text(self._at(*place), text, fill=colour, font=font, anchor=anchor)
+        return width / self._scale
 
     def label(self, place: Point, text: str, colour: Colour, *, anchor: str) -> None:
         """Draw small text on a plate of paper, of one size at every magnification."""
@@ -88,6 +98,8 @@ class Canvas:
     def heading(self, place: Point, text: str, colour: Colour, *, size: float) -> None:
         """Draw text in bolder strokes; there is only one font."""
         font, strokes = _font(round(size * self._scale)), size * self._scale / 45
+        if not self._shows(place, font.getlength(text), 2 * size * self._scale):
+            return
         self._draw.text(self._at(*place), text, colour, font, "la", stroke_width=strokes, stroke_fill=colour)
 
     def png(self) -> ImageBlock:

@@ -39,12 +39,15 @@ LOCK_COLOURS: dict[str, Colour] = {"a": (203, 75, 50), "b": (44, 110, 178), "c":
 
 def picture(rows: Sequence[str]) -> ImageBlock:
     """Return `rows` of marks, which are those of the text map and those above, as a PNG."""
-    tiles = _tiles()
-    canvas = Image.new("P", (len(rows[0]) * TILE, len(rows) * TILE))
-    canvas.putpalette(tiles[WALL].getpalette() or [])
+    lines, palette = _tiles()
+    pixels: list[bytes] = []
     for y, row in enumerate(rows):
-        for x, mark in enumerate(row):
-            canvas.paste(tiles[_in_front(rows, y, x) if mark == WALL else mark], (x * TILE, y * TILE))
+        tiles = [lines[_in_front(rows, y, x) if mark == WALL else mark] for x, mark in enumerate(row)]
+        pixels += map(
+            b"".join, zip(*tiles, strict=True)
+        )  # pasting tiles would give up the interpreter for each of them
+    canvas = Image.frombytes("P", (len(rows[0]) * TILE, len(rows) * TILE), b"".join(pixels))
+    canvas.putpalette(palette)
     out = io.BytesIO()
     canvas.save(out, "PNG", compress_level=4)
     return ImageBlock(data=base64.b64encode(out.getvalue()).decode(), mimeType="image/png")
@@ -56,15 +59,20 @@ def _in_front(rows: Sequence[str], y: int, x: int) -> str:
 
 
 @cache
-def _tiles() -> dict[str, Image.Image]:
-    """Return every tile by its mark, in one common palette."""
+def _tiles() -> tuple[dict[str, list[bytes]], list[int]]:
+    """Return the lines of pixels of every tile by its mark, and the palette of all."""
     marks = [WALL, FRONT, UNSEEN, FLOOR, TRAIL, START, EXIT, PLAYER, *KEYS, *DOORS]
     marks += [*PLAYER_ON_KEY.values(), *OPEN_DOOR.values()]
     sheet = Image.new("RGB", (TILE * FINE * len(marks), TILE * FINE), PAPER)
     for number, mark in enumerate(marks):
         sheet.paste(_drawn(mark), (number * TILE * FINE, 0))
     small = sheet.reduce(FINE).quantize(256, dither=Image.Dither.NONE)
-    return {mark: small.crop((n * TILE, 0, (n + 1) * TILE, TILE)) for n, mark in enumerate(marks)}
+    pixels, width = small.tobytes(), TILE * len(marks)
+    starts = range(0, TILE * width, width)
+    lines = {
+        mark: [pixels[start + n * TILE : start + (n + 1) * TILE] for start in starts] for n, mark in enumerate(marks)
+    }
+    return lines, small.getpalette() or []
 
 
 def _drawn(mark: str) -> Image.Image:

@@ -22,6 +22,7 @@ from django.db import DatabaseError, connection
 from environments import conf
 from environments.errors import Unhostable
 from environments.hosts.loading import load
+from environments.runtime.records import RETURN_SECONDS
 from environments.service import get_service
 from environments.tasks.sync import check_declared
 from orsweb.server import database_lock, exposure, pending_migrations, succession, uvicorn_server
@@ -114,7 +115,9 @@ class Command(BaseCommand):
         def on_ready() -> None:
             if server.place.number % conf.processes() == 0:  # it speaks for the others
                 self._print_banner()
-            threading.Thread(target=asgi.load_pages, name="pages", daemon=True).start()
+            loading = threading.Timer(RETURN_SECONDS if get_service().live_sessions else 0.0, asgi.load_pages)
+            loading.name, loading.daemon = "pages", True
+            loading.start()
 
         connection.close()
         with _peer_listeners() as peers:

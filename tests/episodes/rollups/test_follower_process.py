@@ -109,6 +109,17 @@ def test_one_process_alone_behaves_alike() -> None:
     assert alone == played_with("process")
 
 
+def test_it_starts_after_sessions_have_come_back() -> None:
+    with LiveServer("environments.builtin.guess:Guess", env={"ORSWEB_FOLLOWER": "process"}) as server:
+        with Agent(server).open(split="train", index=0) as agent:
+            agent.call("guess", {"number": -1})
+            server.kill()
+            server.start()
+            assert "out of range" in agent.call("guess", {"number": -2}).result["error"]
+            assert not followers(server)
+        eventually(lambda: len(followers(server)) == 1)
+
+
 def test_lines_that_are_no_reports_are_skipped(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     (tmp_path / "printing.py").write_text(PRINTING)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
