@@ -3,8 +3,9 @@
     python -m benchmarks flat [--seconds 8] [--rounds 3] [--directory var/benchmark-dashboard] [--strict]
 
 CPU per episode of 32 agents, on SQLite in memory: with 0, 200,000 and 1,000,000 recorded episodes, and beside 100,
-1,000 and 5,000 idle sessions, whose pings are part of the cost. The recorded ones are those of the benchmark
-`dashboard`, which are made at the first run and kept in `--directory`; each run plays on a copy.
+1,000 and 5,000 idle sessions, whose pings are part of the cost, of a native class and of an `ors` class with plain
+code, each of whose sessions has a thread of its own. The recorded ones are those of the benchmark `dashboard`, which
+are made at the first run and kept in `--directory`; each run plays on a copy.
 """
 
 from __future__ import annotations
@@ -19,10 +20,11 @@ from statistics import median
 
 from benchmarks.load import Load, Sample
 from benchmarks.scenarios import drive
-from benchmarks.servers import ENV, ROOT, Workshop
+from benchmarks.servers import ENV, ROOT, SUBJECTS, Workshop
 
 RECORDED = [0, 200_000, 1_000_000]
 SESSIONS = [100, 1_000, 5_000]
+CLASSES = {"live sessions": ENV, "live sessions of plain code": SUBJECTS["ours, ors plain"].environment}
 MAX_SHARE = 0.10
 WARMUP_SECONDS = 5.0
 """Time in which the follower's process loads its code, and follows what it finds."""
@@ -40,9 +42,10 @@ def main(arguments: list[str]) -> int:
                 samples["recorded episodes", count].append(_sample(workshop, load, copies.get(count)))
             for count in SESSIONS:
                 with_sessions = Load(**{**vars(load), "idle_sessions": count})
-                samples["live sessions", count].append(_sample(workshop, with_sessions))
+                for kind, environment in CLASSES.items():
+                    samples[kind, count].append(_sample(workshop, with_sessions, environment=environment))
     print("\nflat: CPU per episode as the record and the number of sessions grow")
-    met = [_print("recorded episodes", RECORDED, samples), _print("live sessions", SESSIONS, samples)]
+    met = [_print("recorded episodes", RECORDED, samples), *(_print(kind, SESSIONS, samples) for kind in CLASSES)]
     has_failed = any(one.errors for found in samples.values() for one in found)
     return int(has_failed or (options.strict and not all(met)))
 
@@ -54,8 +57,8 @@ def _recorded(directory: Path, count: int) -> Path:
     return directory / str(count)
 
 
-def _sample(workshop: Workshop, load: Load, directory: Path | None = None) -> Sample:
-    with workshop.serving([f"echo={ENV}"], directory) as (port, _, pid):
+def _sample(workshop: Workshop, load: Load, directory: Path | None = None, environment: str = ENV) -> Sample:
+    with workshop.serving([f"echo={environment}"], directory) as (port, _, pid):
         return drive(Load(**{**vars(load), "port": port, "processes": {"server": pid}}))
 
 
