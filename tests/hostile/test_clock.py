@@ -44,6 +44,7 @@ def test_nothing_is_lost_when_the_clock_jumps(
         "FAKETIME_TIMESTAMP_FILE": str(clock),
         "FAKETIME_CACHE_DURATION": "1",  # seconds; to read the file each time takes most of the test's CPU time
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",  # which no change of the time of day moves
+        "FAKETIME_FORCE_MONOTONIC_FIX": "0",  # or a thread that waits for the interpreter takes a core
     }
     with LiveServer("tests.hostile.envs:Sturdy", env=faked) as server:
         with playing(server) as counted:
