@@ -18,17 +18,18 @@ PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist load
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_cluster.py conformance/test_cluster_pages.py conformance/test_database_away.py conformance/test_episodes.py \
   conformance/test_given_up_reload.py conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
-  conformance/test_restart.py conformance/test_saved_sessions.py conformance/test_sealed_secrets.py environments/cluster environments/database \
+  conformance/test_restart.py conformance/test_saved_sessions.py environments/cluster environments/database \
   $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \
   environments/admin/test_admin_plans.py environments/protocol/test_calls.py environments/protocol/test_sessions.py \
   $(addprefix environments/tasks/test_, catalog.py indexes.py split_change.py split_indexes.py sync.py) \
   $(addprefix environments/transfer/test_, importing.py killed.py waiting.py) \
   $(addprefix episodes/analytics/test_, components.py conventions.py curve.py growing_curve.py error_bounds.py histogram.py overview.py) \
   episodes/api/test_answers.py episodes/dashboard/test_page_plans.py $(addprefix episodes/attempts/test_, components.py no_call.py rule.py) \
-  $(addprefix episodes/filtering/test_, filters.py page.py private.py) episodes/recording episodes/rollups \
+  $(addprefix episodes/filtering/test_, filters.py page.py private.py) episodes/recording \
   episodes/runs $(addprefix episodes/search/test_, index.py snippets.py) episodes/suites/test_standings.py \
   $(addprefix episodes/transfer/test_, export_plans.py export_source.py round_trip.py streaming.py uploads.py) \
-  hostile/test_faults.py orsweb/pages/test_pages.py orsweb/server/test_database_lock.py test_migrations.py)
+  hostile/test_faults.py orsweb/pages/test_pages.py orsweb/server/test_database_lock.py test_migrations.py) \
+  $(filter-out %/test_follower_process.py, $(wildcard tests/episodes/rollups/test_*.py))
 comma := ,
 space := $() $()
 

@@ -2,8 +2,8 @@
 
 `ORSWEB_TEST_DATABASE` is `sqlite` (default, in a file) or `postgresql`. For the latter DATABASE_URL names a server on
 which databases may be created; without it one is started in a temporary directory and stopped at the end. Everything
-that the tests write is in temporary directories. Under xdist the workers inherit the environment that the first process
-made, and each has a database of its own.
+that the tests write is in temporary directories, but for what the next run finds again in `.pytest_cache`. Under xdist
+the workers inherit the environment that the first process made, and each has a database of its own.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def _prepare_environment() -> None:
         del os.environ[name]  # tests use the defaults, whatever the developer's shell sets
     os.environ["ORSWEB_FOLLOWER"] = "thread"  # a process has the database of the settings, not that of a test
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
-    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(_temporary_directory("hypothesis"))
+    os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(server.ROOT / ".pytest_cache/hypothesis")  # no example, but tables
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of the servers that tests start compiles every module
     if kind == "sqlite":

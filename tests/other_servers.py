@@ -21,8 +21,7 @@ GO_SERVER = ROOT / "tests" / "clients" / "go_server"
 REFERENCES = {"ors": "from ors import Server", "openreward": "from openreward.environments import Server"}
 FEW_TYPES = "import tests.provider_types"
 START_SECONDS = 60
-GO_VARIABLES = {
-    "GOCACHE": str(ROOT / ".pytest_cache" / "go"),  # else each build compiles the standard library
+GO_VARIABLES = {  # and not GOCACHE: that of the user has the standard library, compiled once for all checkouts
     "CGO_ENABLED": "0",
     "GOTOOLCHAIN": "local",
     "GOFLAGS": "",

@@ -3,7 +3,8 @@
     program = programs.start("serve", "--port", "9000", env=variables)
     done = programs.run("check", env=variables)
 
-What measures a start, or what a start imports, needs `subprocess` and a new interpreter.
+A shell runs them with `python tests/programs.py manage.py ARGUMENTS`, once a test of this process has started one. What
+measures a start, or what a start imports, needs `subprocess` and a new interpreter.
 """
 
 from __future__ import annotations
@@ -135,3 +136,7 @@ def alone(name: str) -> Iterator[None]:
     with (Path(os.environ[SHARED_DIR]) / f"{name}.lock").open("a") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         yield
+
+
+if __name__ == "__main__":
+    sys.exit(_start(sys.argv[2:], os.environ, Path.cwd(), (sys.stdin, sys.stdout, sys.stderr)).wait())

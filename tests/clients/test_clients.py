@@ -7,6 +7,7 @@ compilers' outputs are in temporary directories.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -35,7 +36,7 @@ SEEN = {
     "rewards": [0.1, 0.5],
     "finished": True,
 }
-NPM_CACHE = HERE.parents[1] / ".pytest_cache" / "npm"
+CACHE = HERE.parents[1] / ".pytest_cache"
 UNREACHABLE = ("ENOTFOUND", "EAI_AGAIN", "ECONNREFUSED", "ECONNRESET", "ETIMEDOUT")
 """What npm says when it cannot reach the registry."""
 
@@ -73,16 +74,30 @@ def typescript(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> 
     _need("npm", "npm")
     directory = tmp_path_factory.mktemp("typescript")
     shutil.copytree(HERE / "typescript", directory, dirs_exist_ok=True)
-    try:
-        _run("npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(NPM_CACHE), cwd=directory)
-    except AssertionError as error:
-        if any(sign in str(error) for sign in UNREACHABLE):
-            pytest.skip("needs the npm registry, which cannot be reached")
-        raise
+    (directory / "node_modules").symlink_to(_node_modules(tmp_path_factory.mktemp("npm")))
     programs = directory / "node_modules" / ".bin"
     _run(str(programs / "openapi-typescript"), f"{server.url}/openapi.json", "-o", "schema.d.ts", cwd=directory)
     _run(str(programs / "tsc"), "-p", ".", cwd=directory)
     return ["node", str(directory / "dist" / "play.js")]
+
+
+def _node_modules(directory: Path) -> Path:
+    """Return the packages of the TypeScript client, which are installed anew when the lock file has changed."""
+    digest = hashlib.sha256((HERE / "typescript/package-lock.json").read_bytes()).hexdigest()
+    kept = CACHE / f"node-{digest[:16]}"
+    if not kept.exists():
+        for file in (HERE / "typescript").glob("package*.json"):
+            shutil.copy(file, directory)
+        options = ["--ignore-scripts", "--no-audit", "--no-fund", "--cache", str(CACHE / "npm")]
+        try:
+            _run("npm", "ci", *options, cwd=directory)
+        except AssertionError as error:
+            if any(sign in str(error) for sign in UNREACHABLE):
+                pytest.skip("needs the npm registry, which cannot be reached")
+            raise
+        CACHE.mkdir(exist_ok=True)
+        shutil.move(directory, kept)
+    return kept / "node_modules"
 
 
 @pytest.fixture(params=LANGUAGES)

@@ -6,6 +6,8 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+from django.db import connections
+from django.db.backends.signals import connection_created
 
 from episodes.attempts.endings import Ending
 from episodes.models import Activity, CurveBlock, Progress
@@ -13,6 +15,7 @@ from episodes.recording.recorder import Recorder
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import CoreTime, rest_seconds
+from episodes.rollups.follower_process import relax_commits
 from episodes.rollups.text import FIRST_ENDINGS
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_started
@@ -105,3 +108,15 @@ def test_a_part_that_stumbles_goes_on_when_it_can_and_holds_up_no_other(monkeypa
         await until_followed(ActivityPart.name, 128)
 
     run(follow, has_duties=True)
+
+
+def test_the_commits_of_a_follower_in_a_process_of_its_own_do_not_wait_for_the_disk() -> None:
+    connection_created.connect(relax_commits)
+    connection = connections.create_connection("default")
+    try:
+        with connection.cursor() as cursor:
+            cursor.execute("PRAGMA synchronous" if connection.vendor == "sqlite" else "SHOW synchronous_commit")
+            assert cursor.fetchone()[0] in (1, "off")  # 1: NORMAL
+    finally:
+        connection_created.disconnect(relax_commits)
+        connection.close()

@@ -17,6 +17,7 @@ from django.conf import settings
 from django.core.management import get_commands
 from prometheus_client.parser import text_string_to_metric_families
 
+from tests import programs
 from tests.conformance.agent import Agent
 from tests.server import ROOT, LiveServer
 
@@ -46,9 +47,8 @@ def section(heading: str) -> str:
 def test_the_restore_drill_works_as_it_is_written(server: LiveServer, tmp_path: Path) -> None:
     lines = [line.strip() for line in section("Restore drill").splitlines() if line.startswith("    ")]
     played = [line for line in lines if " serve " not in line]  # test_restore_drill.py serves what was restored
-    script = (
-        "\n".join(["set -e", *played]).replace("/backups/", f"{tmp_path}/").replace(".venv/bin/python", sys.executable)
-    )
+    script = "\n".join(["set -e", *played]).replace("/backups/", f"{tmp_path}/")
+    script = script.replace(".venv/bin/python", f"{sys.executable} {programs.__file__}")
     done = subprocess.run(["bash", "-c", script], cwd=ROOT, env=server.env, capture_output=True, text=True)
     assert (len(played), done.returncode) == (len(lines) - 1, 0), done.stdout + done.stderr
     assert list(tmp_path.glob("orsweb-*.sqlite3"))
