@@ -23,9 +23,9 @@ from episodes.recording.live import announcement
 
 MAX_AGE_SECONDS = 1.0
 """Age of a part that is still given. Not all that changes a page is announced."""
-MAX_SHARE = 0.02
+MAX_SHARE = 0.01
 """Share of one core that making a part again and again may take."""
-MAX_PAUSE_SECONDS = 3.0
+MAX_PAUSE_SECONDS = 5.0
 """Longest pause between two makings of a part, however long they take."""
 MAX_PARTS = 100
 """Parts that are remembered; when there are more, all are forgotten."""
