@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 
-import pytest
 from django.core.management import get_commands
+
+from tests.rows import each
 
 ROOT = Path(__file__).resolve().parent.parent
 MAX_README_LINES = 300
@@ -69,13 +70,13 @@ def headings(document: Path) -> Iterator[str]:
             yield re.sub(r"[^\w\- ]", "", title).replace(" ", "-")
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@each("document", DOCUMENTS, ids=name_of)
 def test_every_file_that_is_named_exists(document: Path) -> None:
     named = set(PATH.findall(document.read_text(encoding="utf-8"))) - ELSEWHERE
     assert not {path for path in named if re.sub(r"^(\.\./)+", "", path) not in files()}
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@each("document", DOCUMENTS, ids=name_of)
 def test_every_link_leads_to_a_file_and_a_section(document: Path) -> None:
     wrong = []
     for path, anchor in LINK.findall(document.read_text(encoding="utf-8")):
@@ -85,7 +86,7 @@ def test_every_link_leads_to_a_file_and_a_section(document: Path) -> None:
     assert not wrong
 
 
-@pytest.mark.parametrize("document", DOCUMENTS, ids=name_of)
+@each("document", DOCUMENTS, ids=name_of)
 def test_every_command_that_is_quoted_exists(document: Path) -> None:
     quoted = set(COMMAND.findall(document.read_text(encoding="utf-8")))
     assert not quoted - set(get_commands())

@@ -7,7 +7,7 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
+from tests.rows import each
 
 TRAINERS = Path(__file__).resolve().parent.parent / "docs" / "trainers"
 OWN = "uploaded_conversations.py"
@@ -37,14 +37,14 @@ def pinned() -> set[str]:
     return {name for file in files for name in PINNED.findall(file.read_text())}
 
 
-@pytest.mark.parametrize("script", SCRIPTS, ids=lambda script: script.name)
+@each("script", SCRIPTS, ids=lambda script: script.name)
 def test_a_script_imports_only_what_is_pinned(script: Path) -> None:
     own = {neighbour.stem for neighbour in SCRIPTS}
     foreign = imports_of(script) - sys.stdlib_module_names - own
     assert not {NAMES.get(name, name.replace("_", "-")) for name in foreign} - pinned()
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@each("page", PAGES, ids=lambda page: page.name)
 def test_the_code_of_a_page_is_the_beginning_of_a_script(page: Path) -> None:
     sources = [script.read_text(encoding="utf-8") for script in SCRIPTS]
     blocks = BLOCK.findall(page.read_text(encoding="utf-8"))

@@ -20,6 +20,7 @@ from benchmarks.scenarios import (
     quick,
 )
 from benchmarks.servers import Workshop
+from tests.rows import each
 
 SAMPLE = Sample(
     episodes_per_second=100.0,
@@ -38,7 +39,7 @@ FOUR_TIMES: Samples = {
 }
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "is_met"),
     [
         (faster("ours", 4.0), True),

@@ -11,6 +11,7 @@ import pytest
 
 from tests.conformance.agent import Agent, eventually, lines
 from tests.conformance.record import Recorded
+from tests.rows import each
 from tests.server import LiveServer
 
 # --- discovery -------------------------------------------------------------------------------------------------------
@@ -76,7 +77,7 @@ def test_it_refuses_other_methods_in_json_or_without_a_body(http: Any, method: s
 # --- refusals: never a 5xx, never a value, always a name -------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "body", "status", "named"),
     [
         ("/nope/tools", None, 404, "echo"),

@@ -10,6 +10,7 @@ from pytest_django import DjangoDbBlocker
 from tests.conformance.agent import Agent, answer_of
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.record import Recorded, recorded
+from tests.rows import each
 from tests.server import LiveServer
 
 ALICE, BOB = "alice-key-0123456789", "bob-key-9876543210"
@@ -51,7 +52,7 @@ def record(guarded: LiveServer, django_db_blocker: DjangoDbBlocker) -> Iterator[
         yield reader
 
 
-@pytest.mark.parametrize(("method", "path"), REQUESTS)
+@each(("method", "path"), REQUESTS)
 def test_it_refuses_a_request_without_a_key(guarded: LiveServer, method: str, path: str) -> None:
     with Agent(guarded) as nobody:
         answer = nobody.http.request(method, path, json={})
@@ -93,7 +94,7 @@ def test_it_plays_with_a_key_and_records_its_label(
     assert "0123456789" not in guarded.log
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [("POST", "/ping"), ("GET", "/prompt"), ("GET", "/messages"), ("GET", "/task_tools"), ("POST", "/call")],
 )

@@ -17,6 +17,7 @@ from tests.conformance.agent import Agent
 from tests.conformance.clients import Client
 from tests.conformance.record import Recorded, recorded
 from tests.environments.mcp_protocol.playing import playing
+from tests.rows import each
 from tests.server import LiveServer
 
 
@@ -174,7 +175,7 @@ def test_it_takes_secrets_from_body_and_header_and_the_body_wins(server: LiveSer
         assert agent.call("reveal").text == "token body"
 
 
-@pytest.mark.parametrize("header", ["%%%", "bm8=", "WzFd", "eyJhIjoxfQ==", "eyJhIjp7InZhbHVlIjoxfX0="])
+@each("header", ["%%%", "bm8=", "WzFd", "eyJhIjoxfQ==", "eyJhIjp7InZhbHVlIjoxfX0="])
 def test_it_refuses_a_malformed_header_without_repeating_it(server: LiveServer, header: str) -> None:
     with Agent(server) as agent:
         agent.sid = uuid.uuid4().hex

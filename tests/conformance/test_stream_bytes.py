@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.conformance.agent import Agent
+from tests.rows import each
 from tests.server import LiveServer
 
 SNAPSHOTS = Path(__file__).parent.parent / "snapshots" / "streams"
@@ -33,7 +34,7 @@ def without_ids(stream: bytes) -> bytes:
     return re.sub(rb"[0-9a-f]{8}-?([0-9a-f]{4}-?){3}[0-9a-f]{12}", b"<id>", stream)
 
 
-@pytest.mark.parametrize(("name", "environment", "tool", "arguments"), CALLS, ids=[call[0] for call in CALLS])
+@each(("name", "environment", "tool", "arguments"), CALLS, ids=[call[0] for call in CALLS])
 def test_it_sends_a_call_as_in_the_snapshot(
     server: LiveServer, name: str, environment: str, tool: str, arguments: dict[str, str]
 ) -> None:
@@ -49,7 +50,7 @@ def test_it_sends_a_new_sessions_id_as_in_the_snapshot(server: LiveServer) -> No
     assert len(set(re.findall(rb"[0-9a-f-]{36}", stream.content))) == 1
 
 
-@pytest.mark.parametrize(("name", "environment", "tool", "arguments"), CALLS, ids=[call[0] for call in CALLS])
+@each(("name", "environment", "tool", "arguments"), CALLS, ids=[call[0] for call in CALLS])
 def test_it_sends_a_replay_as_the_first_time(
     server: LiveServer, name: str, environment: str, tool: str, arguments: dict[str, str]
 ) -> None:

@@ -6,6 +6,7 @@ import pytest
 from django.urls import Resolver404, resolve, reverse
 
 from environments.database.storable import MAX_BIGINT
+from tests.rows import each
 
 
 @pytest.mark.parametrize("number", [0, 1, MAX_BIGINT])
@@ -14,7 +15,7 @@ def test_a_number_of_64_bits_is_an_id(number: int) -> None:
     assert reverse("task", args=[number]) == f"/tasks/{number}/"
 
 
-@pytest.mark.parametrize("text", [str(MAX_BIGINT + 1), "9" * 5000, "-1", "one"])
+@each("text", [str(MAX_BIGINT + 1), "9" * 5000, "-1", "one"])
 def test_nothing_else_is_one(text: str) -> None:
     with pytest.raises(Resolver404):
         resolve(f"/tasks/{text}/")

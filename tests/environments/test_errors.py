@@ -12,9 +12,10 @@ from environments.errors import (
     UnknownEnvironment,
     shorten,
 )
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("error", "text"),
     [
         (

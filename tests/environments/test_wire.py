@@ -24,6 +24,7 @@ from environments.wire import (
     plain_blocks,
     value_json,
 )
+from tests.rows import each
 
 NAN, INF = float("nan"), float("inf")
 
@@ -47,7 +48,7 @@ def test_it_writes_exactly_three_keys_per_tool() -> None:
     assert model_json(spec) == '{"name":"go","description":"","input_schema":null}'
 
 
-@pytest.mark.parametrize("text", ["é", "\u2028\u2029\u0085", "\x00\x1f", "\ud800", "😀", "a\ud83d"])
+@each("text", ["é", "\u2028\u2029\u0085", "\x00\x1f", "\ud800", "😀", "a\ud83d"])
 def test_it_writes_any_text_as_ascii_and_reads_it_back(text: str) -> None:
     written = model_json(output(blocks=[TextBlock(text=text)], metadata={text: text}))
     assert written.isascii()
@@ -55,8 +56,8 @@ def test_it_writes_any_text_as_ascii_and_reads_it_back(text: str) -> None:
     assert json.loads(written)["metadata"] == {text: text}
 
 
-@pytest.mark.parametrize("odd", ["é", "\u2028", "\ud800", "😀", "a"])
-@pytest.mark.parametrize("text", ["plain", "plain" * 300, "é" * 1500])
+@each("odd", ["é", "\u2028", "\ud800", "😀", "a"])
+@each("text", ["plain", "plain" * 300, "é" * 1500])
 def test_it_writes_the_same_wherever_a_character_beyond_ascii_is(text: str, odd: str) -> None:
     value = {"text": text, "more": [{odd: (1.5, -0.0, 2**70, None)}]}
     expected = json.dumps(value, separators=(",", ":"))
@@ -83,9 +84,9 @@ def test_it_writes_a_reward_that_is_no_number_as_null(reward: float) -> None:
     assert json.loads(model_json(output(reward=reward)))["reward"] is None
 
 
-@pytest.mark.parametrize("write", [value_json, lambda value: model_json(TextBlock(text="\ud800", detail=value))])
-@pytest.mark.parametrize("holder", [lambda n: {"a": [n, {"b": n}]}, lambda n: {"a": (n, n)}, lambda n: {"a": {n}}])
-@pytest.mark.parametrize("number", [NAN, INF, -INF])
+@each("write", [value_json, lambda value: model_json(TextBlock(text="\ud800", detail=value))])
+@each("holder", [lambda n: {"a": [n, {"b": n}]}, lambda n: {"a": (n, n)}, lambda n: {"a": {n}}])
+@each("number", [NAN, INF, -INF])
 def test_it_writes_strict_json_wherever_such_a_number_is(write: Any, holder: Any, number: float) -> None:
     written = write(holder(number))
     assert "NaN" not in written and "Infinity" not in written
@@ -98,7 +99,7 @@ def test_it_writes_the_same_of_another_sdks_output() -> None:
     assert model_json(theirs) == model_json(ours)
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         ({"b": 1, "a": [True, None, 1.5]}, '{"b":1,"a":[true,null,1.5]}'),
@@ -123,7 +124,7 @@ def _cycle() -> list[Any]:
     return ring
 
 
-@pytest.mark.parametrize("value", [object(), {"a": object()}, b"\xff", _cycle()])
+@each("value", [object(), {"a": object()}, b"\xff", _cycle()])
 def test_it_raises_type_error_for_what_has_no_json_form(value: Any) -> None:
     with pytest.raises(TypeError):
         value_json(value)
@@ -142,7 +143,7 @@ def test_it_takes_blocks_of_any_sdk_as_plain_data() -> None:
     assert plain_blocks(mixed) == [{"text": "a", "detail": None, "type": "text"}, {"text": "b"}]
 
 
-@pytest.mark.parametrize("blocks", ["text", b"text", None, 5, {"text": "x"}, TextBlock(text="x")])
+@each("blocks", ["text", b"text", None, 5, {"text": "x"}, TextBlock(text="x")])
 def test_it_refuses_what_is_no_list_of_blocks(blocks: Any) -> None:
     with pytest.raises(TypeError, match=type(blocks).__name__):
         plain_blocks(blocks)
@@ -172,7 +173,7 @@ def test_it_accepts_exactly_one_source_of_the_task(body: dict[str, Any]) -> None
     assert CreateSession(**body).model_dump(exclude_none=True) == body
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         {},

@@ -14,10 +14,11 @@ from websockets.sync.client import connect
 from environments.authoring.reserved_names import PAGES
 from orsweb.asgi import IMPORT_PATH, SERVED_PAGES, is_page
 from orsweb.urls import urlpatterns
+from tests.rows import each
 from tests.server import LiveServer
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [
         ("GET", "/"),
@@ -33,7 +34,7 @@ def test_it_gives_pages_to_django(method: str, path: str) -> None:
     assert is_page(method, path)
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "path"),
     [
         ("GET", "/health"),
@@ -79,7 +80,7 @@ def test_it_serves_static_files_without_collecting_them(server: LiveServer) -> N
     assert (answer.status_code, answer.headers["content-type"]) == (200, 'text/css; charset="utf-8"')
 
 
-@pytest.mark.parametrize("path", ["/", "/admin/", "/static/admin/css/base.css", "/health", "/echo/tools"])
+@each("path", ["/", "/admin/", "/static/admin/css/base.css", "/health", "/echo/tools"])
 def test_it_refuses_a_foreign_host(server: LiveServer, path: str) -> None:
     assert httpx.get(f"{server.url}{path}", headers={"Host": "rebound.example.org"}).status_code == 400
 

@@ -15,6 +15,7 @@ from environments.authoring.hosted_class import HostedClass
 from environments.errors import Unhostable
 from tests.environments.odd import WHOLE, odd, raising
 from tests.envs_base import Small
+from tests.rows import each
 
 
 def _unresolved(self: Any) -> ToolOutput: ...  # type: ignore[empty-body]
@@ -38,7 +39,7 @@ def _exit(cls: type) -> Any:
     raise SystemExit("bye")
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "sentence"),
     [
         ({"go": tool(_unresolved)}, "Odd has a tool whose annotations cannot be resolved"),
@@ -71,7 +72,7 @@ def with_splits(declared: Any) -> type:
     return odd({**WHOLE, "list_splits": classmethod(lambda cls: declared)})
 
 
-@pytest.mark.parametrize(
+@each(
     ("declared", "kinds"),
     [
         (["train", "dev"], [("train", "train"), ("dev", "validation")]),
@@ -86,7 +87,7 @@ def test_it_reads_splits_in_every_form(declared: Any, kinds: list[tuple[str, str
     assert [(split.name, split.type) for split in HostedClass(with_splits(declared)).splits] == kinds
 
 
-@pytest.mark.parametrize(
+@each(
     ("declared", "sentence"),
     [
         ([], "Odd has no splits; let list_splits() return at least one, such as ['train']."),
@@ -104,8 +105,8 @@ def test_it_refuses_splits_that_cannot_be_served(declared: Any, sentence: str) -
     assert sentence in str(caught.value)
 
 
-@pytest.mark.parametrize("base", [Environment, ors.Environment, orw.Environment])
-@pytest.mark.parametrize("method", ["name", "list_splits", "list_tasks", "num_tasks", "get_task", "list_tools"])
+@each("base", [Environment, ors.Environment, orw.Environment])
+@each("method", ["name", "list_splits", "list_tasks", "num_tasks", "get_task", "list_tools"])
 def test_it_says_which_method_must_be_one_of_the_class(base: type, method: str) -> None:
     def forgotten(self: Any, *_: Any) -> Any: ...
 

@@ -11,13 +11,14 @@ import pytest
 import environments
 from environments import Blocks, Environment, JSONObject, TextBlock
 from tests.envs import Conversation, Echo, Procedural
+from tests.rows import each
 
 
 async def test_it_counts_listed_tasks() -> None:
     assert [await Echo.num_tasks(split) for split in ("train", "test")] == [3, 2]
 
 
-@pytest.mark.parametrize("index", [0, 2, -1, -3])
+@each("index", [0, 2, -1, -3])
 async def test_it_gets_a_task_from_either_end(index: int) -> None:
     assert await Echo.get_task("train", index) == Echo.list_tasks("train")[index]
 
@@ -28,9 +29,7 @@ async def test_it_raises_index_error_beyond_either_end(index: int) -> None:
         await Echo.get_task("train", index)
 
 
-@pytest.mark.parametrize(
-    ("start", "stop"), [(None, None), (1, None), (None, 2), (-2, None), (0, -1), (-99, 99), (2, 1), (5, 9)]
-)
+@each(("start", "stop"), [(None, None), (1, None), (None, 2), (-2, None), (0, -1), (-99, 99), (2, 1), (5, 9)])
 async def test_it_clamps_a_range_like_a_slice(start: int | None, stop: int | None) -> None:
     assert await Echo.get_task_range("train", start, stop) == list(Echo.list_tasks("train"))[start:stop]
 
@@ -105,13 +104,13 @@ def _signature(cls: type, method: str) -> list[tuple[str, Any]]:
     return [(one.name, one.default) for one in inspect.signature(getattr(cls, method)).parameters.values()]
 
 
-@pytest.mark.parametrize("sdk", [ors, openreward.environments])
-@pytest.mark.parametrize("method", METHODS)
+@each("sdk", [ors, openreward.environments])
+@each("method", METHODS)
 def test_it_takes_the_parameters_of_the_sdk(sdk: Any, method: str) -> None:
     assert _signature(Environment, method) == _signature(sdk.Environment, method)
 
 
-@pytest.mark.parametrize("method", MORE_METHODS)
+@each("method", MORE_METHODS)
 def test_it_takes_the_parameters_of_openreward(method: str) -> None:
     assert _signature(Environment, method) == _signature(openreward.environments.Environment, method)
 
@@ -123,7 +122,7 @@ def test_its_toolset_takes_the_parameters_of_openreward() -> None:
 PUBLIC = {name for sdk in (ors, openreward.environments) for name in dir(sdk.Environment) if not name.startswith("_")}
 
 
-@pytest.mark.parametrize("name", sorted(PUBLIC))
+@each("name", sorted(PUBLIC))
 def test_it_offers_what_is_public_in_the_sdks(name: str) -> None:
     assert hasattr(Environment, name)
 

@@ -15,6 +15,7 @@ from environments.wire import GroupCandidate, Message, TerminalToolSpec
 from tests import envs, envs_openreward, envs_ors
 from tests.environments.odd import GO, PROMPT, SPLITS, WHOLE, odd, raising
 from tests.envs_base import Small, said
+from tests.rows import each
 
 ALL_THREE = [envs.Echo, envs_ors.OrsEcho, envs_openreward.OrwEcho]
 
@@ -43,9 +44,7 @@ def test_it_finds_the_tools_of_a_class_of_any_sdk(cls: type) -> None:
     }
 
 
-@pytest.mark.parametrize(
-    "cls", [envs_ors.OrsEcho, envs_ors.OrsToolset, envs_openreward.OrwEcho, envs_openreward.OrwToolset]
-)
+@each("cls", [envs_ors.OrsEcho, envs_ors.OrsToolset, envs_openreward.OrwEcho, envs_openreward.OrwToolset])
 def test_it_lists_what_the_sdk_itself_lists(cls: Any) -> None:
     assert [spec.model_dump() for spec in HostedClass(cls).class_tools.tools] == [
         spec.model_dump() for spec in cls.list_tools().tools
@@ -59,7 +58,7 @@ def test_it_hides_a_terminal_tool_and_tells_of_it(cls: type) -> None:
     assert listed.terminal_tool == TerminalToolSpec(name="submit", arg="text", description="Grade the final message.")
 
 
-@pytest.mark.parametrize(
+@each(
     ("cls", "supported"),
     [(envs.Scored, True), (envs_openreward.OrwScored, True), (envs.Echo, False), (envs_ors.OrsEcho, False)],
 )
@@ -88,7 +87,7 @@ def test_it_lets_the_author_decide_about_threads() -> None:
     assert HostedClass(free).own_thread is False
 
 
-@pytest.mark.parametrize(
+@each(
     ("cls", "runs"), [(envs.Echo, False), (envs.Counter, True), (envs_ors.OrsEcho, False), (envs_ors.OrsThreads, True)]
 )
 def test_it_knows_whether_constructing_runs_an_authors_code(cls: type, runs: bool) -> None:
@@ -139,7 +138,7 @@ def _no_secrets(self: Any, task_spec: Any) -> None: ...
 def _no_return(self: Any): ...  # type: ignore[no-untyped-def]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "sentence"),
     [
         ({**PROMPT, **SPLITS}, "Odd has no tools; mark at least one method that returns ToolOutput with @tool."),
@@ -185,7 +184,7 @@ def test_it_names_the_abstract_methods_a_class_lacks(base: type) -> None:
         HostedClass(odd({**PROMPT, **SPLITS, "go": marked}, base))
 
 
-@pytest.mark.parametrize("thing", [dict, 5, Small({}), ors.Toolset])
+@each("thing", [dict, 5, Small({}), ors.Toolset])
 def test_it_refuses_what_is_no_environment(thing: Any) -> None:
     with pytest.raises(Unhostable, match="is not an Environment class"):
         HostedClass(thing)
@@ -208,7 +207,7 @@ def test_a_class_of_any_sdk_says_how_people_play_it(cls: type) -> None:
 FAULTY = ({"controls": [{"tool": "echo"}]}, {"drawing": "video"}, {"marks": [{"open": "["}]}, {"keys": []}, "up")
 
 
-@pytest.mark.parametrize("faulty", FAULTY)
+@each("faulty", FAULTY)
 def test_faulty_hand_controls_are_refused_when_the_class_is_hosted(faulty: Any) -> None:
     with pytest.raises(Unhostable, match=r"hand_controls\(\) returned .*which can't be used"):
         by_hand(envs.Echo, faulty)

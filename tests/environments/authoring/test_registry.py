@@ -9,6 +9,7 @@ import pytest
 from environments.authoring.registry import Registry
 from environments.errors import Unhostable, UnknownEnvironment
 from environments.hosts.loading import load
+from tests.rows import each
 
 ECHO, SLOW = "tests.envs:Echo", "tests.envs:Slow"
 MODULE = """
@@ -76,7 +77,7 @@ def test_it_answers_none_where_a_name_may_be_missing() -> None:
     assert load([ECHO]).find("ecco") is None
 
 
-@pytest.mark.parametrize(
+@each(
     ("specifications", "sentence"),
     [
         ([], "No environment to serve; name at least one as module:Class."),
@@ -149,7 +150,7 @@ def test_it_refuses_an_empty_registry() -> None:
         Registry([])
 
 
-@pytest.mark.parametrize(
+@each(
     ("specification", "better"),
     [
         ("bad.py:Good", "bad:Good"),

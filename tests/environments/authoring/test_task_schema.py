@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from environments.authoring.task_schema import MAX_PROBLEMS, check, declared
 from environments.errors import Unhostable
 from tests.environments.listings import listing
+from tests.rows import each
 
 
 class Question(BaseModel):
@@ -28,7 +29,7 @@ def test_a_class_without_one_accepts_everything() -> None:
     assert schema_of(None) == "" and check("", {"anything": 1}) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "task_schema",
     [Question, Question.model_json_schema(), staticmethod(lambda: Question), classmethod(lambda cls: Question)],
 )
@@ -65,7 +66,7 @@ class Choices(BaseModel):
     mark: Point | Size | None = None
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "detail"),
     [
         ({"level": "x"}, "$.level: 'x' was given; expected is whole number or null"),
@@ -102,7 +103,7 @@ def broken() -> None:
     raise KeyError("lost")
 
 
-@pytest.mark.parametrize(
+@each(
     ("task_schema", "sentence"),
     [
         ({"type": "strnig"}, "task_schema is not a JSON Schema ($.type: 'strnig' is not valid"),

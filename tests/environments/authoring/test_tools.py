@@ -11,6 +11,7 @@ from environments.authoring.tools import Tool, ToolTable, find_tools
 from environments.errors import Unhostable
 from tests.envs import Gated, TaskTools, Terminal, Toolsetted
 from tests.envs_base import Text, said
+from tests.rows import each
 
 
 def table(cls: type, *toolsets: type) -> ToolTable:
@@ -90,7 +91,7 @@ def _two_parameters(self: Any, one: Text, two: Text) -> ToolOutput: ...  # type:
 def _optional_parameter(self: Any, args: Text | None) -> ToolOutput: ...  # type: ignore[empty-body]
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "reason"),
     [
         (_no_return, "it returns None, not environments.wire.ToolOutput"),
@@ -159,7 +160,7 @@ def test_it_keeps_task_specific_tools_out_of_the_shared_ones() -> None:
     assert ([s.name for s in found.shared], [s.name for s in found.task_specific]) == (["look"], ["dig"])
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "concurrent", "runs_alone"),
     [
         ("hold", False, False),
@@ -230,7 +231,7 @@ def _untooled(self: Any) -> ToolOutput: ...  # type: ignore[empty-body]
 def _two_fields(self: Any, args: Pair) -> ToolOutput: ...  # type: ignore[empty-body]
 
 
-@pytest.mark.parametrize(
+@each(
     ("methods", "sentence"),
     [
         ({"end": terminal(_untooled)}, "end is not a tool: add @tool"),

@@ -7,6 +7,7 @@ import pytest
 from environments import ToolError, ToolOutput
 from environments.authoring.hosted_class import HostedClass
 from environments.builtin.guess import COUNTS, Guess, Number
+from tests.rows import each
 
 
 def game(**changes: Any) -> Guess:
@@ -81,7 +82,7 @@ async def test_it_pays_nothing_for_what_was_ruled_out_before() -> None:
     assert (again.reward, below.reward) == (0.0, 0.0)
 
 
-@pytest.mark.parametrize("misses", [[], [50], [50, 25, 31], [36, 38], [1, 2, 3]])
+@each("misses", [[], [50], [50, 25, 31], [36, 38], [1, 2, 3]])
 async def test_it_pays_one_in_all_for_finding_the_number(misses: list[int]) -> None:
     outputs = await play(game(), *misses, 37)
     assert returned(outputs) == 1.0

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 from environments import ToolError
 from environments.authoring.hosted_class import HostedClass
 from environments.builtin.math import COUNTS, PROBLEMS, Math, Submission, is_close, read_number
+from tests.rows import each
 
 TASK = {"question": "How many?", "answer": 42}
 
@@ -68,7 +69,7 @@ def test_it_states_tasks_that_survive_json_and_their_own_grading(split: str) -> 
         assert is_close(read_number(f"{task['answer']:,}"), task["answer"]), task
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "value"),
     [
         ("42", 42),
@@ -96,7 +97,7 @@ def test_it_reads_one_number_from_text(text: str, value: Fraction) -> None:
     assert read_number(text) == value
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     [
         "",
@@ -121,17 +122,17 @@ def test_it_refuses_text_without_exactly_one_number(text: str) -> None:
         read_number(text)
 
 
-@pytest.mark.parametrize("answer", [42, 42.0, "42", "42.00", "$42", "84/2", 41.9999999999])
+@each("answer", [42, 42.0, "42", "42.00", "$42", "84/2", 41.9999999999])
 async def test_it_pays_a_right_answer_and_ends(answer: Any) -> None:
     assert await submit(answer) == (1.0, True)
 
 
-@pytest.mark.parametrize("answer", [41, 42.01, "-42", "41.99", 1e300])
+@each("answer", [41, 42.01, "-42", "41.99", 1e300])
 async def test_it_pays_nothing_for_a_wrong_answer_and_ends(answer: Any) -> None:
     assert await submit(answer) == (0.0, True)
 
 
-@pytest.mark.parametrize(
+@each(
     ("answer", "reward"),
     [(33.33, 1), ("33.333", 1), ("100/3", 1), ("33.335", 1), ("33.325", 1), (33.34, 0), (33.32, 0), (33, 0)],
 )
@@ -146,7 +147,7 @@ async def test_it_lets_the_agent_correct_an_unreadable_answer() -> None:
     assert (await episode.submit(Submission(answer="42"))).reward == 1.0
 
 
-@pytest.mark.parametrize("answer", [None, True, [42], {"n": 42}, float("nan"), float("inf"), "4" * 101])
+@each("answer", [None, True, [42], {"n": 42}, float("nan"), float("inf"), "4" * 101])
 def test_it_refuses_an_answer_of_another_type(answer: Any) -> None:
     with pytest.raises(ValidationError):
         Submission(answer=answer)

@@ -13,6 +13,7 @@ from django.core.management import call_command
 
 from tests import programs
 from tests.environments.checking.test_flaws import processes_for
+from tests.rows import each
 
 ROOT = Path(__file__).resolve().parents[3]
 ONE_EPISODE = ("--episodes", "1")
@@ -78,7 +79,7 @@ def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert set(report["findings"][0]) == {"subject", "check", "result", "sentence"}
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "words"),
     [
         ("HangingTool", "Tool 'wait' in"),

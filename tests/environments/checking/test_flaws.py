@@ -22,6 +22,7 @@ from environments.checking.checked_environment import Broken
 from environments.checking.checker import check_class
 from environments.checking.checks import fresh_process
 from environments.checking.report import CheckReport, Finding
+from tests.rows import each
 
 ROOT = Path(__file__).resolve().parents[3]
 FLAWS = [
@@ -127,7 +128,7 @@ def report_of() -> Callable[[str], CheckReport]:
     return checked
 
 
-@pytest.mark.parametrize(("name", "subject", "check", "result", "words"), FLAWS)
+@each(("name", "subject", "check", "result", "words"), FLAWS)
 def test_a_flaw_is_found(
     report_of: Callable[[str], CheckReport], name: str, subject: str, check: str, result: str, words: str
 ) -> None:
@@ -136,7 +137,7 @@ def test_a_flaw_is_found(
     assert words in found.sentence
 
 
-@pytest.mark.parametrize("name", ["Sound", "Saved", "Procedural", "Penalised"])
+@each("name", ["Sound", "Saved", "Procedural", "Penalised"])
 def test_an_environment_without_a_flaw_has_no_warning(report_of: Callable[[str], CheckReport], name: str) -> None:
     assert _problems(report_of(name)) == []
 

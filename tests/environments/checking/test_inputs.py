@@ -11,6 +11,7 @@ import pytest
 
 from environments.checking.inputs import Inputs, Unproducible
 from environments.checking.text import Seen, matching
+from tests.rows import each
 
 SCHEMAS: list[dict[str, Any]] = [
     {"enum": ["a", 1, None]},
@@ -42,14 +43,14 @@ def _tool(schema: Any) -> dict[str, Any]:
     return {"type": "object", "properties": {"x": schema}, "required": ["x"], "$defs": {"tree": TREE}}
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@each("schema", SCHEMAS)
 def test_inputs_are_what_the_schema_allows(schema: dict[str, Any]) -> None:
     inputs = Inputs(_tool(schema), Random(1))
     made = [inputs.valid() for _ in range(50)]
     assert not [value for value in made if not jsonschema.Draft202012Validator(_tool(schema)).is_valid(value)]
 
 
-@pytest.mark.parametrize("schema", SCHEMAS)
+@each("schema", SCHEMAS)
 def test_invalid_inputs_are_what_it_forbids(schema: dict[str, Any]) -> None:
     wrong = list(Inputs(_tool(schema), Random(1)).invalid())
     assert ("without 'x'", {}) in wrong
@@ -74,7 +75,7 @@ def test_numbers_and_words_that_were_seen_are_used() -> None:
     assert "door" in [texts.valid()["x"] for _ in range(20)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "words"),
     [
         ({"$ref": "#/$defs/missing"}, "does not contain"),
@@ -88,6 +89,6 @@ def test_a_schema_without_a_possible_input_is_an_error(schema: dict[str, Any], w
         Inputs(_tool(schema), Random(1)).valid()
 
 
-@pytest.mark.parametrize("pattern", [r"[a-f0-9]{8}", r"(yes|no)!?", r"\w+@\w+\.org", r"[^abc]{3}", r"x.z", r"a*?b+"])
+@each("pattern", [r"[a-f0-9]{8}", r"(yes|no)!?", r"\w+@\w+\.org", r"[^abc]{3}", r"x.z", r"a*?b+"])
 def test_texts_match_simple_patterns(pattern: str) -> None:
     assert all(re.fullmatch(pattern, matching(pattern, Random(seed))) for seed in range(20))

@@ -22,6 +22,7 @@ from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_server
 from environments.checking.checks.protocol import Unreachable
 from environments.checking.report import CheckReport
+from tests.rows import each
 from tests.server import LiveServer, free_port
 
 KEY = {"X-API-Key": "a-secret-key-of-many-letters"}
@@ -129,7 +130,7 @@ def careless() -> Iterator[CheckReport]:
     server.server_close()
 
 
-@pytest.mark.parametrize(
+@each(
     ("subject", "check", "result", "words"),
     [
         ("tools", "listing", "failed", "cost"),

@@ -10,6 +10,7 @@ import pytest
 from environments.curation.action import InvalidSpec
 from environments.curation.edited_spec import checked_spec
 from environments.models import Environment
+from tests.rows import each
 
 
 def environment(schema: Any = None) -> Environment:
@@ -31,7 +32,7 @@ def test_it_keeps_characters_that_no_database_can_as_escapes() -> None:
     assert checked_spec(environment(), r'{"nul \u0000": "half \ud800"}') == r'{"nul \u0000":"half \ud800"}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "why"),
     [
         ("", "line 1, column 1: Expecting value"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from environments.database.storable import MAX_BIGINT, MAX_INDEX, bigint, id_in, index_in, is_storable, storable
+from tests.rows import each
 
 
 @pytest.mark.parametrize("text", ["", "é☃😀", "\u2028 \x1b"])
@@ -29,11 +30,11 @@ def test_an_id_is_read_from_decimal_digits(text: str, number: int) -> None:
     assert id_in(text) == number
 
 
-@pytest.mark.parametrize("text", ["", "-1", "1.0", "x", "²", "٣", str(MAX_BIGINT + 1), "9" * 5000])
+@each("text", ["", "-1", "1.0", "x", "²", "٣", str(MAX_BIGINT + 1), "9" * 5000])
 def test_a_text_that_no_column_holds_as_id_is_none(text: str) -> None:
     assert id_in(text) is None
 
 
-@pytest.mark.parametrize(("text", "index"), [("7", 7), (str(2**31 - 1), MAX_INDEX), (str(2**31), None), ("²", None)])
+@each(("text", "index"), [("7", 7), (str(2**31 - 1), MAX_INDEX), (str(2**31), None), ("²", None)])
 def test_an_index_is_a_number_that_32_bits_hold(text: str, index: int | None) -> None:
     assert index_in(text) == index

@@ -11,6 +11,7 @@ import pytest
 from environments.authoring.declarations import MAX_CARD_BYTES, card_of
 from environments.builtin.guess import Guess
 from environments.display.card import plain, rendered
+from tests.rows import each
 
 Author = Callable[[str], type]
 
@@ -85,7 +86,7 @@ def test_tables_are_tables() -> None:
     assert "<td>1</td>" in rendered("| n |\n|---|\n| 1 |")
 
 
-@pytest.mark.parametrize(
+@each(
     ("markdown", "html"),
     [
         ("<script>alert(1)</script>", "<p>&lt;script&gt;alert(1)&lt;/script&gt;</p>\n"),
@@ -111,7 +112,7 @@ def test_nothing_in_it_is_active_or_fetched(markdown: str, html: str | None) -> 
     assert "<script" not in shown and 'src="http' not in shown and "<b>" not in shown
 
 
-@pytest.mark.parametrize(
+@each(
     ("markdown", "words"),
     [
         ("# Shop\n\nBuy **two** of `three`\nthings: [how](https://example.org).", "Buy two of three things: how."),

@@ -14,9 +14,10 @@ from environments.display.numbers import plain, signed, unsigned
 from environments.models import Environment
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import Convention, Coverage, coverage_of
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         (0.0, "0.00"),
@@ -46,7 +47,7 @@ def test_two_decimals_and_a_sign_unless_they_would_hide_the_value(value: float, 
     assert unsigned(value) == text.removeprefix("+")
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "text"),
     [
         *((1e6, "1,000,000"), (999_999.6, "1,000,000"), (-1234567.0, "\u22121,234,567"), (999_999.4, "999999")),
@@ -65,14 +66,14 @@ def test_the_exact_value_of_a_large_reward_is_shown_on_hover() -> None:
     assert reward(1234567.25, Environment()).endswith('title="1234567.25">+1.23M</span>')
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "level"),
     [
         *((0.0, 0), (0.1, 1), (0.5, 2), (1.0, 3), (7.0, 3), (-0.1, -1), (-9.0, -3)),
         *((1e308, 3), (-1e308, -3), (math.inf, 3), (-math.inf, -3), (math.nan, 0)),
     ],
 )
-@pytest.mark.parametrize("high", [1.0, pytest.param(1e-9, id="tiny"), pytest.param(math.inf, id="infinite")])
+@each("high", [1.0, pytest.param(1e-9, id="tiny"), pytest.param(math.inf, id="infinite")])
 def test_every_reward_has_a_level_on_the_scale(value: float, level: int, high: float) -> None:
     shown = reward(value, Environment(reward_low=-1.0, reward_high=high))
     assert 'data-level="' in shown
@@ -92,7 +93,7 @@ def test_words_between_backticks_are_code() -> None:
     assert code_spans("Whether `<hint>` & more are `cut…") == "Whether <code>&lt;hint&gt;</code> &amp; more are cut…"
 
 
-@pytest.mark.parametrize("value", [0, 7, 999, 1000, -1234567, 10**15, 1234.5, 0.49, None, "", "x"])
+@each("value", [0, 7, 999, 1000, -1234567, 10**15, 1234.5, 0.49, None, "", "x"])
 def test_a_grouped_number_is_what_django_writes_without_decimals(value: float | str | None) -> None:
     assert grouped(value) == floatformat(value, "0g")
 

@@ -5,16 +5,17 @@ from __future__ import annotations
 import pytest
 
 from environments.display.sanitizer import clean_prose, clean_prose_with_pictures
+from tests.rows import each
 
 
-@pytest.mark.parametrize("scheme", ["data:", "DATA:", " data:", "\x01Data:", "da\tta:", "d\na\rta:"])
+@each("scheme", ["data:", "DATA:", " data:", "\x01Data:", "da\tta:", "d\na\rta:"])
 def test_a_link_never_leads_to_data(scheme: str) -> None:
     markup = f'<a href="{scheme}text/html,<b>">x</a>'
     assert "href" not in clean_prose(markup)
     assert "href" not in clean_prose_with_pictures(markup)
 
 
-@pytest.mark.parametrize("address", ["https://a.example/x.png", "//a.example/x.png", "/x.png", "javascript:data:"])
+@each("address", ["https://a.example/x.png", "//a.example/x.png", "/x.png", "javascript:data:"])
 def test_an_image_is_never_fetched(address: str) -> None:
     assert "src" not in clean_prose_with_pictures(f'<img src="{address}">')
 

@@ -8,6 +8,7 @@ import pytest
 from pydantic import BaseModel, Field
 
 from environments.display.schema_fields import MAX_FIELDS, fields_of
+from tests.rows import each
 
 
 class Case(BaseModel):
@@ -59,9 +60,7 @@ def test_it_tells_limits_defaults_and_descriptions() -> None:
     assert second.limits == 'default "easy"'
 
 
-@pytest.mark.parametrize(
-    "odd", [None, [], "text", {}, {"properties": []}, {"properties": {"n": 3}}, {"$ref": "#"}, {"$ref": "#/none"}]
-)
+@each("odd", [None, [], "text", {}, {"properties": []}, {"properties": {"n": 3}}, {"$ref": "#"}, {"$ref": "#/none"}])
 def test_what_is_no_object_schema_has_none(odd: Any) -> None:
     assert fields_of(odd) == []
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from environments.display.task_line import MAX_SUMMARY_CHARACTERS, summary, summary_field
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "line"),
     [
         ({"id": "train-7", "question": "How many\n  pens?", "answer": 3}, "How many pens?"),
@@ -34,7 +35,7 @@ def test_it_tells_what_the_task_is(spec: Any, line: str) -> None:
     assert summary(json.dumps(spec)) == line
 
 
-@pytest.mark.parametrize(
+@each(
     ("spec", "line"),
     [
         ({"low": 1, "target": 7, "high": 9}, "low 1 · high 9"),
@@ -63,7 +64,7 @@ def test_it_prefers_the_field_that_the_schema_names() -> None:
     assert summary('{"question": "Go.", "level": "The cellar"}', field) == "The cellar"
 
 
-@pytest.mark.parametrize("schema", ["", "{}", "[]", '{"x-summary": 3}', "{no"])
+@each("schema", ["", "{}", "[]", '{"x-summary": 3}', "{no"])
 def test_a_schema_may_name_no_field(schema: str) -> None:
     assert summary_field(schema) == ""
 

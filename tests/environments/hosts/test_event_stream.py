@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from environments.hosts.event_stream import EventParser, StreamReader
+from tests.rows import each
 
 STREAM = b": ping\r\n\r\nevent: chunk\r\ndata:  a\r\n\r\nid: 7\nevent: end\ndata: b\xc3\xa9\ndata:c\n\nevent: late"
 
 
-@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@each("size", [1, 2, 3, 7, 100])
 def test_events_do_not_depend_on_the_cuts(size: int) -> None:
     parser = EventParser()
     pieces = [STREAM[start : start + size] for start in range(0, len(STREAM), size)]

@@ -7,9 +7,10 @@ import pytest
 from environments.errors import Unhostable
 from environments.hosts.loading import load
 from environments.hosts.remote_url import is_remote, parse
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("specification", "name", "shown"),
     [
         ("http://127.0.0.1:9000/gsm8k", "gsm8k", "http://127.0.0.1:9000/gsm8k"),
@@ -25,7 +26,7 @@ def test_it_names_an_environment(specification: str, name: str, shown: str) -> N
     assert (url.name, str(url)) == (name, shown)
 
 
-@pytest.mark.parametrize(
+@each(
     ("specification", "words"),
     [
         ("http://127.0.0.1:9000", "names no environment; write http://127.0.0.1:9000/NAME"),
@@ -49,7 +50,7 @@ def test_a_refusal_says_what_to_write_and_shows_no_secret(specification: str, wo
     assert "secret" not in str(raised.value)
 
 
-@pytest.mark.parametrize(
+@each(
     ("specification", "keys", "headers"),
     [
         ("my-env.2=http://h/x", {"MY_ENV_2": "k"}, {"X-API-Key": "k"}),

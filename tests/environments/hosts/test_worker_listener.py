@@ -21,6 +21,7 @@ from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_listener import Expected, WorkerListener
 from environments.hosts.worker_messages import MessagePipe
 from environments.runtime.limits import Limits, WorkerSettings
+from tests.rows import each
 
 HERE = "127.0.0.1"
 STATUS_SECONDS = 0.2
@@ -126,7 +127,7 @@ async def test_no_session_begins_in_a_process_whose_connection_is_over(workers: 
     assert (await (await opened(workers)).run("pid", {})).output_json
 
 
-@pytest.mark.parametrize("header", [b"messages wrong\n", b"\xff\n", b"x" * 1000 + b"\n", b""])
+@each("header", [b"messages wrong\n", b"\xff\n", b"x" * 1000 + b"\n", b""])
 async def test_strangers_are_refused(header: bytes) -> None:
     listener = WorkerListener()
     address = await listener.open(HERE)

@@ -20,6 +20,7 @@ from environments.models import ApiKey
 from environments.service import KEY_GONE
 from episodes.models import Episode
 from tests.environments.protocol.serving import fresh_id, in_database, serving
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -88,7 +89,7 @@ async def test_only_the_hash_of_a_key_is_stored(client: httpx.AsyncClient) -> No
     assert text not in repr(vars(stored)) and len(text) > 43 and text.startswith(stored.hint)
 
 
-@pytest.mark.parametrize(
+@each(
     ("scopes", "method", "path", "needed"),
     [
         ("read", "POST", "/create", "'play'"),

@@ -30,6 +30,7 @@ from episodes.recording.news import channel_of
 from tests.environments.protocol.serving import fresh_id, in_database, serving
 from tests.episodes.platform_api.uploading import message, rollout, stored
 from tests.people import member
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -256,7 +257,7 @@ async def test_a_key_made_for_some_environments_uploads_no_rollouts_of_others(
     assert await rollouts(client, keys["narrow"]) == []
 
 
-@pytest.mark.parametrize("environment", [None, "", " / ", 17])
+@each("environment", [None, "", " / ", 17])
 async def test_an_upload_without_a_name_is_seen_only_by_its_key_and_those_from_whom_nothing_is_hidden(
     client: httpx.AsyncClient, keys: dict[str, dict[str, str]], environment: Any
 ) -> None:

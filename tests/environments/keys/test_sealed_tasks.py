@@ -20,6 +20,7 @@ from episodes.models import Episode
 from episodes.transfer.exporting import FORMATS
 from tests.environments.keys.canary import HIDDEN, SEALED, SHOWN
 from tests.environments.protocol.serving import events, fresh_id, in_database, serving
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -206,7 +207,7 @@ async def leaks_at(
     return HIDDEN in answer.text or SEALED in answer.text
 
 
-@pytest.mark.parametrize("format", FORMATS)
+@each("format", FORMATS)
 async def test_an_export_of_a_curator_has_what_is_hidden(
     client: httpx.AsyncClient, curator: dict[str, str], format: str
 ) -> None:

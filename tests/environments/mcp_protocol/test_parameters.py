@@ -8,12 +8,13 @@ import pytest
 
 from tests.conformance.record import Recorded
 from tests.environments.mcp_protocol.playing import Raw, refusal, refused
+from tests.rows import each
 from tests.server import LiveServer
 
 NO_ENVIRONMENT = "The address names no environment; this server has /mcp/conversation, /mcp/echo"
 
 
-@pytest.mark.parametrize(
+@each(
     ("address", "status", "message"),
     [
         ("/nope", 404, "unknown environment 'nope'; this server hosts 'conversation', 'echo'"),

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from tests.environments.protocol.serving import as_json, raw
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -27,7 +28,7 @@ async def test_list_environments(client: httpx.AsyncClient) -> None:
     assert (await client.get("/list_environments")).json() == ["echo"]
 
 
-@pytest.mark.parametrize("path", ["/tools", "/echo/tools", "/ECHO/tools", "//echo//tools", "/Echo//tools"])
+@each("path", ["/tools", "/echo/tools", "/ECHO/tools", "//echo//tools", "/Echo//tools"])
 async def test_tools(client: httpx.AsyncClient, path: str) -> None:
     body = (await client.get(f"http://localhost{path}")).json()
     assert [set(tool) for tool in body["tools"]] == [{"name", "description", "input_schema"}] * 2
@@ -51,8 +52,8 @@ async def test_num_tasks(client: httpx.AsyncClient) -> None:
     assert (await client.post("/echo/num_tasks", json={"split": "test"})).json() == {"num_tasks": 2}
 
 
-@pytest.mark.parametrize("path", ["/task", "/echo/task", "/get_task", "/echo/get_task"])
-@pytest.mark.parametrize("index", [2, -1, "2", 2.0])
+@each("path", ["/task", "/echo/task", "/get_task", "/echo/get_task"])
+@each("index", [2, -1, "2", 2.0])
 async def test_task(client: httpx.AsyncClient, path: str, index: Any) -> None:
     answer = await client.post(path, json={"split": "train", "index": index})
     assert (answer.status_code, answer.json()) == (200, {"task": TRAIN[2], "env_name": "echo"})
@@ -62,7 +63,7 @@ async def test_true_is_the_index_one(client: httpx.AsyncClient) -> None:
     assert (await client.post("/task", json={"split": "train", "index": True})).json()["task"] == TRAIN[1]
 
 
-@pytest.mark.parametrize("index", [3, -4, 10**30, -(10**30), int("9" * 4000)])
+@each("index", [3, -4, 10**30, -(10**30), int("9" * 4000)])
 async def test_an_index_beyond_either_end_is_refused(client: httpx.AsyncClient, index: int) -> None:
     answer = await client.post("/echo/task", json={"split": "train", "index": index})
     assert answer.status_code == 400
@@ -70,14 +71,14 @@ async def test_an_index_beyond_either_end_is_refused(client: httpx.AsyncClient, 
     assert answer.json()["detail"].endswith("split 'train' has 3 tasks, so -3 to 2 are valid")
 
 
-@pytest.mark.parametrize("index", ["2.5", "null", '"two"', "[2]", "1e400", "NaN", "9" * 5000])
+@each("index", ["2.5", "null", '"two"', "[2]", "1e400", "NaN", "9" * 5000])
 async def test_an_index_that_is_no_number_is_refused(client: httpx.AsyncClient, index: str) -> None:
     answer = await client.post("/task", **raw(f'{{"split": "train", "index": {index}}}'))
     assert answer.status_code == 422 and answer.json()["detail"][0]["loc"][0] == "body"
 
 
-@pytest.mark.parametrize("path", ["/task_range", "/echo/get_task_range"])
-@pytest.mark.parametrize(
+@each("path", ["/task_range", "/echo/get_task_range"])
+@each(
     ("start", "stop", "expected"),
     [
         (None, None, TRAIN),
@@ -95,8 +96,8 @@ async def test_task_range(client: httpx.AsyncClient, path: str, start: Any, stop
     assert (answer.status_code, answer.json()) == (200, {"tasks": expected, "env_name": "echo"})
 
 
-@pytest.mark.parametrize("path", ["/tasks", "/num_tasks", "/task", "/task_range"])
-@pytest.mark.parametrize("split", ["nope", "", "TRAIN", "nul \x00", "half \ud800 of one", "x" * 100_000])
+@each("path", ["/tasks", "/num_tasks", "/task", "/task_range"])
+@each("split", ["nope", "", "TRAIN", "nul \x00", "half \ud800 of one", "x" * 100_000])
 async def test_an_unknown_split_is_refused_naming_those_there_are(
     client: httpx.AsyncClient, path: str, split: str
 ) -> None:
@@ -105,7 +106,7 @@ async def test_an_unknown_split_is_refused_naming_those_there_are(
     assert "'echo' has 'train', 'test'" in answer.json()["detail"] and len(answer.text) < 3000
 
 
-@pytest.mark.parametrize("word", ["tools", "splits", "tasks", "prompt", "call"])
+@each("word", ["tools", "splits", "tasks", "prompt", "call"])
 async def test_an_unknown_environment_is_refused_with_the_nearest_name(client: httpx.AsyncClient, word: str) -> None:
     answer = await client.get(f"/ehco/{word}")
     assert answer.status_code == 404

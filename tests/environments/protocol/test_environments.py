@@ -12,6 +12,7 @@ import pytest_asyncio
 from tests.environments.protocol.connection import Connection
 from tests.environments.protocol.serving import error, fresh_id, opened, result, serving
 from tests.envs import Endless
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -42,13 +43,13 @@ async def test_the_first_is_the_default(client: httpx.AsyncClient) -> None:
     assert (await client.post("/task", json={"split": "train", "index": 0})).json()["env_name"] == "echo"
 
 
-@pytest.mark.parametrize("header", ["second", "SECOND", "owner/Second", "a/b/second"])
+@each("header", ["second", "SECOND", "owner/Second", "a/b/second"])
 async def test_a_deployment_chooses_on_bare_paths(client: httpx.AsyncClient, header: str) -> None:
     answer = await client.post("/task", json={"split": "train", "index": 0}, headers={"X-Deployment": header})
     assert answer.json()["env_name"] == "second"
 
 
-@pytest.mark.parametrize("header", ["nobody", "second/", "", "\xff"])
+@each("header", ["nobody", "second/", "", "\xff"])
 async def test_an_unknown_deployment_means_the_default(client: httpx.AsyncClient, header: str) -> None:
     headers: Any = {"X-Deployment": header.encode("latin-1")}
     answer = await client.post("/task", json={"split": "train", "index": 0}, headers=headers)

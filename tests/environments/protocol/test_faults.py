@@ -12,6 +12,7 @@ from structlog.testing import capture_logs
 from environments.runtime.call_outcome import MAX_ERROR_CHARACTERS
 from episodes.models import Episode, Step
 from tests.environments.protocol.serving import in_database, opened, serving
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -46,8 +47,8 @@ async def test_a_listing_that_is_none_is_reported_without_the_secret(
 LONG_SECRET = "sk-proj-" + "abcdefghijklmnopqrstuvwxyz0123456789" * 3
 
 
-@pytest.mark.parametrize("secret", [SECRET, LONG_SECRET])
-@pytest.mark.parametrize("what", ["content", "model", "cut"])
+@each("secret", [SECRET, LONG_SECRET])
+@each("what", ["content", "model", "cut"])
 async def test_no_part_of_the_secret_is_reported(client: httpx.AsyncClient, what: str, secret: str) -> None:
     """Neither where pydantic quotes a part of a value, nor where a long text is truncated."""
     header = await opened(client, task_spec={"fails": [what]}, secrets={"token": secret})

@@ -11,6 +11,7 @@ import pytest_asyncio
 
 from episodes.models import Episode, Step
 from tests.environments.protocol.serving import events, fresh_id, in_database, result, serving
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -36,7 +37,7 @@ async def test_health_needs_no_key(client: httpx.AsyncClient) -> None:
     assert (await client.get("/health")).status_code == 200
 
 
-@pytest.mark.parametrize("path", ["/tools", "/version", "/list_environments", "/nobody/tools", "/prompt"])
+@each("path", ["/tools", "/version", "/list_environments", "/nobody/tools", "/prompt"])
 async def test_without_a_key_nothing_is_reported(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(path)
     assert (answer.status_code, answer.headers["www-authenticate"]) == (401, "X-API-Key")
@@ -45,7 +46,7 @@ async def test_without_a_key_nothing_is_reported(client: httpx.AsyncClient, path
     )
 
 
-@pytest.mark.parametrize("key", ["wrong-key-999", "lab-key-0123 x", "\xff", "lab"])
+@each("key", ["wrong-key-999", "lab-key-0123 x", "\xff", "lab"])
 async def test_a_wrong_key_is_refused_without_repeating_it(client: httpx.AsyncClient, key: str) -> None:
     answer = await client.get("/tools", headers={"X-API-Key": key.encode("latin-1")})  # type: ignore[dict-item]
     assert answer.status_code == 401 and key not in answer.text.replace("X-API-Key", "")

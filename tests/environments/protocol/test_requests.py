@@ -10,6 +10,7 @@ import pytest
 
 from environments.protocol.urls import ENVIRONMENT_PATHS, ROOT_PATHS
 from tests.environments.protocol.serving import as_json, fresh_id, opened, raw, result
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -26,7 +27,7 @@ def method_of(path: str) -> str:
 # --- paths and methods -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("path", ENDPOINTS)
+@each("path", ENDPOINTS)
 async def test_another_method_is_refused_with_the_right_one(client: httpx.AsyncClient, path: str) -> None:
     for method in {"HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "GET", "POST", "X"} - {method_of(path)}:
         answer = await client.request(method, path)
@@ -39,28 +40,26 @@ async def test_a_refused_method_is_reported_in_json(client: httpx.AsyncClient) -
     assert (await client.post("/tools")).json() == {"detail": "Method Not Allowed"}
 
 
-@pytest.mark.parametrize("path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more", "/%00"])
-@pytest.mark.parametrize("method", ["GET", "POST"])
+@each("path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more", "/%00"])
+@each("method", ["GET", "POST"])
 async def test_an_unknown_path_is_reported_in_json(client: httpx.AsyncClient, path: str, method: str) -> None:
     answer = await client.request(method, path)
     assert (answer.status_code, answer.json()) == (404, {"detail": "Not Found"})
 
 
-@pytest.mark.parametrize("word", ["rollouts", "environments", "runs", "namespace"])
+@each("word", ["rollouts", "environments", "runs", "namespace"])
 async def test_the_platforms_paths_are_no_environments(client: httpx.AsyncClient, word: str) -> None:
     assert (await client.get(f"/v1/{word}/tools")).status_code == 404
 
 
-@pytest.mark.parametrize("path", ["/echo/tools/", "/health/", "//health//", "/tasks/", "/nope/"])
+@each("path", ["/echo/tools/", "/health/", "//health//", "/tasks/", "/nope/"])
 async def test_a_trailing_slash_is_redirected(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.post(f"http://localhost{path}?a=b%20c")
     expected = "http://localhost/" + path.strip("/") + "?a=b%20c"
     assert (answer.status_code, answer.headers["location"]) == (307, expected)
 
 
-@pytest.mark.parametrize(
-    "path", ["/a%0Ab/", "/%E2%80%A8é/", "/\\evil.example/", "/%5Cevil.example/x/", "//evil.example/"]
-)
+@each("path", ["/a%0Ab/", "/%E2%80%A8é/", "/\\evil.example/", "/%5Cevil.example/x/", "//evil.example/"])
 async def test_a_redirect_stays_here_whatever_the_path_holds(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.get(f"http://localhost{path}")
     assert answer.status_code == 307
@@ -68,7 +67,7 @@ async def test_a_redirect_stays_here_whatever_the_path_holds(client: httpx.Async
     assert location.startswith("http://localhost/") and location.isascii() and "\\" not in location
 
 
-@pytest.mark.parametrize("name", ["x" * 30_000, "é☃", "%00", "%0A", "<script>", "%25s", "{x}"])
+@each("name", ["x" * 30_000, "é☃", "%00", "%0A", "<script>", "%25s", "{x}"])
 async def test_an_odd_environment_name_is_refused_in_json(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.get(f"/{name}/tools")
     assert answer.status_code == 404 and "this server hosts 'echo'" in answer.json()["detail"]
@@ -78,13 +77,13 @@ async def test_an_odd_environment_name_is_refused_in_json(client: httpx.AsyncCli
 # --- hosts -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]:1", "localhost."])
+@each("host", ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "[::1]:1", "localhost."])
 async def test_local_hosts_are_welcome(client: httpx.AsyncClient, host: str) -> None:
     assert (await client.get("/health", headers={"Host": host})).status_code == 200
 
 
-@pytest.mark.parametrize("host", ["evil.example", "", "localhost.evil.example", "localhost:80:80", "a@localhost", "é"])
-@pytest.mark.parametrize("path", ["/health", "/nope", "/echo/tools"])
+@each("host", ["evil.example", "", "localhost.evil.example", "localhost:80:80", "a@localhost", "é"])
+@each("path", ["/health", "/nope", "/echo/tools"])
 async def test_a_foreign_host_is_refused(client: httpx.AsyncClient, host: str, path: str) -> None:
     answer = await client.get(path, headers={"Host": host.encode("latin-1")})  # type: ignore[dict-item]
     assert answer.status_code == 400 and "add it to ORSWEB_ALLOWED_HOSTS" in answer.json()["detail"]
@@ -95,8 +94,8 @@ async def test_a_foreign_host_is_refused(client: httpx.AsyncClient, host: str, p
 MALFORMED = ["", "{", "nonsense", "{'a': 1}", '{"a": 1,}', "[" * 100_000, '{"a":' * 100_000, "\x00", '"\x01"', "{} {}"]
 
 
-@pytest.mark.parametrize("path", WITH_BODY)
-@pytest.mark.parametrize("body", MALFORMED, ids=range(len(MALFORMED)))
+@each("path", WITH_BODY)
+@each("body", MALFORMED, ids=range(len(MALFORMED)))
 async def test_a_body_that_is_no_json_is_refused_before_anything_else(
     client: httpx.AsyncClient, path: str, body: str
 ) -> None:
@@ -110,8 +109,8 @@ async def test_a_body_that_is_no_utf8_is_refused(client: httpx.AsyncClient, body
     assert (await client.post("/num_tasks", **raw(body))).status_code == 422
 
 
-@pytest.mark.parametrize("body", ["null", "[]", "5", '"text"', "true", "NaN"])
-@pytest.mark.parametrize("path", ["/num_tasks", "/create"])
+@each("body", ["null", "[]", "5", '"text"', "true", "NaN"])
+@each("path", ["/num_tasks", "/create"])
 async def test_a_body_that_is_no_object_is_refused(client: httpx.AsyncClient, path: str, body: str) -> None:
     headers = {"X-Session-ID": fresh_id(), "Content-Type": "application/json"}
     assert (await client.post(path, content=body, headers=headers)).status_code == 422
@@ -122,21 +121,21 @@ async def test_json_types_are_read(client: httpx.AsyncClient, kind: str) -> None
     assert (await client.post("/num_tasks", **raw('{"split": "test"}', kind))).json() == {"num_tasks": 2}
 
 
-@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"])
+@each("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "", "json"])
 async def test_another_type_is_refused_naming_the_right_one(client: httpx.AsyncClient, kind: str) -> None:
     answer = await client.post("/num_tasks", **raw('{"split": "test"}', kind))
     assert answer.status_code == 422
     assert "Content-Type must be application/json" in answer.json()["detail"][0]["msg"]
 
 
-@pytest.mark.parametrize("path", ["/create_session", "/delete", "/delete_session"])
-@pytest.mark.parametrize("body", [b"", b"{}", b"nonsense"])
+@each("path", ["/create_session", "/delete", "/delete_session"])
+@each("body", [b"", b"{}", b"nonsense"])
 async def test_where_no_body_is_needed_any_will_do(client: httpx.AsyncClient, path: str, body: bytes) -> None:
     headers = {"X-Session-ID": fresh_id(), "Content-Type": "application/octet-stream"}
     assert (await client.post(path, content=body, headers=headers)).status_code == 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "kind", "location"),
     [
         ({}, "missing", ["body", "split"]),
@@ -182,7 +181,7 @@ async def test_of_equal_keys_the_last_counts(client: httpx.AsyncClient) -> None:
     assert answer.json() == {"num_tasks": 2}
 
 
-@pytest.mark.parametrize("value", ["half \ud800 of one", "\udfff", "nul \x00", "\u2028\ufeff", "é" * 5000])
+@each("value", ["half \ud800 of one", "\udfff", "nul \x00", "\u2028\ufeff", "é" * 5000])
 async def test_odd_text_survives_a_round_trip(client: httpx.AsyncClient, value: str) -> None:
     header = await opened(client)
     body = as_json({"name": "echo", "input": {"text": value}})
@@ -190,8 +189,8 @@ async def test_odd_text_survives_a_round_trip(client: httpx.AsyncClient, value: 
     assert result(answer)["output"]["blocks"][0]["text"] == value
 
 
-@pytest.mark.parametrize("depth", [150, 400, 900, 3000])
-@pytest.mark.parametrize("leaf", ['"x"', "NaN", '"\\ud800"'])
+@each("depth", [150, 400, 900, 3000])
+@each("leaf", ['"x"', "NaN", '"\\ud800"'])
 async def test_a_deep_input_is_read_or_refused(client: httpx.AsyncClient, depth: int, leaf: str) -> None:
     header = await opened(client)
     body = '{"name": "echo", "input": {"text": "x", "more": %s}}' % ("[" * depth + leaf + "]" * depth)
@@ -199,8 +198,8 @@ async def test_a_deep_input_is_read_or_refused(client: httpx.AsyncClient, depth:
     assert answer.status_code == (200 if depth < 200 else 422)
 
 
-@pytest.mark.parametrize("depth", [150, 400, 900, 3000])
-@pytest.mark.parametrize("leaf", ['"x"', "NaN", '"\\ud800"'])
+@each("depth", [150, 400, 900, 3000])
+@each("leaf", ['"x"', "NaN", '"\\ud800"'])
 async def test_a_deep_task_is_read_or_refused(client: httpx.AsyncClient, depth: int, leaf: str) -> None:
     body = '{"task_spec": {"more": %s}}' % ("[" * depth + leaf + "]" * depth)
     headers = {"X-Session-ID": fresh_id(), "Content-Type": "application/json"}
@@ -232,8 +231,8 @@ def sensible(path: str) -> dict[str, Any]:
     return raw(json.dumps(bodies.get(path, {})))
 
 
-@pytest.mark.parametrize("path", WITH_SESSION)
-@pytest.mark.parametrize("sid", [None, b"", b"  \t "])
+@each("path", WITH_SESSION)
+@each("sid", [None, b"", b"  \t "])
 async def test_without_an_id_nothing_goes(client: httpx.AsyncClient, path: str, sid: bytes | None) -> None:
     body = sensible(path)
     headers = body["headers"] | ({} if sid is None else {"X-Session-ID": sid})
@@ -241,14 +240,14 @@ async def test_without_an_id_nothing_goes(client: httpx.AsyncClient, path: str, 
     assert (answer.status_code, answer.json()) == (400, {"detail": "X-Session-ID header is required"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("sid", "detail"),
     [
         (b"\xff\xfe", "X-Session-ID is not valid UTF-8"),
         (b"x" * 501, "X-Session-ID has 501 characters; at most 500 are allowed"),
     ],
 )
-@pytest.mark.parametrize("path", WITH_SESSION)
+@each("path", WITH_SESSION)
 async def test_a_bad_id_is_refused(client: httpx.AsyncClient, path: str, sid: bytes, detail: str) -> None:
     body = sensible(path)
     headers = body["headers"] | {"X-Session-ID": sid}
@@ -256,9 +255,7 @@ async def test_a_bad_id_is_refused(client: httpx.AsyncClient, path: str, sid: by
     assert (answer.status_code, answer.json()) == (400, {"detail": detail})
 
 
-@pytest.mark.parametrize(
-    "path", ["/ping", "/prompt", "/messages", "/task_tools", "/call", "/score_group", "/echo/call"]
-)
+@each("path", ["/ping", "/prompt", "/messages", "/task_tools", "/call", "/score_group", "/echo/call"])
 async def test_an_unknown_session_is_reported(client: httpx.AsyncClient, path: str) -> None:
     body = sensible(path.removeprefix("/echo"))
     headers = body["headers"] | {"X-Session-ID": "never-opened"}

@@ -13,6 +13,7 @@ from django.test import Client
 
 from episodes.models import Episode
 from tests.environments.protocol.serving import events, fresh_id, in_database, opened, result
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -68,7 +69,7 @@ async def test_a_task_may_be_sent(client: httpx.AsyncClient, body: Any) -> None:
     assert answer.status_code == 200
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "detail"),
     [
         ({}, "Provide either task_spec or both split and index, not both/neither"),
@@ -82,7 +83,7 @@ async def test_half_a_task_is_refused(client: httpx.AsyncClient, body: Any, deta
     assert answer.status_code == 422 and answer.json()["detail"][0]["msg"].startswith(f"Value error, {detail}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "status", "detail"),
     [
         ({"env_name": "ehco", "task_spec": {}}, 404, "unknown environment 'ehco'; this server hosts 'echo'; did you"),
@@ -132,7 +133,7 @@ async def test_ping(client: httpx.AsyncClient) -> None:
     assert (answer.status_code, answer.json()) == (200, {"status": "ok"})
 
 
-@pytest.mark.parametrize("sid", ["  padded  ", "snow☃man", "x" * 500, "../../etc", "<b>", "a,b;c=d"])
+@each("sid", ["  padded  ", "snow☃man", "x" * 500, "../../etc", "<b>", "a,b;c=d"])
 async def test_any_text_is_an_id(client: httpx.AsyncClient, sid: str) -> None:
     header: Any = {"X-Session-ID": sid.encode()}
     answer = await client.post("/create", json={"task_spec": {}}, headers=header)
@@ -174,7 +175,7 @@ WRONG_SECRETS = [
 ]
 
 
-@pytest.mark.parametrize("header", WRONG_SECRETS, ids=range(len(WRONG_SECRETS)))
+@each("header", WRONG_SECRETS, ids=range(len(WRONG_SECRETS)))
 async def test_malformed_secrets_are_refused_without_repeating_them(client: httpx.AsyncClient, header: str) -> None:
     headers: Any = {"X-Session-ID": fresh_id(), "X-Secrets": header.encode()}
     answer = await client.post("/create", json={"task_spec": {}}, headers=headers)
@@ -190,7 +191,7 @@ async def test_well_formed_secrets_are_taken(client: httpx.AsyncClient, header: 
     assert (await client.post("/create", json={"task_spec": {}, "secrets": {}}, headers=headers)).status_code == 200
 
 
-@pytest.mark.parametrize("secrets", [{"a": 5}, {"a": None}, ["a"], "a", {"a": {"value": "b"}}])
+@each("secrets", [{"a": 5}, {"a": None}, ["a"], "a", {"a": {"value": "b"}}])
 async def test_mistyped_secrets_are_refused_without_repeating_them(client: httpx.AsyncClient, secrets: Any) -> None:
     body = {"task_spec": {}, "secrets": secrets}
     answer = await client.post("/create", json=body, headers={"X-Session-ID": fresh_id()})
@@ -227,7 +228,7 @@ async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwis
     assert (answer.status_code, answer.json()["detail"]) == (400, f"the training step is 'soon'; {WHOLE}")
 
 
-@pytest.mark.parametrize(
+@each(
     ("secrets", "detail"),
     [
         ({"orsweb_step": "two"}, f"the training step is 'two'; {WHOLE}"),

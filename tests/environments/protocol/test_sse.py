@@ -14,6 +14,7 @@ from environments import wire
 from environments.protocol.sse import MAX_PIECE_CHARACTERS, event, events, pieces, whole
 from environments.runtime.call_outcome import CallResult
 from environments.runtime.calls import Call
+from tests.rows import each
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))
 EDGES = [" ", "\\", '"', "\n", "\ud800", "\u2028", "\u0020", "data: ", "\n\nevent: end\ndata: "]
@@ -37,7 +38,7 @@ def as_result(text: str) -> str:
     return '{"ok":true,"output":' + wire.model_json(output) + "}"
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@each("text", TEXTS, ids=range(len(TEXTS)))
 def test_pieces_are_short_and_neither_begin_nor_end_with_a_blank(text: str) -> None:
     for piece in pieces(as_result(text)):
         assert (
@@ -45,12 +46,12 @@ def test_pieces_are_short_and_neither_begin_nor_end_with_a_blank(text: str) -> N
         )
 
 
-@pytest.mark.parametrize("text", TEXTS, ids=range(len(TEXTS)))
+@each("text", TEXTS, ids=range(len(TEXTS)))
 def test_pieces_make_the_same_json(text: str) -> None:
     assert json.loads("".join(pieces(as_result(text)))) == json.loads(as_result(text))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_any_mixture_survives(seed: int) -> None:
     dice = random.Random(seed)
     text = "".join(dice.choice(["a", " ", "  ", "\\", '"', "\n", "é", " " * 300, "b" * 200]) for _ in range(2000))
@@ -77,7 +78,7 @@ def test_up_to_the_limit_it_is_one_event(length: int) -> None:
     assert len(events(CallResult("end", "x" * length))) == (1 if length == MAX_PIECE_CHARACTERS else 2)
 
 
-@pytest.mark.parametrize("count", [1, 2, 3, 4, 5, 6, 7])
+@each("count", [1, 2, 3, 4, 5, 6, 7])
 def test_events_that_are_sent_together_are_the_same(count: int) -> None:
     result = CallResult("end", "x" * (MAX_PIECE_CHARACTERS - 6) * count)
     alone, together = events(result), events(result, 3)

@@ -14,6 +14,7 @@ import pytest
 
 from environments.sandbox.bubblewrap import MAX_COMPUTING, MAX_RUNNING, Ran, Sandbox, SandboxError, SandboxLimits
 from tests.conformance.agent import eventually
+from tests.rows import each
 from tests.sandboxed import needs_bubblewrap, processes_with
 
 pytestmark = needs_bubblewrap
@@ -100,7 +101,7 @@ def test_a_program_that_sleeps_lets_others_compute() -> None:
 # --- what it cannot see ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     "path",
     [
         "/etc/passwd",
@@ -146,7 +147,7 @@ def test_it_has_no_descriptors_of_the_server() -> None:
     assert python(program) == Ran(0, b"", b"")
 
 
-@pytest.mark.parametrize("path", ["/evil", "/usr/bin/evil", "/dev/evil", "/etc/evil"])
+@each("path", ["/evil", "/usr/bin/evil", "/dev/evil", "/etc/evil"])
 def test_it_writes_nowhere_else(path: str) -> None:
     assert b"Read-only file system" in shell(f"echo x > {path}").stderr
 

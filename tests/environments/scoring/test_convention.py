@@ -13,6 +13,7 @@ from environments.scoring.convention import (
     kinds_counted,
 )
 from environments.scoring.definition import DefinitionAsked
+from tests.rows import each
 
 KINDS = {"finished": 20, "abandoned": 3, "expired": 1, "no_call": 6, "env_error": 1, "setup_failed": 1}
 
@@ -28,7 +29,7 @@ def test_a_code_stands_for_one_convention() -> None:
     assert str(convention) == "no_call=out, expired=zero, env_error=zero"
 
 
-@pytest.mark.parametrize(
+@each(
     ("convention", "text"),
     [
         (Convention(), "24 of 32 rollouts; 6 no call = 0, 2 infrastructure failures left out"),

@@ -17,6 +17,7 @@ from environments.scoring.task_buckets import (
     statistics_in,
     tasks_in,
 )
+from tests.rows import each
 
 STRICT = Thresholds(hopeless=0.0, saturated=1.0, attempts=4)
 WIDE = Thresholds(hopeless=0.1, saturated=0.9, attempts=1)
@@ -25,7 +26,7 @@ SEEN = [(attempts, successes) for attempts in (1, 3, 4, 10, 100) for successes i
 """Attempts and successes of each task."""
 
 
-@pytest.mark.parametrize(
+@each(
     ("attempts", "rate", "thresholds", "bucket"),
     [
         (0, 0.0, STRICT, "unseen"),
@@ -49,7 +50,7 @@ def test_the_default_thresholds_are_those_of_the_settings() -> None:
     assert conf.thresholds() == Thresholds()
 
 
-@pytest.mark.parametrize(
+@each(
     ("successes", "attempts", "low", "high"),
     [(0, 0, 0.0, 1.0), (0, 10, 0.0, 0.2775), (10, 10, 0.7225, 1.0), (5, 10, 0.2366, 0.7634), (1, 4, 0.0456, 0.6994)],
 )

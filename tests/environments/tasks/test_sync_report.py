@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from environments.tasks.sync_report import SplitSync
+from tests.rows import each
 
 
-@pytest.mark.parametrize(("report", "has_news"), [
+@each(("report", "has_news"), [
     ({"added": 5}, False), ({"unchanged": 5}, False), ({"added": 1, "unchanged": 5}, True), ({"edited": 1}, True),
     ({"kept": 1}, True), ({"withheld": 1}, True), ({"removed": 1}, True), ({"is_frozen": True}, True),
     ({"dropped": 1}, True), ({"is_undeclared": True}, True),

@@ -8,9 +8,10 @@ from math import comb
 import pytest
 
 from episodes.analytics.figures import pass_at, pass_rates
+from tests.rows import each
 
 
-@pytest.mark.parametrize("attempts", range(1, 7))
+@each("attempts", range(1, 7))
 def test_it_is_the_share_of_choices_with_a_success(attempts: int) -> None:
     for successes in range(attempts + 1):
         outcomes = [True] * successes + [False] * (attempts - successes)

@@ -9,9 +9,10 @@ from statistics import fmean, stdev
 import pytest
 
 from episodes.analytics.paired_statistics import MAX_RESAMPLED, evidence_of, sign_test
+from tests.rows import each
 
 
-@pytest.mark.parametrize(("wins", "losses"), [(0, 0), (0, 1), (3, 3), (9, 1), (13, 4), (200, 260)])
+@each(("wins", "losses"), [(0, 0), (0, 1), (3, 3), (9, 1), (13, 4), (200, 260)])
 def test_the_sign_test_is_exact(wins: int, losses: int) -> None:
     count = wins + losses
     tail = sum(math.comb(count, place) for place in range(min(wins, losses) + 1))

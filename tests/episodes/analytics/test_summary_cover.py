@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import pytest
-
 from episodes.analytics.summary_cover import block_ranges
+from tests.rows import each
 
 
-@pytest.mark.parametrize("first", [0, 1, 63, 4000])
-@pytest.mark.parametrize("size", [1, 5, 124, 125, 500, 7813])
+@each("first", [0, 1, 63, 4000])
+@each("size", [1, 5, 124, 125, 500, 7813])
 def test_stretches_hold_each_block_once(first: int, size: int) -> None:
     found = block_ranges(first, first + size)
     held = [n for level, low, beyond in found for n in range(low * 4**level, beyond * 4**level)]

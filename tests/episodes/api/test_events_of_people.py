@@ -20,6 +20,7 @@ from episodes.recording.news import channel_of
 from tests.environments.protocol.conftest import db
 from tests.environments.protocol.serving import fresh_id, in_database, serving
 from tests.people import member
+from tests.rows import each
 
 __all__ = ["db"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -65,7 +66,7 @@ LOSSES: dict[str, Callable[[str], None]] = {
 """What people may lose, by the name of the person and of the environment that they watch."""
 
 
-@pytest.mark.parametrize("name", LOSSES)
+@each("name", LOSSES)
 async def test_it_ends_once_the_person_may_not_read_the_episode(client: httpx.AsyncClient, name: str) -> None:
     session = {**LAB, "X-Session-ID": fresh_id()}
     await client.post("/create", json={"env_name": name, "split": "train", "index": 0}, headers=session)

@@ -28,6 +28,7 @@ from tests.environments.protocol.conftest import db
 from tests.environments.protocol.serving import in_database, serving
 from tests.episodes.api.private_rows import CANARY, PUBLIC, Ids, make_private_rows
 from tests.people import member
+from tests.rows import each
 
 __all__ = ["db"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -181,7 +182,7 @@ async def test_it_is_at_every_address_for_those_who_may_see_it(
     assert sorted(set(missed) - LACKING[name]) == []
 
 
-@pytest.mark.parametrize(("name", "count"), [("outsider", 1), ("insider", 2), ("stranger", 3), ("member", 6)])
+@each(("name", "count"), [("outsider", 1), ("insider", 2), ("stranger", 3), ("member", 6)])
 async def test_figures_count_what_the_reader_may_see(
     client: httpx.AsyncClient, readers: dict[str, Reader], name: str, count: int
 ) -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from environments import wire
 from episodes.attempts.components import MAX_COMPONENTS, components_in, components_of, may_report
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("metadata", "found"),
     [
         ({"reward_components": {"a": 1, "b": -0.5}}, {"a": 1.0, "b": -0.5}),
@@ -32,15 +31,13 @@ def test_further_components_are_ignored() -> None:
     assert len(components_of({"rewards": {str(number): 1 for number in range(100)}})) == MAX_COMPONENTS
 
 
-@pytest.mark.parametrize(
-    "output", ["", "no json", '{"blocks": [], "metadata": {"other": 1}}', '["reward_components"]', '"\\"rewards\\""']
-)
+@each("output", ["", "no json", '{"blocks": [], "metadata": {"other": 1}}', '["reward_components"]', '"\\"rewards\\""'])
 def test_an_output_without_components_has_none(output: str) -> None:
     assert components_in(output) == {}
 
 
-@pytest.mark.parametrize("reward", [None, 1.0, -1e300])
-@pytest.mark.parametrize("finished", [True, False])
+@each("reward", [None, 1.0, -1e300])
+@each("finished", [True, False])
 def test_an_output_without_metadata_is_not_searched(reward: float | None, finished: bool) -> None:
     """Its text, which may be long, mentions components."""
     output = wire.ToolOutput(blocks=[wire.TextBlock(text="x")], reward=reward, finished=finished)

@@ -13,6 +13,7 @@ from environments.scoring.convention import CONVENTION_PARTS, Convention
 from environments.scoring.definition import Definition
 from environments.scoring.returns import RETURNS
 from episodes.attempts.group_states import MAX_FLAT_RANGE, GroupCount, GroupCounter, GroupState
+from tests.rows import each
 
 CONVENTIONS = [Convention(*values) for values in product(*CONVENTION_PARTS.values())]
 KINDS = ("finished", "finished", "abandoned", "expired", "no_call", "interrupted", "env_error", "setup_failed")
@@ -32,7 +33,7 @@ def expected(rollouts: list[tuple[str, list[float | None]]], definition: Definit
     return GroupCount(is_group, is_flat, pytest.approx(pstdev(counted) if counted else 0.0))
 
 
-@pytest.mark.parametrize("seed", range(40))
+@each("seed", range(40))
 def test_a_tally_says_which_groups_are_flat_and_how_they_deviate(seed: int) -> None:
     random = Random(seed)
     values = random.sample([0.0, 1.0, 0.5, 0.5 + 1e-12, None], random.choice([1, 2, 3]))

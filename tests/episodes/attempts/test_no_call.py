@@ -20,6 +20,7 @@ from episodes.models import Episode, Progress
 from tests.episodes.recorded import record
 from tests.episodes.transfer.record import forget_everything, import_text, text_of
 from tests.factories import episode_ended, episode_started, step_taken
+from tests.rows import each
 from tests.stored import make_blob, make_episode, make_run
 
 RETURNS = ("return_sum", "return_last", "return_max", "return_mean")
@@ -33,7 +34,7 @@ def ended_without_call(number: int = 1, cause: str = "abandoned", **facts: Any) 
     record((started, episode_ended(number, cause=cause, **WITHOUT_CALL, **facts)))
 
 
-@pytest.mark.parametrize(
+@each(
     ("player", "is_named", "has_prompt", "expected"),
     [
         ("agent", True, False, True),
@@ -49,7 +50,7 @@ def test_agents_that_were_given_a_task_play_a_rollout(
     assert is_rollout(player, is_named=is_named, has_prompt=has_prompt) is expected
 
 
-@pytest.mark.parametrize(
+@each(
     ("cause", "calls", "expected"),
     [
         ("abandoned", 0, ("no_call", "Abandoned without a tool call. Left early", False)),

@@ -20,6 +20,7 @@ from episodes.attempts.sketches import (
     sketch_of,
     without,
 )
+from tests.rows import each
 
 NORMAL = [random.gauss(0, 1) for random in [Random(3)] for _ in range(2000)]
 KINDS = {
@@ -36,7 +37,7 @@ def test_few_values_stay_as_they_are() -> None:
     assert compressed(sketch) == sketch == [(0.0, 1), (0.5, 1), (1.0, 2)]
 
 
-@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+@each("values", KINDS.values(), ids=KINDS)
 def test_many_become_few_with_the_same_mean(values: list[float]) -> None:
     small = compressed(sketch_of(values), [0.5])
     assert len(small) <= MAX_VALUES
@@ -45,8 +46,8 @@ def test_many_become_few_with_the_same_mean(values: list[float]) -> None:
     assert list(small) == sorted(small)
 
 
-@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
-@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+@each("values", KINDS.values(), ids=KINDS)
+@each("share", [0.1, 0.5, 0.9])
 def test_a_quantile_is_off_by_a_group_at_most(values: list[float], share: float) -> None:
     found, ordered = quantile(compressed(sketch_of(values)), share), sorted(values)
     assert found is not None
@@ -54,8 +55,8 @@ def test_a_quantile_is_off_by_a_group_at_most(values: list[float], share: float)
     assert low - 1 / 16 <= share <= high + 1 / 16
 
 
-@pytest.mark.parametrize("edge", [-0.7, 0.0, 0.5, 1.0])
-@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+@each("edge", [-0.7, 0.0, 0.5, 1.0])
+@each("values", KINDS.values(), ids=KINDS)
 def test_the_share_above_the_edge_stays_exact(values: list[float], edge: float) -> None:
     edges = sorted({edge, 0.9})
     parts = [compressed(sketch_of(values[start::4]), edges) for start in range(4)]
@@ -78,7 +79,7 @@ def test_huge_values_have_an_error_too() -> None:
     assert error_of([(-1e290, 1), (1e290, 1)]) == pytest.approx(1e290)
 
 
-@pytest.mark.parametrize("values", KINDS.values(), ids=KINDS)
+@each("values", KINDS.values(), ids=KINDS)
 def test_the_error_stays_exact_in_a_compressed_sketch_and_without_some_values(values: list[float]) -> None:
     fine = sketch_of(values)
     small, scatter = compressed(fine), scatter_of(fine, compressed(fine))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from django.conf import settings
 
 from environments.authoring.hosted_class import HostedClass
@@ -13,9 +12,10 @@ from environments.display import parts
 from environments.display.task_line import summary
 from episodes.dashboard.client_examples import example_call
 from tests.environments.runtime.play import Play
+from tests.rows import each
 
 
-@pytest.mark.parametrize("origin", settings.ORSWEB_BUNDLED_ENVIRONMENTS)
+@each("origin", settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 async def test_the_example_of_a_bundled_environment_is_a_call_that_it_answers(origin: str) -> None:
     hosted = load_class(origin)
     assert isinstance(hosted, HostedClass)

@@ -14,6 +14,7 @@ from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, TranscriptText
 from episodes.search.index import index
+from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
 
 EVERYTHING = {
@@ -55,7 +56,7 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "hint"),
     [
         ("colour", "red", "s are environment, split"),
@@ -109,7 +110,7 @@ def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
         EpisodeFilter.parse({"colour": "red"})
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "moment"),
     [
         ("2026-01-31", datetime(2026, 2, 1, tzinfo=UTC)),

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-import pytest
 from django.template.loader import render_to_string
 
 from episodes.playtest.agent_view import agent_view_of
 from episodes.playtest.provider_formats import prompt_as, tools_as
+from tests.rows import each
 
 PROMPT = [{"type": "text", "text": "Find </pre> it."}]
 TOOLS = [
@@ -29,10 +29,8 @@ def test_the_data_of_images_is_shortened() -> None:
     assert view.has_images and all(len(one.prompt) < 1000 and "characters)" in one.prompt for one in view.views)
 
 
-@pytest.mark.parametrize(
-    "prompt", ["", "null", "5", "[5]", '[{"role": "user"}]', '[{"type": "image"}]', "{", "[" * 5000]
-)
-@pytest.mark.parametrize("tools", ["", "null", '{"tools": 5}', '[5, {"input_schema": {"anyOf": 3}}]', "{"])
+@each("prompt", ["", "null", "5", "[5]", '[{"role": "user"}]', '[{"type": "image"}]', "{", "[" * 5000])
+@each("tools", ["", "null", '{"tools": 5}', '[5, {"input_schema": {"anyOf": 3}}]', "{"])
 def test_odd_records_become_sentences(prompt: str, tools: str) -> None:
     assert all(view.prompt and view.tools for view in agent_view_of(prompt, tools).views)
 

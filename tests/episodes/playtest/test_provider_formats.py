@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, get_args
 
-import pytest
 from openreward.api.environments import client
 from openreward.api.environments.types import Message
 from ors.client.environment import convert_tool_response as converted_by_ors
 
 from environments.hosts import loading
 from episodes.playtest.provider_formats import Format, Unrepresentable, prompt_as, tools_as
+from tests.rows import each
 
 BUILTIN = [f"environments.builtin.{name.lower()}:{name}" for name in ("Chart", "Code", "Math", "Maze", "Shell", "Web")]
 ODD = {
@@ -65,8 +65,8 @@ def by_the_sdk(prompt: list[dict[str, Any]], provider: Format) -> Any:
     return client.convert_messages(read, format=provider)
 
 
-@pytest.mark.parametrize("provider", get_args(Format))
-@pytest.mark.parametrize("name", BUILTIN)
+@each("provider", get_args(Format))
+@each("name", BUILTIN)
 def test_bundled_tools_equal_those_of_both_sdks(name: str, provider: Format) -> None:
     [hosted] = loading.load([name])
     tools = [spec.model_dump() for spec in [*hosted.tools.shared, *hosted.tools.task_specific]]
@@ -75,8 +75,8 @@ def test_bundled_tools_equal_those_of_both_sdks(name: str, provider: Format) -> 
     assert [tool["name"] for tool in tools_as(tools, provider)] == of_ors
 
 
-@pytest.mark.parametrize("provider", get_args(Format))
-@pytest.mark.parametrize("schema", [ODD, {}, None, {"type": "array"}, {"anyOf": [True, {}]}])
+@each("provider", get_args(Format))
+@each("schema", [ODD, {}, None, {"type": "array"}, {"anyOf": [True, {}]}])
 def test_odd_schemas_equal_those_of_the_sdk(schema: Any, provider: Format) -> None:
     tools = [
         {"name": "odd", "description": "Odd.", "input_schema": schema, "title": "lost", "more": {"title": "x", "y": 1}}
@@ -84,14 +84,14 @@ def test_odd_schemas_equal_those_of_the_sdk(schema: Any, provider: Format) -> No
     assert tools_as(tools, provider) == client.convert_tool_response({"tools": tools}, provider)
 
 
-@pytest.mark.parametrize("provider", get_args(Format))
-@pytest.mark.parametrize("number", range(len(PROMPTS)))
+@each("provider", get_args(Format))
+@each("number", range(len(PROMPTS)))
 def test_prompts_equal_those_of_the_sdk(number: int, provider: Format) -> None:
     assert prompt_as(PROMPTS[number], provider) == by_the_sdk(PROMPTS[number], provider)
 
 
-@pytest.mark.parametrize("provider", get_args(Format))
-@pytest.mark.parametrize("number", range(len(IMPOSSIBLE)))
+@each("provider", get_args(Format))
+@each("number", range(len(IMPOSSIBLE)))
 def test_prompts_that_the_sdk_refuses_are_refused(number: int, provider: Format) -> None:
     ours, theirs = attempt(prompt_as, IMPOSSIBLE[number], provider), attempt(by_the_sdk, IMPOSSIBLE[number], provider)
     assert ours == theirs

@@ -20,6 +20,7 @@ from episodes.recording.news import MAX_IDS, MAX_TEXTS, TEXT_ITEMS, News, channe
 from episodes.recording.recorder import Recorder
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken
+from tests.rows import each
 from tests.stored import make_environment, make_episode
 
 Event = tuple[str, str, dict[str, Any]]
@@ -59,9 +60,7 @@ def test_a_channel_has_one_of_two_forms(name: str) -> None:
     assert is_channel(name)
 
 
-@pytest.mark.parametrize(
-    "name", ["", "episode", "episode-", "episode-0", "episode-x", "episodes ", "runs", "episode-1\n"]
-)
+@each("name", ["", "episode", "episode-", "episode-0", "episode-x", "episodes ", "runs", "episode-1\n"])
 def test_everything_else_is_no_channel(name: str) -> None:
     assert not is_channel(name)
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from episodes.rendering.ansi import ansi
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "html"),
     [
         ("\x1b[31mred\x1b[0m plain", '<span class="ansi-red">red</span> plain'),
@@ -23,7 +22,7 @@ def test_it_follows_colours_and_weights(text: str, html: str) -> None:
     assert ansi(text) == html
 
 
-@pytest.mark.parametrize(
+@each(
     "text",
     ["\x1b[2Jx", "\x1b[10;10Hx", "\x1b]0;title\x07x", "\x1b]8;;http://evil.example\x1b\\x", "\x1bcx", "\x1b[?25lx"],
 )

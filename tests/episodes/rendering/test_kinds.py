@@ -8,6 +8,7 @@ import pytest
 from django.utils.html import escape
 
 from episodes.rendering.kinds import KINDS, MAX_PARSED, Kind, kind_of, rendered
+from tests.rows import each
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -29,8 +30,8 @@ PROSE |= {*("h1", "h2", "h3", "h4", "h5", "h6", "table", "thead", "tbody", "tr",
 MATH = {*("math", "mrow", "mi", "mn", "mo", "mtext", "mstyle", "msup", "msub", "mfrac", "mspace", "msqrt")}
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("text", HOSTILE)
+@each("kind", KINDS)
+@each("text", HOSTILE)
 def test_no_kind_makes_markup_of_what_was_said(kind: Kind, text: str) -> None:
     html = rendered(text, kind)
     tags = TAGS.findall(html)
@@ -39,7 +40,7 @@ def test_no_kind_makes_markup_of_what_was_said(kind: Kind, text: str) -> None:
     assert not [attributes for _, attributes in tags if re.search(r'href="\s*(?!https?:)', attributes, re.IGNORECASE)]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "kind"),
     [
         ("All is well.", "text"),
@@ -110,7 +111,7 @@ def test_raw_shows_every_character_by_its_escape() -> None:
     assert rendered("a\n\u202e\x1b", "raw") == "a\\n\\u202e\\u001b"
 
 
-@pytest.mark.parametrize("text", ["x" * 200_000, "[" * 100_000, "<" * 50_000, "{" * 50_000, "$(" * 20_000])
+@each("text", ["x" * 200_000, "[" * 100_000, "<" * 50_000, "{" * 50_000, "$(" * 20_000])
 def test_a_huge_line_is_shown(text: str) -> None:
     assert len(rendered(text, kind_of(text))) >= len(text)
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import pytest
 
 from episodes.rendering.visible import visible
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("hidden", "shown"),
     [
         ("invoice\u202egnp.exe", "invoice⟦RLO⟧gnp.exe"),

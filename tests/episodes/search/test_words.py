@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from episodes.search.words import MAX_CHARACTERS, MAX_TERMS, Term, spaced_words_of, terms_of, words_of
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "words"),
     [
         ("The Cat", ["the", "cat"]),
@@ -29,7 +28,7 @@ def test_a_long_word_is_known_by_its_beginning() -> None:
     assert words_of("x" * 1000) == ["x" * MAX_CHARACTERS]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "terms"),
     [
         ("cat dog", [Term(("cat",)), Term(("dog",))]),
@@ -53,8 +52,8 @@ def test_a_search_has_so_many_terms_at_most() -> None:
     assert len(terms_of(" ".join(f"word{n}" for n in range(1000)))) == MAX_TERMS
 
 
-@pytest.mark.parametrize("word", ["x" * MAX_CHARACTERS, "x" * (MAX_CHARACTERS + 1), "x" * 1000, "x-" * 100, "Łódź"])
-@pytest.mark.parametrize("text", ["{}", "{} b", "a {}", "A, {}!\n{}", ""])
+@each("word", ["x" * MAX_CHARACTERS, "x" * (MAX_CHARACTERS + 1), "x" * 1000, "x-" * 100, "Łódź"])
+@each("text", ["{}", "{} b", "a {}", "A, {}!\n{}", ""])
 def test_words_with_blanks_are_the_same_words(text: str, word: str) -> None:
     text = text.format(word, word)
     assert spaced_words_of(text).split() == words_of(text)

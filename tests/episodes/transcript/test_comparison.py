@@ -7,6 +7,7 @@ import re
 import pytest
 
 from episodes.transcript.comparison import Trace, align, first_divergence
+from tests.rows import each
 
 
 def traces(letters: str) -> list[Trace]:
@@ -21,7 +22,7 @@ def aligned(left: str, right: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize(
+@each(
     ("left", "right", "rows"),
     [
         ("", "", []),
@@ -46,8 +47,6 @@ def test_rows_contain_every_step_once_and_in_order(left: str, right: str) -> Non
     assert [row.right for row in rows if row.right is not None] == list(range(len(right)))
 
 
-@pytest.mark.parametrize(
-    ("left", "right", "place"), [("ab", "ab1", None), ("abc", "axc", 1), ("ab", "abc", 2), ("", "", None)]
-)
+@each(("left", "right", "place"), [("ab", "ab1", None), ("abc", "axc", 1), ("ab", "abc", 2), ("", "", None)])
 def test_the_first_divergence_is_the_first_different_call(left: str, right: str, place: int | None) -> None:
     assert first_divergence(align(traces(left), traces(right))) == place

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 
-import pytest
 from django.template.loader import render_to_string
 
 from environments.display.parts import Part
 from episodes.transcript.cards import MessageCard, message_card
 from episodes.transcript.step_html import block_html
+from tests.rows import each
 
 PARTS = [
     Part("text", "name", "short", 0),
@@ -24,7 +24,7 @@ ADDRESSES = ("", '/episodes/7/steps/3/?a="&')
 OPTIONS = list(itertools.product(ADDRESSES, ("", "/all/"), ("", "closest .step"), (False, True)))
 
 
-@pytest.mark.parametrize("part", PARTS, ids=lambda part: f"{part.kind}-{part.label}")
+@each("part", PARTS, ids=lambda part: f"{part.kind}-{part.label}")
 def test_a_block_equals_the_rendered_template(part: Part) -> None:
     for number in (0, 1):
         one = message_card(part, "output", number)

@@ -6,7 +6,6 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
 from django.utils.safestring import SafeString
 
 from environments.display.parts import Part
@@ -14,6 +13,7 @@ from environments.models import Environment
 from episodes.models import Episode, Step
 from episodes.transcript.cards import Card, message_cards
 from episodes.transcript.step_html import step_html
+from tests.rows import each
 
 EPISODE = Episode(pk=7, environment=Environment(name="echo", reward_low=-1, reward_high=1))
 OPTIONS: dict[str, Any] = {"episode": EPISODE, "definition": "sum"}
@@ -61,7 +61,7 @@ def test_missing_texts_leave_no_markup() -> None:
     assert not any(word in html for word in ("error", "components", 'data-side="output"', "metadata", "wait</span>"))
 
 
-@pytest.mark.parametrize("text", ["+0.25", "+1.50", "speed", ".json"])
+@each("text", ["+0.25", "+1.50", "speed", ".json"])
 def test_a_blind_step_shows_no_reward(text: str) -> None:
     assert text in step_html(card(), OPTIONS)
     assert text not in step_html(replace(card(), components=[]), {**OPTIONS, "is_blind": True})

@@ -7,9 +7,8 @@ import io
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from episodes.transfer.csv_lines import csv_line
+from tests.rows import each
 
 
 def read(line: str) -> list[str]:
@@ -17,12 +16,12 @@ def read(line: str) -> list[str]:
     return cells
 
 
-@pytest.mark.parametrize("first", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
+@each("first", "=+-@\t\r\n\uff1d\uff0b\uff0d\uff20")
 def test_no_spreadsheet_takes_a_text_for_a_formula(first: str) -> None:
     assert read(csv_line([f"{first}1"])) == [f"'{first}1"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "cell"),
     [
         ("a;b\n", "a;b\n"),

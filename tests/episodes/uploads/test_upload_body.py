@@ -10,6 +10,7 @@ import pytest
 
 from episodes.uploads import upload_body
 from episodes.uploads.upload_body import MAX_WHOLE_BYTES, BadUpload, events_in
+from tests.rows import each
 
 LARGE = " " * MAX_WHOLE_BYTES
 
@@ -21,7 +22,7 @@ def read(body: str) -> list[Any] | str:
         return str(error)[:20]
 
 
-@pytest.mark.parametrize(
+@each(
     "body",
     [
         *("", "[]", "{", "{}", "{,}", '{"events"}', '{"events": {}}', '{"events": [1,]}', '{"events": [1 2]}', "nul"),

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.rows import each
+
 TOKENS = (Path(__file__).resolve().parents[3] / "static/orsweb/tokens.css").read_text(encoding="utf-8")
 COLOURS = {
     name: (light, dark)
@@ -36,9 +38,9 @@ def contrast(one: str, other: str) -> float:
     return (high + 0.05) / (low + 0.05)
 
 
-@pytest.mark.parametrize("mode", [0, 1], ids=["light", "dark"])
-@pytest.mark.parametrize("ground", GROUNDS)
-@pytest.mark.parametrize("text", TEXTS)
+@each("mode", [0, 1], ids=["light", "dark"])
+@each("ground", GROUNDS)
+@each("text", TEXTS)
 def test_text_can_be_read(text: str, ground: str, mode: int) -> None:
     assert contrast(COLOURS[text][mode], COLOURS[ground][mode]) >= 4.5
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.rows import each
 from tests.server import ROOT, LiveServer
 
 FILE = "/static/orsweb/tokens.css"
@@ -29,7 +30,7 @@ def test_a_file_is_gzipped_for_clients_that_accept_it(server: LiveServer, accept
     assert gzip.decompress(sent) == PLAIN
 
 
-@pytest.mark.parametrize("accepted", ["identity", "", "br", "gzip;q=0"])
+@each("accepted", ["identity", "", "br", "gzip;q=0"])
 def test_it_is_plain_for_clients_that_do_not(server: LiveServer, accepted: str) -> None:
     answer, sent = get(server, FILE, Accept_Encoding=accepted)
     assert "content-encoding" not in answer.headers
@@ -81,7 +82,7 @@ def test_what_is_compressed_already_stays_as_it_is(server: LiveServer) -> None:
     assert "content-encoding" not in answer.headers and "vary" not in answer.headers
 
 
-@pytest.mark.parametrize("path", ["/", "/episodes/", "/admin/login/", "/api/episodes/", "/health", "/echo/tools"])
+@each("path", ["/", "/episodes/", "/admin/login/", "/api/episodes/", "/health", "/echo/tools"])
 def test_pages_and_the_protocol_are_never_compressed(server: LiveServer, path: str) -> None:
     assert "content-encoding" not in get(server, path, Accept_Encoding="gzip")[0].headers
 

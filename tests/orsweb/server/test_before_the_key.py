@@ -12,6 +12,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.rows import each
 from tests.server import LiveServer
 
 MEGABYTE = 1024 * 1024
@@ -64,7 +65,7 @@ def test_thirty_uploads_without_a_key_take_no_memory(server: LiveServer) -> None
         assert [status(connection) for connection, _ in connections] == [code for _, code in connections]
 
 
-@pytest.mark.parametrize("door", DOORS)
+@each("door", DOORS)
 def test_a_body_without_a_length_is_not_taken_either(server: LiveServer, door: str) -> None:
     with begin(server, door, is_chunked=True) as connection:
         for _ in range(3):

@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.rows import each
 from tests.server import LiveServer
 
 CLIENT_TIMEOUT = 1.0
@@ -54,7 +55,7 @@ def connections_of(server: LiveServer) -> int:
     return len([one for one in psutil.Process(server.pid).net_connections("tcp") if one.status == "ESTABLISHED"])
 
 
-@pytest.mark.parametrize(
+@each(
     "sent",
     [b"", HEAD, HEAD + b"Content-Length: 20\r\n\r\n{", HEAD + b"Transfer-Encoding: chunked\r\n\r\n1\r\n{\r\n", PAGE],
     ids=["nothing", "half a header", "half a body", "half a body in chunks", "half a body of a page"],

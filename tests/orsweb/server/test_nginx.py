@@ -17,6 +17,7 @@ from websockets.sync.client import connect
 
 from tests import programs
 from tests.proxies import PASSWORD, begin_to_play, cookies_of, log_in, nginx
+from tests.rows import each
 from tests.server import ROOT, LiveServer, free_port
 
 KEY, NAME = "correct-horse", "play.example.org"
@@ -56,7 +57,7 @@ def socket_status(url: str, headers: dict[str, str]) -> int:
     return refused.value.response.status_code
 
 
-@pytest.mark.parametrize("sign", SIGNS)
+@each("sign", SIGNS)
 def test_without_keys_a_request_with_a_sign_of_a_proxy_is_refused_on_every_door(
     open_server: LiveServer, sign: str
 ) -> None:

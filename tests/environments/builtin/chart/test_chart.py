@@ -18,6 +18,7 @@ from environments.builtin.chart.canvas import HEIGHT, WIDTH
 from environments.builtin.chart.chart import Chart, Reading, Window, reward_for
 from environments.builtin.chart.picture import BOTTOM, COLOURS, LEFT, RIGHT, TOP, Axis
 from environments.builtin.chart.tasks import COUNTS, KINDS
+from tests.rows import each
 
 WHOLE = {"x": 0, "y": 0, "width": WIDTH, "height": HEIGHT}
 
@@ -100,7 +101,7 @@ def test_it_pays_nothing_for_a_blind_zero() -> None:
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@each("kind", KINDS)
 def test_it_draws_every_kind_of_chart_alike_each_time(kind: str) -> None:
     task = next(task for task in tasks_of("validation") if task["kind"] == kind)
     picture = whole(Chart(task))
@@ -154,7 +155,7 @@ def test_it_refuses_a_window_beyond_the_edge(window: dict[str, int], reason: str
     assert chart.zooms_left == 2
 
 
-@pytest.mark.parametrize("window", [{"x": -1}, {"x": 900}, {"width": 39}, {"height": 0}, {"width": 10**9}])
+@each("window", [{"x": -1}, {"x": 900}, {"width": 39}, {"height": 0}, {"width": 10**9}])
 def test_it_refuses_a_window_that_is_none(window: dict[str, int]) -> None:
     with pytest.raises(ValidationError):
         Window(**{**WHOLE, **window})
@@ -172,7 +173,7 @@ def test_it_does_not_tell_the_answer_in_words() -> None:
     assert "7777" not in told[0].text and "How many loaves" in told[0].text  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "from_zero", "ends"),
     [
         ([3, 97], True, (0, 100, 20)),
@@ -193,7 +194,7 @@ def test_it_lays_axes_over_round_numbers(values: list[float], from_zero: bool, e
 # --- the reward ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("value", "reward"), [(50, 1.0), (52, 1.0), (48, 1.0), (54.5, 0.8), (45.5, 0.8), (62, 0.2), (64.5, 0.0), (-50, 0.0)]
 )
 async def test_it_pays_less_the_farther_off(value: float, reward: float) -> None:
@@ -211,7 +212,7 @@ async def test_it_tells_the_value_at_the_end() -> None:
     assert output.blocks[0].text == "Off by 4.5. The value is 50."  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("value", [float("nan"), float("inf"), "many", None])
+@each("value", [float("nan"), float("inf"), "many", None])
 def test_it_takes_finite_numbers_only(value: Any) -> None:
     with pytest.raises(ValidationError):
         Reading(value=value)
@@ -220,7 +221,7 @@ def test_it_takes_finite_numbers_only(value: Any) -> None:
 # --- edited tasks ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "reason"),
     [
         ({"categories": ["Mon"]}, "series 'Rye' has 2 values for 1 categories"),

@@ -10,6 +10,7 @@ from pydantic import ValidationError
 from environments import ToolOutput
 from environments.authoring.hosted_class import HostedClass
 from environments.builtin.code.code import Answer, Case, Code, Program, is_right, is_same
+from tests.rows import each
 from tests.sandboxed import needs_bubblewrap
 
 DOUBLE = {
@@ -57,7 +58,7 @@ def test_it_shows_examples_and_hides_the_rest() -> None:
     assert "4 hidden calls" in block.text and "700" not in block.text
 
 
-@pytest.mark.parametrize("change", [{"test_cases": []}, {"function": "a b"}, {"time_limit": 1000}, {"question": ""}])
+@each("change", [{"test_cases": []}, {"function": "a b"}, {"time_limit": 1000}, {"question": ""}])
 def test_it_refuses_a_task_that_makes_no_sense(change: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match=next(iter(change))):
         Code({**DOUBLE, **change})
@@ -168,7 +169,7 @@ def test_examples_decide_where_nothing_is_hidden() -> None:
     assert submit(RIGHT, test_cases=DOUBLE["test_cases"][:1]).reward == 1.0  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "expected"),
     [(2.0, 2), (0.1 + 0.2, 0.3), ([1, {"a": None}], [1, {"a": None}]), (10**40, 10**40), ("é", "é"), (False, False)],
 )
@@ -176,7 +177,7 @@ def test_equal_results_are_right(given: Any, expected: Any) -> None:
     assert is_same(given, expected)
 
 
-@pytest.mark.parametrize(
+@each(
     ("given", "expected"),
     [
         (True, 1),
@@ -195,7 +196,7 @@ def test_other_results_are_wrong(given: Any, expected: Any) -> None:
     assert not is_same(given, expected)
 
 
-@pytest.mark.parametrize("text", ["[" * 100_000, "1" * 5000, "{", "", "NaN"])
+@each("text", ["[" * 100_000, "1" * 5000, "{", "", "NaN"])
 def test_a_result_that_is_no_json_is_wrong(text: str) -> None:
     assert not is_right(Case(args=[], expected=1), Answer(how="returned", text=text))
 

@@ -16,6 +16,7 @@ from environments.authoring.hosted_class import HostedClass
 from environments.builtin.maze.grid import Situation
 from environments.builtin.maze.layouts import COUNTS
 from environments.builtin.maze.maze import Look, Maze, Move
+from tests.rows import each
 
 ROOM = ["#######", "#S...E#", "#.###.#", "#.....#", "#######"]
 LOCKED = ["#######", "#Sa.AE#", "#######"]
@@ -89,7 +90,7 @@ def test_it_keeps_the_mazes_it_always_had() -> None:
     assert hashlib.sha256(json.dumps(every_task()).encode()).hexdigest()[:16] == "6d855721f8e786fc"
 
 
-@pytest.mark.parametrize("level", [1, 2, 3, 4])
+@each("level", [1, 2, 3, 4])
 def test_it_can_be_escaped_from_every_maze_with_the_full_return(level: int) -> None:
     for task in (task for task in every_task() if task["level"] == level):
         outputs = solve(_without_pictures(Maze(task)))
@@ -198,7 +199,7 @@ def test_it_has_as_many_matches_as_the_task_says() -> None:
         episode.light()
 
 
-@pytest.mark.parametrize(
+@each(
     ("level", "tools"),
     [(1, []), (2, ["look"]), (3, ["pick_up", "unlock"]), (4, ["pick_up", "unlock", "light", "map"])],
 )
@@ -236,7 +237,7 @@ def test_it_hides_in_the_picture_what_the_text_hides() -> None:
 # --- edited tasks ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("rows", "reason"),
     [
         (["#S#", "#E"], "row 2 has 2 cells and row 1 has 3"),

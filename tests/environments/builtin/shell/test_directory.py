@@ -9,6 +9,7 @@ import tarfile
 import pytest
 
 from environments.builtin.shell.directory import BadArchive, File, read, write
+from tests.rows import each
 
 
 def archive_of(*entries: tarfile.TarInfo, kind: int = tarfile.USTAR_FORMAT) -> bytes:
@@ -65,7 +66,7 @@ def test_other_kinds_of_archives_are_refused(kind: int) -> None:
         read(archive_of(entry("x" * 150), kind=kind))
 
 
-@pytest.mark.parametrize("size", [b"7777777777\0", b"-1\0", b"\x80" + b"\xff" * 11, b"9\0", b"0_1\0"])
+@each("size", [b"7777777777\0", b"-1\0", b"\x80" + b"\xff" * 11, b"9\0", b"0_1\0"])
 def test_a_size_that_is_none_is_refused(size: bytes) -> None:
     archive = bytearray(archive_of(entry("a", size=10)))
     archive[124 : 124 + len(size)] = size
@@ -73,7 +74,7 @@ def test_a_size_that_is_none_is_refused(size: bytes) -> None:
         read(bytes(archive[:700]))
 
 
-@pytest.mark.parametrize("seed", range(20))
+@each("seed", range(20))
 def test_noise_is_refused_or_read_but_never_more_than_is_there(seed: int) -> None:
     noise = random.Random(seed)
     archive = bytearray(write({f"f{n}": "text" * n for n in range(10)}))

@@ -12,6 +12,7 @@ from environments.authoring.declarations import card_of
 from environments.authoring.hosted_class import HostedClass
 from environments.builtin.shell.shell import FORBIDDEN, Command, FilePath, Shell
 from tests.conformance.agent import eventually
+from tests.rows import each
 from tests.sandboxed import needs_bubblewrap, processes_with
 
 CHORE = {
@@ -53,7 +54,7 @@ def test_the_prompt_tells_the_chore_and_the_steps_but_no_goal() -> None:
     assert block.text.startswith("Copy a.txt") and "8 times" in block.text and "4711" not in block.text
 
 
-@pytest.mark.parametrize(
+@each(
     "change",
     [{"goals": []}, {"files": {"/etc/passwd": "x"}}, {"goals": [{"path": "/x", "text": ""}]}, {"max_steps": 0}],
 )
@@ -116,7 +117,7 @@ def test_read_file_shows_a_file() -> None:
         assert said(episode.read_file(FilePath(path=path))).startswith("hello\n\n[Sub-goals reached: 0 of 2.")
 
 
-@pytest.mark.parametrize("path", ["nope", "data", "", "\x00", "a.txt/b"])
+@each("path", ["nope", "data", "", "\x00", "a.txt/b"])
 def test_read_file_says_what_is_no_file(path: str) -> None:
     with pytest.raises(ToolError, match="There is no file"):
         chore().read_file(FilePath(path=path))
@@ -184,7 +185,7 @@ def test_the_same_again_is_wasteful_unless_something_changed() -> None:
     assert [output.reward for output in outputs] == [0.0, -0.02, 0.0, 0.0, 0.0, -0.02]
 
 
-@pytest.mark.parametrize("command", ["curl example.org", "cd data && sudo ls", "x=$(wget -q a.b)", "true | nc h 1"])
+@each("command", ["curl example.org", "cd data && sudo ls", "x=$(wget -q a.b)", "true | nc h 1"])
 def test_what_needs_the_network_or_more_rights_is_blocked(command: str) -> None:
     [output] = bash(chore(), command)
     assert output.reward == -0.05 and "is blocked" in said(output)
@@ -209,7 +210,7 @@ def test_words_alone_are_not_blocked(command: str) -> None:
     assert "is blocked" not in told(command)
 
 
-@pytest.mark.parametrize("path", ["/etc/passwd", "../etc/passwd", "data/../../x", "/workshop"])
+@each("path", ["/etc/passwd", "../etc/passwd", "data/../../x", "/workshop"])
 def test_reading_outside_is_blocked(path: str) -> None:
     output = chore().read_file(FilePath(path=path))
     assert output.reward == -0.05 and "outside of /work" in said(output)

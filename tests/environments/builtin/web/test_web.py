@@ -14,6 +14,7 @@ from environments.builtin.web.page import Field
 from environments.builtin.web.stock import Item, stock_of
 from environments.builtin.web.tasks import COUNTS, GOALS
 from environments.builtin.web.web import Address, Answer, Target, Typing, Web, plain
+from tests.rows import each
 
 
 @cache
@@ -139,7 +140,7 @@ async def rate(visitor: Visitor, rest: str) -> None:
     await visitor.click("Send rating")
 
 
-@pytest.mark.parametrize("kind", GOALS)
+@each("kind", GOALS)
 async def test_it_can_reach_every_goal_with_the_full_return(kind: Any) -> None:
     tasks = [task for task in every_task() if task["topic"] == kind.__name__.strip("_")]
     assert len(tasks) > 20
@@ -205,14 +206,14 @@ async def test_it_numbers_what_can_be_used_in_the_order_of_the_page() -> None:
     assert "<12> Send message" in page
 
 
-@pytest.mark.parametrize("target", ["3", "[3]", " Help ", "help", 3])
+@each("target", ["3", "[3]", " Help ", "help", 3])
 async def test_it_clicks_by_number_and_by_text(target: Any) -> None:
     episode = web()
     await episode.click(Target(target=target))
     assert episode.url == "http://harbourpine.example/help"
 
 
-@pytest.mark.parametrize(
+@each(
     ("target", "reason"),
     [
         ("Sofa", "There is no 'Sofa' on this page. It has: .1. Home, .2. Shop"),
@@ -245,17 +246,13 @@ async def test_it_says_what_can_be_filled_in_instead(field: str, text: str, reas
         await episode.type(Typing(field=field, text=text))
 
 
-@pytest.mark.parametrize(
-    "url", ["http://example.org/", "//example.org/shop", "http://[", "mailto:me", "file:///etc/passwd"]
-)
+@each("url", ["http://example.org/", "//example.org/shop", "http://[", "mailto:me", "file:///etc/passwd"])
 async def test_it_opens_no_other_site(url: str) -> None:
     with pytest.raises(ToolError, match="is not on this site; open an address below"):
         await Visitor(web()).open(url)
 
 
-@pytest.mark.parametrize(
-    "path", ["/attic", "/shop/cars", "/item/unicorn", "/help/me", "/account/orders/1", "/%00", "/item/"]
-)
+@each("path", ["/attic", "/shop/cars", "/item/unicorn", "/help/me", "/account/orders/1", "/%00", "/item/"])
 async def test_it_has_a_page_for_what_it_does_not_have(path: str) -> None:
     visitor = Visitor(web())
     await sign_in(visitor, "")
@@ -306,7 +303,7 @@ async def test_it_ends_when_no_step_is_left() -> None:
 # --- the shop --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("quantity", ["0", "-1", "many", "", "1.5", "9" * 1999])
+@each("quantity", ["0", "-1", "many", "", "1.5", "9" * 1999])
 async def test_it_puts_no_strange_number_into_the_cart(quantity: str) -> None:
     visitor = Visitor(web())
     await visitor.find(some_item(visitor.episode).name)
@@ -368,7 +365,7 @@ async def test_it_pays_all_that_is_missing_for_the_goal() -> None:
     assert said(output).endswith("The goal is reached.")
 
 
-@pytest.mark.parametrize(("text", "reward"), [("14", 1.0), ("14 days.", 1.0), ("15", 0.0), ("", 0.0)])
+@each(("text", "reward"), [("14", 1.0), ("14 days.", 1.0), ("15", 0.0), ("", 0.0)])
 async def test_it_pays_for_the_right_answer_and_ends(text: str, reward: float) -> None:
     output = await web(answer="14").answer(Answer(text=text))
     assert (output.reward, output.finished, said(output)) == (reward, True, "Right." if reward else "Wrong.")
@@ -379,7 +376,7 @@ async def test_it_takes_no_answer_where_nothing_is_asked() -> None:
         await web().answer(Answer(text="14"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "same"),
     [
         ("The Oak  Stool.", "oak stool"),

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from episodes.playtest.forms.answer import check_input
+from tests.rows import each
 
 STRING, WHOLE = {"type": "string"}, {"type": "integer"}
 PET = {
@@ -54,7 +53,7 @@ CASES: list[tuple[Any, Any, list[Any], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("schema", "value", "path", "message"), CASES)
+@each(("schema", "value", "path", "message"), CASES)
 def test_a_problem_is_at_its_member(schema: Any, value: Any, path: list[Any], message: str) -> None:
     tool = {"type": "object", "properties": {"a": schema}, "$defs": {"name": STRING}}
     assert check_input(tool, {"a": value}) == [{"path": path, "message": message}]
@@ -73,6 +72,6 @@ def test_a_tool_without_parameters_takes_anything() -> None:
     assert check_input(None, {"a": 1}) == []
 
 
-@pytest.mark.parametrize("schema", [{"type": "sausage"}, {"$ref": "#/nowhere"}, {"pattern": "("}, {"minimum": "x"}, 5])
+@each("schema", [{"type": "sausage"}, {"$ref": "#/nowhere"}, {"pattern": "("}, {"minimum": "x"}, 5])
 def test_a_schema_that_is_none_refuses_nothing(schema: Any) -> None:
     assert check_input({"properties": {"a": schema}}, {"a": "x"}) == []

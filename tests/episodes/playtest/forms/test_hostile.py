@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from episodes.playtest.forms.answer import answer_form, check_input
 from tests.episodes.playtest.forms.browser import Page
+from tests.rows import each
 
 
 def doubling(levels: int) -> dict[str, Any]:
@@ -74,27 +73,27 @@ ODD: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("name", ODD)
+@each("name", ODD)
 def test_every_schema_makes_a_form_of_bounded_size(name: str) -> None:
     page = Page({"type": "object", "properties": {"a": ODD[name]}, "required": ["a"], **_defs(ODD[name])})
     assert 0 < len(page.html) < 2_000_000
     assert "<script>" not in page.html
 
 
-@pytest.mark.parametrize("name", ODD)
+@each("name", ODD)
 def test_every_schema_makes_a_form_of_the_whole_too(name: str) -> None:
     assert Page(ODD[name]).html
 
 
-@pytest.mark.parametrize("value", [{"a": {"b": ["x", None]}}, {"a": 1}, {}])
-@pytest.mark.parametrize("name", ODD)
+@each("value", [{"a": {"b": ["x", None]}}, {"a": 1}, {}])
+@each("name", ODD)
 def test_a_value_survives_every_schema(name: str, value: Any) -> None:
     page = Page(ODD[name])
     page.do("set", text=json.dumps(value))
     assert page.read() == json.dumps(value)
 
 
-@pytest.mark.parametrize("name", ODD)
+@each("name", ODD)
 def test_every_schema_can_be_checked_against(name: str) -> None:
     assert isinstance(check_input(ODD[name], {"a": {"b": "x"}}), list)
 
@@ -109,7 +108,7 @@ def test_a_check_whose_cost_grows_with_every_level_is_given_up() -> None:
     assert check_input({"$defs": {"E": {"oneOf": ways}}, "$ref": "#/$defs/E"}, value) == []
 
 
-@pytest.mark.parametrize(
+@each(
     "state",
     [
         {"n": "999999999", "c": "-1", "s": "folded"},
@@ -120,7 +119,7 @@ def test_a_check_whose_cost_grows_with_every_level_is_given_up() -> None:
         {"v": None},
     ],
 )
-@pytest.mark.parametrize("do", ["read", "refresh", "raw", "form", "add"])
+@each("do", ["read", "refresh", "raw", "form", "add"])
 def test_every_state_is_answered(state: Any, do: str) -> None:
     items = {"type": "array", "items": {"type": "array", "items": {"type": "string"}}}
     tools = {"t": {"type": "object", "properties": {"a": items}, "additionalProperties": True}}

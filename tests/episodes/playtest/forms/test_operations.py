@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.episodes.playtest.forms.browser import Page
+from tests.rows import each
 
 STRING, WHOLE = {"type": "string"}, {"type": "integer"}
 WORDS = {"type": "object", "properties": {"words": {"type": "array", "items": STRING}}, "required": ["words"]}
@@ -63,7 +64,7 @@ def test_an_item_is_added_to_a_list_in_a_union() -> None:
     assert page.do("add", "/pa")["focus"] == "/pa/b0/i1"
 
 
-@pytest.mark.parametrize(
+@each(
     ("do", "at", "left", "focus"),
     [
         ("remove", "/pwords/i0", ["b", "c"], "/pwords/i0"),
@@ -100,9 +101,7 @@ def test_text_that_is_not_a_number_moves_with_its_item() -> None:
     assert page.problems() == [(["a", 1], '"one" is not a number. Enter digits, such as 42 or 0.75.')]
 
 
-@pytest.mark.parametrize(
-    ("do", "at"), [("up", "/pwords/i0"), ("down", "/pwords/i0"), ("remove", "/pwords/i7"), ("up", "/pwords")]
-)
+@each(("do", "at"), [("up", "/pwords/i0"), ("down", "/pwords/i0"), ("remove", "/pwords/i7"), ("up", "/pwords")])
 def test_impossible_moves_change_nothing(do: str, at: str) -> None:
     page = page_with(WORDS, {"words": ["a"]})
     assert "error" in page.do(do, at)
@@ -170,7 +169,7 @@ def test_absent_null_and_empty_are_three_things(presence: str, value: str) -> No
     assert page.read() == value
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "value"),
     [
         ({"type": "string", "default": "x"}, '{"a": "x"}'),
@@ -203,7 +202,7 @@ def test_faulty_json_stays_in_its_view_with_line_and_column() -> None:
     assert page.state["r"] == '{"words":\n  ["a",]}'
 
 
-@pytest.mark.parametrize("text", ["NaN", "-Infinity", "1e999", "9" * 5000, "[" * 5000, '{"a": 1', ""])
+@each("text", ["NaN", "-Infinity", "1e999", "9" * 5000, "[" * 5000, '{"a": 1', ""])
 def test_text_that_is_not_json_is_refused(text: str) -> None:
     page = Page(WORDS)
     page.do("raw")
@@ -226,7 +225,7 @@ def test_a_value_without_a_control_can_be_reset() -> None:
     assert page.read() == '{"a": 4}'
 
 
-@pytest.mark.parametrize(
+@each(
     ("message", "said"),
     [
         ({"tool": "other", "do": "show"}, 'There is no tool "other"; the tools are "tool".'),
@@ -242,7 +241,7 @@ def test_a_faulty_message_is_answered_with_a_sentence(message: dict[str, Any], s
     assert Page(WORDS).do(**{"do": "show", **message})["error"].startswith(said)
 
 
-@pytest.mark.parametrize(
+@each(
     ("schema", "field", "typed", "sent"),
     [
         ("date", "date", "2024-05-31", "2024-05-31"),

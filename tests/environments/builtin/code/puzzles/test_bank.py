@@ -15,6 +15,7 @@ import pytest
 from environments.builtin.code.code import Code, Task
 from environments.builtin.code.puzzles.bank import COUNTS, HIDDEN, KINDS, PUBLIC, TEST_TOPICS
 from environments.builtin.code.puzzles.puzzle import Kind
+from tests.rows import each
 
 ALL = [kind for _, kind in KINDS]
 
@@ -61,7 +62,7 @@ def test_train_has_every_kind_but_those_of_test_and_every_difficulty() -> None:
     assert {task["difficulty"] for task in tasks_of("train")} == {1, 2, 3, 4}
 
 
-@pytest.mark.parametrize("kind", ALL, ids=[kind.__name__ for kind in ALL])
+@each("kind", ALL, ids=[kind.__name__ for kind in ALL])
 def test_a_kind_has_variants_and_plain_results(kind: Kind) -> None:
     assert len({kind(Random(seed)).text for seed in range(200)}) >= 10
     puzzle, random = kind(Random(1)), Random(2)
