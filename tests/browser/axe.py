@@ -50,7 +50,7 @@ FEWER_CHECKS = """;(() => {
     return true;
   };
 })()"""
-"""Lets axe parse each colour once, and judge one of the texts that have the same colour, size and grounds behind them."""
+"""Lets axe parse each colour once, and judge one of the texts with the same colour, size and grounds behind them."""
 
 
 THIN_OUT = """() => {

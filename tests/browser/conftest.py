@@ -20,7 +20,15 @@ NAMES = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chro
 CHROMIUM = next(filter(None, map(shutil.which, NAMES)), None)
 LAZY = "--js-flags=--max-lazy,--no-opt,--no-maglev"
 """Scripts run too shortly for what V8 does to make long ones fast."""
-QUIET = (LAZY, "--disable-gpu", "--disable-background-networking", "--disable-component-update", "--disable-sync")
+QUIET = (
+    "--no-sandbox",
+    "--no-first-run",
+    LAZY,
+    "--disable-gpu",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
 ALONE = "--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1"
 """No other host can be reached: a request to one fails, so that tests need not hear of those that don't."""
 SIZE: ViewportSize = {"width": 1280, "height": 860}
@@ -40,7 +48,7 @@ def browser() -> Iterator[Browser]:
     playwright's sync API keeps a loop running in the main thread, where async tests of other packages could not run.
     """
     with sync_playwright() as playwright:
-        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--no-first-run", ALONE, *QUIET])
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=[ALONE, *QUIET])
         yield chromium
         chromium.close()
 

@@ -41,7 +41,7 @@ PAGES = (
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((320, "dark", "layout"), (1280, "dark", "colours"), (1280, "light", "all")),
 )
-"""Width, colour scheme and rules. A phone's width, which comes first, shows what scrolls; colours are the same there."""
+"""Width, colour scheme and rules. A phone, which comes first, shows what scrolls; colours are the same there."""
 TOO_WIDE = """[
   ...[...document.querySelectorAll(".bar, .bar .tools, .rail")].map((it) => [it, it]),
   ...[...document.querySelectorAll(".rail a span")].map((it) => [it, it.parentElement]),
