@@ -7,6 +7,7 @@ from django.test import Client
 
 from benchmarks.page_weight import MAX_KB, weight
 from tests.episodes.ended import end_episode
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -14,7 +15,7 @@ pytestmark = pytest.mark.django_db
 PAGES = ["/", "/episodes/", "/runs/", "/runs/curves/?environment=math", "/environments/math/", "/compare/"]
 
 
-@pytest.mark.parametrize("url", PAGES)
+@each("url", PAGES)
 def test_pages_are_light_and_take_nothing_from_other_hosts(url: str) -> None:
     end_episode()
     found = weight(Client(), url)

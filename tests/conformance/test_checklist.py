@@ -36,7 +36,7 @@ def test_it_says_whose_tasks_they_are_as_the_path_has_it(http: Any, path: str, b
     assert http.post(f"/OrsEcho/{path}", json=body).json()["env_name"] == "OrsEcho"
 
 
-@pytest.mark.parametrize(
+@each(
     ("alias", "path", "body"),
     [
         ("/get_task", "/task", {"split": "train", "index": "2"}),
@@ -52,7 +52,7 @@ def test_it_answers_other_spellings_of_a_path_alike(http: Any, alias: str, path:
     assert {**answer.json(), "env_name": ""} == {**http.post(path, json=body).json(), "env_name": ""}
 
 
-@pytest.mark.parametrize(
+@each(
     ("start", "stop", "ids"),
     [(None, None, [0, 1, 2]), (1, None, [1, 2]), (-2, None, [1, 2]), (0, -1, [0, 1]), (2, 1, []), (-9, 99, [0, 1, 2])],
 )
@@ -67,7 +67,7 @@ def test_it_describes_tools_with_exactly_three_keys(http: Any) -> None:
     assert {"terminal_tool", "supports_score_group", "message_block_types"} <= set(result)
 
 
-@pytest.mark.parametrize("method", ["put", "patch", "delete", "head", "options"])
+@each("method", ["put", "patch", "delete", "head", "options"])
 def test_it_refuses_other_methods_in_json_or_without_a_body(http: Any, method: str) -> None:
     answer = http.request(method, "/echo/tools")
     assert answer.status_code == 405
@@ -113,7 +113,7 @@ def test_it_refuses_what_it_cannot_do(server: LiveServer, path: str, body: Any, 
     assert "hunter2" not in answer.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("content", "kind", "status"),
     [
         (b'{"split": "train"', "application/json", 422),
@@ -129,8 +129,8 @@ def test_it_reads_only_json(http: Any, content: bytes, kind: str, status: int) -
     assert http.post("/num_tasks", content=content, headers={"Content-Type": kind}).status_code == status
 
 
-@pytest.mark.parametrize("path", ["/ping", "/prompt", "/call", "/create", "/delete"])
-@pytest.mark.parametrize(("sid", "named"), [(b"", "required"), (b"\xff", "UTF-8"), (b"x" * 501, "501")])
+@each("path", ["/ping", "/prompt", "/call", "/create", "/delete"])
+@each(("sid", "named"), [(b"", "required"), (b"\xff", "UTF-8"), (b"x" * 501, "501")])
 def test_it_refuses_a_session_id_that_is_none(http: Any, path: str, sid: bytes, named: str) -> None:
     body = {"name": "echo", "input": {}} if path == "/call" else {"task_spec": {}}
     method = "GET" if path == "/prompt" else "POST"
@@ -203,7 +203,7 @@ def test_it_gives_each_session_a_task_of_its_own(server: LiveServer) -> None:
 # --- calls -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
+@each(
     ("tool", "reward", "text"),
     [
         ("nan_reward", None, "nan"),
@@ -228,7 +228,7 @@ FAULTS = [
 ]
 
 
-@pytest.mark.parametrize("tool", FAULTS)
+@each("tool", FAULTS)
 def test_it_tells_a_fault_in_words_and_goes_on(server: LiveServer, record: Recorded, tool: str) -> None:
     with Agent(server).open({"id": 1}, "raises") as agent:
         answer = agent.call(tool)

@@ -12,6 +12,7 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 
 from tests import programs
 from tests.openid_provider import CLIENT, CLIENT_SECRET, OpenIdProvider
+from tests.rows import each
 from tests.server import LiveServer
 
 PREPARE = """
@@ -106,7 +107,7 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("wrong", WRONG)
+@each("wrong", WRONG)
 def test_a_wrong_token_is_refused(server: LiveServer, provider: OpenIdProvider, wrong: str) -> None:
     provider.claims, provider.wrong = {"sub": "s-1"}, WRONG[wrong]
     browser, path = log_in(server)

@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 
 from environments.hosts.loading import load
 from tests import programs
+from tests.rows import each
 from tests.server import LiveServer
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -76,7 +77,7 @@ def test_nothing_is_overwritten(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["word_order.md"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "words"),
     [
         ("9lives", "cannot name a module"),

@@ -14,6 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode
 from episodes.transcript.steps import STEPS_PER_PAGE
+from tests.rows import each
 from tests.stored import (
     make_blob,
     make_environment,
@@ -118,8 +119,8 @@ def test_it_filters_by_environment_run_and_task(client: Client) -> None:
         assert listed(client, query) == [wanted.pk]
 
 
-@pytest.mark.parametrize("value", ["x", "-1", "9" * 19, "9" * 5000])
-@pytest.mark.parametrize("name", ["environment", "run"])
+@each("value", ["x", "-1", "9" * 19, "9" * 5000])
+@each("name", ["environment", "run"])
 def test_a_filter_that_names_nothing_finds_nothing(client: Client, name: str, value: str) -> None:
     make_episode(run=make_run())
     page = client.get(f"{LIST}?{name}={value}")
@@ -196,7 +197,7 @@ def test_it_sums_rewards_across_pages(client: Client) -> None:
     assert 'id="step-199"' not in page and 'id="step-201"' in page
 
 
-@pytest.mark.parametrize(
+@each(
     ("steps", "heading"),
     [
         (0, "Steps"),
@@ -281,9 +282,7 @@ def test_it_escapes_whatever_was_said(client: Client) -> None:
     assert "<script>alert" not in client.get(LIST).content.decode()
 
 
-@pytest.mark.parametrize(
-    "output", ["not json", "[1, 2]", '{"blocks": 3}', '{"blocks": [null]}', "[" * 100_000, r'{"blocks": "\ud800"}']
-)
+@each("output", ["not json", "[1, 2]", '{"blocks": 3}', '{"blocks": [null]}', "[" * 100_000, r'{"blocks": "\ud800"}'])
 def test_it_shows_a_step_whose_output_is_odd(client: Client, output: str) -> None:
     assert 'id="step-0"' in page_of(client, make_step(make_episode(), output=output).episode)
 

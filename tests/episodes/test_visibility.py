@@ -9,6 +9,7 @@ from django.test import AsyncClient, Client
 
 from episodes.models import Episode, Play
 from tests.people import member
+from tests.rows import each
 from tests.stored import make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -53,7 +54,7 @@ def exported(client: Client, address: str) -> str:
     return async_to_sync(read)().decode()
 
 
-@pytest.mark.parametrize("address", EVERY)
+@each("address", EVERY)
 def test_its_record_is_refused_to_its_player(client: Client, played: Episode, address: str) -> None:
     answer = client.get(address.format(played.pk))
     said = answer.content.decode()

@@ -9,6 +9,7 @@ import pytest
 from django.core.checks import run_checks
 
 from tests import programs
+from tests.rows import each
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 
@@ -20,9 +21,7 @@ def check(data_dir: Path | str, **variables: str) -> tuple[int, str]:
     return done.returncode, done.stderr.strip()
 
 
-@pytest.mark.parametrize(
-    "url", ["foo", "x://lab:hunter2@db/ors", "postgres://lab:hunter2@db:port/ors", "postgres://lab:hunter2#@db/ors"]
-)
+@each("url", ["foo", "x://lab:hunter2@db/ors", "postgres://lab:hunter2@db:port/ors", "postgres://lab:hunter2#@db/ors"])
 def test_it_refuses_a_database_url_without_showing_it(tmp_path: Path, url: str) -> None:
     status, said = check(tmp_path, DATABASE_URL=url)
     assert (status, said.count("\n")) == (1, 0)

@@ -15,6 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from environments.curation.flags import flag
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from tests.environments.admin.people import person_who_may
+from tests.rows import each
 from tests.stored import NOW, make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +90,7 @@ def test_returns_can_be_computed_differently_and_as_declared_again(client: Clien
     assert (environment.default_return, environment.reward_low, environment.reward_high) == ("sum", 0.0, 1.0)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "message"),
     [
         ({"reward_low": 2}, "1 is not above the lowest return, 2"),

@@ -15,6 +15,7 @@ from environments.models import Environment, Split, Task, TaskRevision
 from tests.environments.admin.people import person_who_may
 from tests.environments.curation.tasks import served
 from tests.environments.transfer.files import Shelf, counts
+from tests.rows import each
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -75,7 +76,7 @@ def test_a_spec_that_fails_the_schema_is_kept_with_an_error_at_its_field(client:
     assert "&quot;typed&quot;" in page and 'value="mine"' in page and Task.objects.count() == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "message"),
     [
         ('{"a": 1', "line 1, column 8: Expecting"),

@@ -15,6 +15,7 @@ from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Response, json_response
 from environments.agent_http.view import ProtocolView
 from environments.keys.agent_key import SCOPES, AgentKey
+from tests.rows import each
 
 
 class Known(BaseAuthentication):
@@ -81,7 +82,7 @@ HOOKS = [
 ]
 
 
-@pytest.mark.parametrize("hook", HOOKS)
+@each("hook", HOOKS)
 async def test_it_is_never_called(hook: str) -> None:
     def call(*args: Any, **kwargs: Any) -> None:
         raise AssertionError(hook)
@@ -92,7 +93,7 @@ async def test_it_is_never_called(hook: str) -> None:
     assert (await answer(type("Failing", (view,), {"error": PermissionDenied()})))[0] == 403
 
 
-@pytest.mark.parametrize("method", ["HEAD", "OPTIONS", "POST", "TRACE"])
+@each("method", ["HEAD", "OPTIONS", "POST", "TRACE"])
 async def test_a_method_without_a_handler_is_refused(method: str) -> None:
     assert (await answer(Trial, method))[0] == 405
 

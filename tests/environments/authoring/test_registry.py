@@ -110,7 +110,7 @@ def test_it_stops_with_one_sentence(specifications: list[str], sentence: str) ->
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["1 / 0", "import no_such_module", "def broken(:", "raise RuntimeError('stop')"])
+@each("text", ["1 / 0", "import no_such_module", "def broken(:", "raise RuntimeError('stop')"])
 def test_it_tells_why_a_module_cannot_be_imported(write: Callable[[str, str], None], text: str) -> None:
     write("orsweb_test_broken.py", text)
     with pytest.raises(Unhostable, match=r"'orsweb_test_broken:Mine' cannot be imported: [A-Z][A-Za-z]+Error: "):

@@ -52,7 +52,7 @@ def test_a_warning_is_status_1_when_strict() -> None:
     assert _status(f"{FLAWED}:Repeating", "--strict", *ONE_EPISODE) == 1
 
 
-@pytest.mark.parametrize(
+@each(
     ("args", "words"),
     [
         ([], "Give either a class"),

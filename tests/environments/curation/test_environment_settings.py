@@ -10,6 +10,7 @@ from environments.curation.action import ActionRefused
 from environments.curation.environment_settings import SetEnabled, SetScoring, is_overridden
 from environments.models import Environment
 from tests.environments.curation.tasks import AUTHOR
+from tests.rows import each
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db
@@ -43,7 +44,7 @@ def test_it_goes_back_to_what_the_class_declares() -> None:
     assert outcome.sentence == "'math' is scored as its class declares."
 
 
-@pytest.mark.parametrize(
+@each(
     ("values", "why"),
     [
         ({"default_return": "median"}, "Use sum, last, max, mean"),

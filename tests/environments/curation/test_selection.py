@@ -14,6 +14,7 @@ from environments.curation.flags import flag, settle
 from environments.curation.selection import Selection
 from environments.models import Split, SplitEntry, Task, TaskStatistics, TaskTag
 from tests.environments.curation.tasks import make_tasks
+from tests.rows import each
 from tests.stored import make_environment, make_split, make_statistics, make_task
 
 pytestmark = pytest.mark.django_db
@@ -255,7 +256,7 @@ def test_it_survives_a_round_trip_through_an_address(text: str) -> None:
     assert Selection.parse({}) == Selection(state="served")
 
 
-@pytest.mark.parametrize(
+@each(
     ("name", "value", "allowed"),
     [
         ("environment", "math", "it has to be the number of an environment"),

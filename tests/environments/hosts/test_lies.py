@@ -22,6 +22,7 @@ from tests.environments.hosts.lying_server import (
     result,
 )
 from tests.environments.runtime.play import Answer, until, within
+from tests.rows import each
 
 CALL = "POST /wild/call"
 
@@ -44,7 +45,7 @@ async def _failed_call(server: LyingServer, **limits: Any) -> tuple[Answer, str]
         return got, end.detail
 
 
-@pytest.mark.parametrize(
+@each(
     ("response", "words"),
     [
         (answer({"detail": "KeyError: 'x'"}, 500), "answered POST /wild/call with status 500: KeyError: 'x'"),

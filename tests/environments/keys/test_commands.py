@@ -11,6 +11,7 @@ from django.core.management import CommandError, call_command
 
 from environments.keys.making import hash_key
 from environments.models import ApiKey, Environment, SecurityEvent
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -65,7 +66,7 @@ def test_rotate_key_replaces_the_text_and_nothing_else() -> None:
     assert new != old and (row.digest, row.run, row.version) == (hash_key(new).hex(), "grpo-7", 2)
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "problem"),
     [
         (("create_key", "@lab"), "reserved for people"),

@@ -15,6 +15,7 @@ from pytest_django import DjangoDbBlocker
 from tests.conformance.proxy import cutting_proxy
 from tests.conformance.record import Recorded, recorded
 from tests.environments.mcp_protocol.playing import Raw, events, playing, refusal
+from tests.rows import each
 from tests.server import LiveServer
 
 
@@ -72,7 +73,7 @@ async def test_the_packages_client_resumes_a_lost_stream(server: LiveServer, rec
     assert len(await asyncio.to_thread(record.steps, player.sid)) == 1
 
 
-@pytest.mark.parametrize("event", ["1-0", "99-0", "x", "-1-0", "9" * 30])
+@each("event", ["1-0", "99-0", "x", "-1-0", "9" * 30])
 def test_a_stream_that_is_over_or_unknown_is_not_resumed(raw: Raw, event: str) -> None:
     raw.request("ping")
     with raw.get(**{"Last-Event-ID": event}) as answer:

@@ -9,6 +9,7 @@ import httpx
 import pytest
 
 from tests.environments.mcp_protocol.playing import Raw, refusal
+from tests.rows import each
 from tests.server import LiveServer
 
 UNSUPPORTED_VERSION = -32022
@@ -19,7 +20,7 @@ def raw(server: LiveServer) -> Raw:
     return Raw(f"{server.url}/mcp/echo")
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "message"),
     [
         (b"{", "JSON decode error"),
@@ -46,7 +47,7 @@ def test_other_types_are_refused(raw: Raw, headers: dict[str, str], status: int)
     assert raw.post(raw.message("ping"), **headers).status_code == status
 
 
-@pytest.mark.parametrize("method", ["PUT", "PATCH", "OPTIONS", "HEAD"])
+@each("method", ["PUT", "PATCH", "OPTIONS", "HEAD"])
 def test_other_methods_are_refused(raw: Raw, method: str) -> None:
     answer = httpx.request(method, raw.url)
     assert (answer.status_code, answer.headers["allow"]) == (405, "GET, POST, DELETE")
@@ -63,7 +64,7 @@ def test_versions_without_sessions_are_refused_so_that_clients_use_an_older_one(
     assert error["data"]["requested"] == "2026-07-28" and "2025-11-25" in error["data"]["supported"]
 
 
-@pytest.mark.parametrize("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
+@each("version", ["2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25"])
 def test_each_version_with_sessions_plays(raw: Raw, version: str) -> None:
     answer = raw.initialize(version)
     assert answer.json()["result"]["protocolVersion"] == version
@@ -85,7 +86,7 @@ def test_a_session_belongs_to_one_environment(raw: Raw, server: LiveServer) -> N
     assert refusal(raw.request("ping")) == (409, text)
 
 
-@pytest.mark.parametrize(
+@each(
     ("method", "params", "code", "text"),
     [
         ("nope", {}, -32601, "Method not found"),
@@ -107,7 +108,7 @@ def test_a_request_that_no_handler_takes_is_an_error(raw: Raw, method: str, para
     assert error["code"] == code and text in error["message"]
 
 
-@pytest.mark.parametrize("method", ["initialized", "cancelled", "roots/list_changed", "nope"])
+@each("method", ["initialized", "cancelled", "roots/list_changed", "nope"])
 def test_notifications_are_accepted(raw: Raw, method: str) -> None:
     raw.opened()
     answer = raw.post({"jsonrpc": "2.0", "method": f"notifications/{method}", "params": {}})

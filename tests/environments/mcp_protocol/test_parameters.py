@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 
-import pytest
-
 from tests.conformance.record import Recorded
 from tests.environments.mcp_protocol.playing import Raw, refusal, refused
 from tests.rows import each
@@ -45,7 +43,7 @@ async def test_the_package_raises_the_sentence(server: LiveServer) -> None:
     assert await refused(f"{server.url}/mcp/echo?split=dev") == "Invalid split 'dev': 'echo' has 'train', 'test'"
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "headers", "split", "index"),
     [
         ("", {}, "train", 0),

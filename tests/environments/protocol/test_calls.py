@@ -16,6 +16,7 @@ from tests.environments.protocol.connection import Connection
 from tests.environments.protocol.serving import error, events, in_database, opened, result, serving
 from tests.environments.runtime.play import until
 from tests.envs import GATES, PASSED
+from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -120,7 +121,7 @@ async def test_a_task_id_gets_the_same_result_again(client: httpx.AsyncClient) -
     assert await count(client, header) == "2"
 
 
-@pytest.mark.parametrize("task_id", ["trace-123", "snow☃", "a b", "x" * 255, "<b>", "nul\x00", "half \ud800"])
+@each("task_id", ["trace-123", "snow☃", "a b", "x" * 255, "<b>", "nul\x00", "half \ud800"])
 async def test_any_text_is_a_task_id(client: httpx.AsyncClient, task_id: str) -> None:
     header = {**await opened(client, "counter"), "Content-Type": "application/json"}
     body = json.dumps(call("count", task_id=task_id))
@@ -128,7 +129,7 @@ async def test_any_text_is_a_task_id(client: httpx.AsyncClient, task_id: str) ->
     assert len({without_comments(answer.text) for answer in answers}) == 1 and result(answers[0])["ok"] is True
 
 
-@pytest.mark.parametrize("task_id", ["a\nb", "a\r\nevent: end\r\n\r\n", "a\rb\u2028c\u0085d", "\n\nevent: error\n\n"])
+@each("task_id", ["a\nb", "a\r\nevent: end\r\n\r\n", "a\rb\u2028c\u0085d", "\n\nevent: error\n\n"])
 async def test_a_task_id_forges_no_event(client: httpx.AsyncClient, task_id: str) -> None:
     answer = await client.post("/call", json=call("count", task_id=task_id), headers=await opened(client, "counter"))
     lines = without_comments(answer.text).splitlines()

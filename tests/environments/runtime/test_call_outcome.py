@@ -8,6 +8,7 @@ import pytest
 
 from environments.errors import EnvironmentFault
 from environments.runtime.call_outcome import MAX_ERROR_CHARACTERS, CallOutcome, failed, faulted, refused, result_of
+from tests.rows import each
 
 OUTPUT = '{"blocks":[],"metadata":null,"reward":1.0,"finished":true}'
 FAULT = EnvironmentFault("ValueError", "wrong", "Traceback\nValueError: wrong")
@@ -17,7 +18,7 @@ def test_an_output_is_reported_byte_for_byte() -> None:
     assert result_of(CallOutcome("ok", OUTPUT, 1.0, True), "none").data == '{"ok":true,"output":' + OUTPUT + "}"
 
 
-@pytest.mark.parametrize("reason", ["not_found", "name_collision", "input_validation", "episode_finished"])
+@each("reason", ["not_found", "name_collision", "input_validation", "episode_finished"])
 def test_a_refusal_is_an_answer_with_its_reason(reason: str) -> None:
     result = result_of(refused("no", reason), "none")
     assert (result.event, json.loads(result.data)) == ("end", {"ok": False, "error": "no", "reason": reason})
@@ -36,7 +37,7 @@ def test_what_the_server_itself_did_is_always_reported(reason: str) -> None:
     assert result_of(failed("because", reason), "none").data == "because"
 
 
-@pytest.mark.parametrize("text", ["", " \n", "\ud800", "x" * 100_000])
+@each("text", ["", " \n", "\ud800", "x" * 100_000])
 def test_an_error_is_never_empty_and_never_endless(text: str) -> None:
     assert 0 < len(result_of(failed(text, "ValueError"), "exception").data) <= MAX_ERROR_CHARACTERS
 

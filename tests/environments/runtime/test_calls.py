@@ -15,6 +15,7 @@ from environments.runtime.calls import Call
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.envs import GATES, PASSED, Counter, Gated, Scored
 from tests.envs_base import Gate, said
+from tests.rows import each
 
 
 @pytest.fixture
@@ -238,7 +239,7 @@ async def test_a_group_is_scored() -> None:
         assert (await ended(await scoring(play, "s"))).body == {"scores": [{"reward": 4.0, "metadata": {"rank": 1}}]}
 
 
-@pytest.mark.parametrize("kind", ["nan", "few", "text", "none", "object", "unserialisable"])
+@each("kind", ["nan", "few", "text", "none", "object", "unserialisable"])
 async def test_odd_scores_are_an_error_event(kind: str) -> None:
     async with Play(OddScores) as play:
         await play.open(kind)

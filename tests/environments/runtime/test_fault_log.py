@@ -13,9 +13,10 @@ from environments.errors import EnvironmentFault, SessionNotFound
 from tests.environments.runtime.play import Play, ended, within
 from tests.envs import FailingConstructor, FailingPrompt, FailingSetup, Raises
 from tests.envs_base import Small, Text, said
+from tests.rows import each
 
 
-@pytest.mark.parametrize(
+@each(
     ("tool", "text", "reason"),
     [
         ("fault", "the valve is stuck", "RuntimeError"),

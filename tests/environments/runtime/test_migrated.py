@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 import environments
 from tests.environments.runtime.play import Play, within
+from tests.rows import each
 
 
 class Command(BaseModel):
@@ -143,8 +144,8 @@ async def test_a_plain_prompt_within_its_messages_blocks_no_other_session(sdk: A
     assert threading.get_ident() not in cls.threads
 
 
-@pytest.mark.parametrize("sdk", BOTH)
-@pytest.mark.parametrize(("tool", "text"), [("sh", "sandbox ran ls"), ("sh2", "second ran ls")])
+@each("sdk", BOTH)
+@each(("tool", "text"), [("sh", "sandbox ran ls"), ("sh2", "second ran ls")])
 async def test_its_toolsets_find_their_sandboxes(sdk: Any, tool: str, text: str) -> None:
     async with Play(with_more(sdk)) as play:
         await play.open("s")
@@ -199,8 +200,8 @@ async def test_what_a_toolsets_constructor_raises_is_reported(sdk: Any) -> None:
     assert (answer.event, answer.data) == ("error", "unsupported operand type(s) for +: 'int' and 'str'")
 
 
-@pytest.mark.parametrize("sdk", ALL)
-@pytest.mark.parametrize("constructor", [_takes_nothing, _may_take])
+@each("sdk", ALL)
+@each("constructor", [_takes_nothing, _may_take])
 async def test_a_toolset_takes_its_environment_if_it_can(sdk: Any, constructor: Any) -> None:
     async with Play(with_toolset(sdk, constructor)) as play:
         await play.open("s")

@@ -14,6 +14,7 @@ from tests import envs_ors
 from tests.environments.runtime.play import Play
 from tests.envs import Raises
 from tests.envs_base import Small, Text, said
+from tests.rows import each
 
 
 @pytest.mark.parametrize("tool", ["nan_reward", "infinite_reward"])
@@ -87,8 +88,8 @@ class OrsAssigning(envs_ors.Small):
         return output
 
 
-@pytest.mark.parametrize("environment", [Assigning, OrsAssigning])
-@pytest.mark.parametrize(
+@each("environment", [Assigning, OrsAssigning])
+@each(
     ("field", "value"),
     [("blocks", "just text"), ("metadata", "words"), ("reward", "many"), ("finished", "perhaps"), ("finished", None)],
 )
@@ -138,7 +139,7 @@ class Deep(Small):
         return said("deep", nested=nested)
 
 
-@pytest.mark.parametrize("depth", [100, 250, 400, 900, 5000])
+@each("depth", [100, 250, 400, 900, 5000])
 async def test_deeply_nested_metadata_is_always_answered(depth: int) -> None:
     async with Play(Deep) as play:
         await play.open("s", masked=("x" * 8,))

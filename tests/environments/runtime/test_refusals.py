@@ -12,6 +12,7 @@ from tests.environments.runtime.play import Play, within
 from tests.envs import Echo, Raises, TaskTools, Terminal
 from tests.envs_base import Small, Text, said
 from tests.envs_ors import OrsHidden
+from tests.rows import each
 
 
 @pytest.mark.parametrize(
@@ -60,8 +61,8 @@ async def test_very_many_wrong_values_are_only_counted() -> None:
         assert body["error"] == "Tool input validation error: [100000 problems]"
 
 
-@pytest.mark.parametrize("leaf", ["text", float("nan"), "secret-value"])
-@pytest.mark.parametrize("depth", [100, 400, 900])
+@each("leaf", ["text", float("nan"), "secret-value"])
+@each("depth", [100, 400, 900])
 async def test_deeply_nested_input_is_always_answered(depth: int, leaf: Any) -> None:
     for _ in range(depth):
         leaf = [leaf]
@@ -92,7 +93,7 @@ async def test_an_unknown_tool_is_refused_naming_those_there_are() -> None:
     }
 
 
-@pytest.mark.parametrize(
+@each(
     ("environment", "spec", "asks", "known"),
     [
         (Terminal, {}, False, ": look"),
@@ -115,7 +116,7 @@ async def test_it_names_the_tools_that_the_session_received(
     assert message == f"'nope' is not a valid tool; this session has{known}"
 
 
-@pytest.mark.parametrize("name", ["task_spec", "__init__", "setup", "log_size", ""])
+@each("name", ["task_spec", "__init__", "setup", "log_size", ""])
 async def test_an_attribute_that_is_no_tool_is_never_touched(name: str) -> None:
     class Trap(Echo):
         @property

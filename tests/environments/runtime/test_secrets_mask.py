@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import pytest
-
 from environments import wire
 from environments.runtime.secrets_mask import MAX_RECENT_SECRETS, SLICE_CHARACTERS, STARS, Mask, RecentSecrets
+from tests.rows import each
 
 SECRETS = [
     "plain-secret",
@@ -25,27 +24,27 @@ SECRETS = [
 ]
 
 
-@pytest.mark.parametrize("secret", SECRETS)
+@each("secret", SECRETS)
 def test_it_masks_a_text(secret: str) -> None:
     assert Mask([secret]).text(f"a{secret}b{secret}") == f"a{STARS}b{STARS}"
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("place", [lambda s: s, lambda s: [{"k": s}], lambda s: {s: 1}, lambda s: f"before {s} after"])
+@each("secret", SECRETS)
+@each("place", [lambda s: s, lambda s: [{"k": s}], lambda s: {s: 1}, lambda s: f"before {s} after"])
 def test_it_masks_json_wherever_the_secret_is(secret: str, place: Any) -> None:
     masked = Mask([secret]).json(wire.value_json(place(secret)))
     assert json.loads(masked) == json.loads(json.dumps(place(STARS)))
 
 
-@pytest.mark.parametrize("secret", SECRETS)
-@pytest.mark.parametrize("ensure_ascii", [True, False])
+@each("secret", SECRETS)
+@each("ensure_ascii", [True, False])
 def test_it_masks_json_text_inside_a_json_string(secret: str, ensure_ascii: bool) -> None:
     inner = json.dumps({"token": secret}, ensure_ascii=ensure_ascii)
     masked = json.loads(Mask([secret]).json(wire.value_json({"body": inner})))
     assert json.loads(masked["body"]) == {"token": STARS}
 
 
-@pytest.mark.parametrize("secret", SECRETS)
+@each("secret", SECRETS)
 def test_it_masks_what_a_model_writes(secret: str) -> None:
     text = wire.model_json(wire.TextBlock(text=f"x{secret}", detail={secret: [secret]}))
     assert json.loads(Mask([secret]).json(text)) == {"text": f"x{STARS}", "detail": {STARS: [STARS]}, "type": "text"}
@@ -104,7 +103,7 @@ def test_what_is_not_quite_json_is_masked_too() -> None:
     assert "plain-secret" not in Mask(["plain-secret"]).json(text).replace(" plain-secret", "", 1)
 
 
-@pytest.mark.parametrize("place", [0, SLICE_CHARACTERS - 5, 2 * SLICE_CHARACTERS, 3 * SLICE_CHARACTERS - 12])
+@each("place", [0, SLICE_CHARACTERS - 5, 2 * SLICE_CHARACTERS, 3 * SLICE_CHARACTERS - 12])
 def test_a_secret_is_found_anywhere_in_a_long_text(place: int) -> None:
     length = 3 * SLICE_CHARACTERS
     text = "x" * place + "plain-secret" + "x" * (length - place - 12)

@@ -77,8 +77,8 @@ def tasks(db: None) -> dict[int, tuple[int, float]]:
     return rates
 
 
-@pytest.mark.parametrize("thresholds", [STRICT, WIDE])
-@pytest.mark.parametrize("bucket", BUCKETS)
+@each("thresholds", [STRICT, WIDE])
+@each("bucket", BUCKETS)
 def test_the_database_agrees(tasks: dict[int, tuple[int, float]], bucket: Bucket, thresholds: Thresholds) -> None:
     expected = {task for task, (attempts, rate) in tasks.items() if bucket_of(attempts, rate, thresholds) == bucket}
     assert expected

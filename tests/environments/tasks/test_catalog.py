@@ -19,6 +19,7 @@ from environments.tasks.listed_tasks import FRESH_SECONDS, ListedTasks
 from environments.tasks.split_change import SplitChange, commit
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, listing, numbered, synced
+from tests.rows import each
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -34,13 +35,13 @@ async def test_it_serves_a_task_as_the_author_wrote_it() -> None:
         assert await catalogue.get("shop", "train", 0) == json.dumps(task, separators=(",", ":"))
 
 
-@pytest.mark.parametrize(("index", "n"), [(0, 0), (4, 4), (-1, 4), (-5, 0)])
+@each(("index", "n"), [(0, 0), (4, 4), (-1, 4), (-5, 0)])
 async def test_it_indexes_like_a_list(index: int, n: int) -> None:
     async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
         assert await catalogue.get("shop", "train", index) == f'{{"n":{n}}}'
 
 
-@pytest.mark.parametrize("index", [5, -6, 10**30, -(10**30)])
+@each("index", [5, -6, 10**30, -(10**30)])
 async def test_it_refuses_an_index_beyond_either_end(index: int) -> None:
     async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
         with pytest.raises(InvalidIndex, match="'train' has 5 tasks, so -5 to 4 are valid"):
@@ -129,9 +130,7 @@ async def test_it_refuses_every_index_of_an_empty_split() -> None:
             await catalogue.get("shop", "train", 0)
 
 
-@pytest.mark.parametrize(
-    ("start", "stop"), [(None, None), (1, 3), (-2, None), (-99, 2), (3, 99), (3, 1), (5, None), (-(10**30), 10**30)]
-)
+@each(("start", "stop"), [(None, None), (1, 3), (-2, None), (-99, 2), (3, 99), (3, 1), (5, None), (-(10**30), 10**30)])
 async def test_it_slices_like_a_list(start: int | None, stop: int | None) -> None:
     async with catalogue_of(listing({"train": numbered(5)})) as catalogue:
         expected = [f'{{"n":{n}}}' for n in range(5)][start:stop]

@@ -15,6 +15,7 @@ from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRang
 from environments.models import Split as Row
 from environments.wire import Split
 from tests.environments.listings import catalogue_of, collected, procedural
+from tests.rows import each
 from tests.stored import NOW, make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -177,14 +178,14 @@ async def test_it_tells_an_exception_of_the_class_as_its_fault() -> None:
             await catalogue.get("dice", "train", 0)
 
 
-@pytest.mark.parametrize("count", [-1, 2.0, None, "5"])
+@each("count", [-1, 2.0, None, "5"])
 async def test_it_refuses_a_count_that_is_none(count: Any) -> None:
     async with catalogue_of(procedural(num_tasks=lambda split: count)) as catalogue:
         with pytest.raises(EnvironmentFault, match="not a number of tasks"):
             await catalogue.count("dice", "train")
 
 
-@pytest.mark.parametrize("task", [{"n": float("nan")}, ["n"], {"n": object()}, None])
+@each("task", [{"n": float("nan")}, ["n"], {"n": object()}, None])
 async def test_it_refuses_a_task_that_is_no_json_object(task: Any) -> None:
     async with catalogue_of(procedural(num_tasks=plain_count, get_task=lambda split, index: task)) as catalogue:
         with pytest.raises(EnvironmentFault, match=r"task 3: .* a task is a JSON object"):

@@ -15,6 +15,7 @@ from environments.models import Environment, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
 from environments.tasks.sync_report import SplitSync, SyncReport
 from tests.environments.listings import listing, numbered, procedural, synced
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -216,7 +217,7 @@ def test_it_notices_that_a_class_lists_its_tasks_now() -> None:
     assert len(specs()) == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("task", "problem"),
     [
         ({"n": float("nan")}, "ValueError"),
@@ -235,7 +236,7 @@ def test_it_refuses_a_task_that_is_no_json_object(task: Any, problem: str) -> No
     assert "task 1: " in str(refusal.value)
 
 
-@pytest.mark.parametrize("tasks", [None, {"n": 1}, "tasks", 7])
+@each("tasks", [None, {"n": 1}, "tasks", 7])
 def test_it_refuses_what_is_no_list(tasks: Any) -> None:
     with pytest.raises(Unhostable, match=r"shop: list_tasks\('train'\) .*expected a list of tasks"):
         sync_now(listing({"train": tasks}))
@@ -246,7 +247,7 @@ def test_it_tells_what_list_tasks_raised() -> None:
         sync_now(listing({"train": OSError("no such file")}))
 
 
-@pytest.mark.parametrize(
+@each(
     "said", [{"default_return": "median"}, {"reward_range": (0,)}, {"reward_range": "ab"}, {"success_threshold": None}]
 )
 def test_it_refuses_what_no_page_could_show(said: dict[str, Any]) -> None:

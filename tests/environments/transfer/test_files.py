@@ -17,6 +17,7 @@ from environments.transfer import parquet_process
 from environments.transfer.rows import TransferError, Unreadable
 from environments.transfer.source import FileSource
 from tests.environments.transfer.files import Shelf, served
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -51,7 +52,7 @@ WRONG: list[tuple[str, bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "content", "sentence"), WRONG)
+@each(("name", "content", "sentence"), WRONG)
 def test_a_wrong_file_is_reported_in_one_sentence(shelf: Shelf, name: str, content: bytes, sentence: str) -> None:
     path = shelf.text(content, name)
     with pytest.raises(TransferError) as error:

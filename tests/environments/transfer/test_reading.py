@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from tests.environments.transfer.files import Shelf, counts, served
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -38,7 +39,7 @@ REFUSED: list[tuple[str | bytes, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("line", "reason"), REFUSED, ids=range(len(REFUSED)))
+@each(("line", "reason"), REFUSED, ids=range(len(REFUSED)))
 def test_it_refuses_a_line_by_its_number_and_reason(shelf: Shelf, line: str | bytes, reason: str) -> None:
     line = line if isinstance(line, bytes) else line.encode()
     report = shelf.dry_run(shelf.text(b'{"a": 1}\n\n' + line + b'\n{"a": 2}\n', "tasks.jsonl"))
@@ -133,7 +134,7 @@ CSV_REFUSED = [
 ]
 
 
-@pytest.mark.parametrize(("text", "reason"), CSV_REFUSED)
+@each(("text", "reason"), CSV_REFUSED)
 def test_it_refuses_a_csv_row_by_its_line(shelf: Shelf, text: str, reason: str) -> None:
     shelf.schema(properties={"n": {"type": "integer"}})
     [refusal] = shelf.dry_run(shelf.text(text, "tasks.csv")).refusals

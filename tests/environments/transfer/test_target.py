@@ -12,6 +12,7 @@ from environments.tasks.split_errors import FrozenSplit
 from environments.transfer.rows import TransferError
 from environments.transfer.target import ImportTarget, environment_named
 from tests.environments.transfer.files import Shelf
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -37,7 +38,7 @@ def test_an_unknown_environment_is_reported_with_the_nearest(shelf: Shelf) -> No
         environment_named("shap")
 
 
-@pytest.mark.parametrize("name", ["", "a/b", "a\0b", "x" * 201, "a\nb"])
+@each("name", ["", "a/b", "a\0b", "x" * 201, "a\nb"])
 def test_a_split_is_not_named_just_anything(shelf: Shelf, name: str) -> None:
     with pytest.raises(ActionRefused, match=r"[Ss]plit"):
         ImportTarget.of(shelf.environment, name, "train")

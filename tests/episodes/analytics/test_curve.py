@@ -19,6 +19,7 @@ from episodes.models import Episode, Run
 from episodes.rollups.follower import catch_up
 from tests.episodes.drawing import AXES, OF, SUM, from_blocks
 from tests.episodes.playing import THRESHOLD, attempts, play, played
+from tests.rows import each
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("record")]
 EPISODES = 600
@@ -106,8 +107,8 @@ def test_by_step_each_has_a_point() -> None:
     assert found.points[2].episodes == len(played(run__name="r1", run_step=2))
 
 
-@pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize(("low", "high"), [(0.2, 0.4), (0.6, None), (2.0, None)])
+@each("axis", AXES)
+@each(("low", "high"), [(0.2, 0.4), (0.6, None), (2.0, None)])
 def test_a_zoom_shows_its_range(axis: Axis, low: float | None, high: float | None) -> None:
     whole = curve(OF["environment"](), SUM, axis)
     begin, end = whole.points[0].x, whole.points[-1].x_to
@@ -127,8 +128,8 @@ def places(axis: Axis) -> list[float]:
     return [one.run_step for one in endings if one.run_step is not None]
 
 
-@pytest.mark.parametrize("axis", AXES)
-@pytest.mark.parametrize(("low", "high"), [(0.2, 0.4), (None, 0.5), (0.6, None)])
+@each("axis", AXES)
+@each(("low", "high"), [(0.2, 0.4), (None, 0.5), (0.6, None)])
 def test_a_zoom_into_blocks_holds_the_range(
     blocks_alone: None, axis: Axis, low: float | None, high: float | None
 ) -> None:

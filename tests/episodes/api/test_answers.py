@@ -6,6 +6,7 @@ import pytest
 from django.test import Client
 
 from tests.episodes.api.asking import get
+from tests.rows import each
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db
@@ -13,20 +14,20 @@ pytestmark = pytest.mark.django_db
 LISTS = ["environments", "tasks", "runs", "episodes", "curves"]
 
 
-@pytest.mark.parametrize("path", LISTS)
-@pytest.mark.parametrize("method", ["post", "put", "patch", "delete", "options"])
+@each("path", LISTS)
+@each("method", ["post", "put", "patch", "delete", "options"])
 def test_it_only_reads(path: str, method: str) -> None:
     response = getattr(Client(enforce_csrf_checks=True), method)(f"/api/{path}")
     assert (response.status_code, response["Allow"]) == (405, "GET, HEAD")
     assert "GET" in response.json()["detail"]
 
 
-@pytest.mark.parametrize("path", ["nothing", "episodes/x", "episodes/1/nothing", "episodes/", "environments/no/thing"])
+@each("path", ["nothing", "episodes/x", "episodes/1/nothing", "episodes/", "environments/no/thing"])
 def test_an_unknown_address_gets_an_error_in_json(path: str) -> None:
     assert "/api/" in get(path, 404)["detail"]
 
 
-@pytest.mark.parametrize("path", ["episodes/7", "tasks/7", "runs/7", "episodes/7/steps", "episodes/7/events"])
+@each("path", ["episodes/7", "tasks/7", "runs/7", "episodes/7/steps", "episodes/7/events"])
 def test_an_unknown_number_is_an_error(path: str) -> None:
     assert "7" in get(path, 404)["detail"]
 
@@ -36,7 +37,7 @@ def test_a_number_beyond_64_bits_is_not_found(path: str) -> None:
     assert str(2**64) in get(f"{path}/{2**64}", 404)["detail"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "field"),
     [
         ("episodes?colour=red", "colour"),
@@ -68,7 +69,7 @@ def test_a_parameter_that_is_wrong_is_named_with_its_value_and_what_is_allowed(p
     assert answer["value"] in answer["detail"] and answer["allowed"] in answer["detail"]
 
 
-@pytest.mark.parametrize("accept", ["text/html", "application/xml", "text/event-stream", "*/*", "nonsense"])
+@each("accept", ["text/html", "application/xml", "text/event-stream", "*/*", "nonsense"])
 def test_it_answers_json_whatever_is_accepted(accept: str) -> None:
     assert get("environments", accept=accept) == []
 

@@ -10,6 +10,7 @@ from environments.models import Task, TaskStatistics
 from tests.episodes.api.asking import get, ids
 from tests.episodes.suites.published import core
 from tests.people import client_of, member
+from tests.rows import each
 from tests.stored import make_episode, make_run, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ def person() -> Client:
 
 
 @pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize(
+@each(
     "path",
     ["environments", "tasks", "runs", "episodes", "episodes/1", "episodes/1/steps", "episodes/1/events", "curves"],
 )
@@ -65,7 +66,7 @@ def test_a_key_lists_its_own_episodes() -> None:
 
 
 @pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize("part", ["", "/steps", "/steps/0", "/events"])
+@each("part", ["", "/steps", "/steps/0", "/events"])
 def test_a_key_does_not_learn_whether_another_episode_exists(part: str) -> None:
     other = make_episode(key_label="home")
     make_step(other)

@@ -12,6 +12,7 @@ from episodes.models import Episode, EpisodeComponent, RewardComponent
 from tests.episodes.api.asking import get
 from tests.episodes.ended import end_episode
 from tests.episodes.reported import reported
+from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_task
 
 DEFAULT = {"no_call": "zero", "expired": "keep", "interrupted": "out", "env_error": "out"}
@@ -70,7 +71,7 @@ def test_a_curve_over_steps_of_a_run() -> None:
     assert [(point["x"], point["n"]) for point in content["points"]] == [(1.0, 2), (2.0, 1)]
 
 
-@pytest.mark.parametrize("query", ["", "ending=attempt", "environment=math&player=agent", "since=24h"])
+@each("query", ["", "ending=attempt", "environment=math&player=agent", "since=24h"])
 def test_any_filter_has_a_curve(query: str) -> None:
     played(3)
     assert get(f"curves?{query}")["is_bounded"] is False

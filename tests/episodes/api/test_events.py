@@ -10,6 +10,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.rows import each
 from tests.server import LiveServer
 
 SESSION = {"X-Session-ID": "one"}
@@ -100,7 +101,7 @@ def test_a_client_that_received_the_end_is_stopped_from_reconnecting(client: htt
         assert response.status_code == 204
 
 
-@pytest.mark.parametrize("last", ["x", "-1", "1,2", "99999999999"])
+@each("last", ["x", "-1", "1,2", "99999999999"])
 def test_an_id_that_no_event_has_is_refused(client: httpx.Client, last: str) -> None:
     episode = begin(client, f"refused{last}")
     with stream(client, episode, last) as response:

@@ -11,6 +11,7 @@ from django.test import Client
 
 from episodes.models import Note
 from tests.episodes.api.asking import get
+from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step, make_task
 
 pytestmark = [
@@ -25,7 +26,7 @@ def file(query: str, **headers: str) -> tuple[Any, bytes]:
     return response, b"".join(response)
 
 
-@pytest.mark.parametrize("format", ["jsonl", "csv", "parquet", "messages", "pairs", "atif", "harbor"])
+@each("format", ["jsonl", "csv", "parquet", "messages", "pairs", "atif", "harbor"])
 def test_each_format_is_a_file_with_a_name(format: str) -> None:
     task = make_task()
     for value in (0.0, 1.0):

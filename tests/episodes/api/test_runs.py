@@ -15,6 +15,7 @@ from environments.runtime.secrets_mask import STARS
 from episodes.models import Run
 from tests.episodes.api.asking import get, ids
 from tests.people import member
+from tests.rows import each
 from tests.stored import make_episode, make_run
 
 pytestmark = pytest.mark.django_db
@@ -85,7 +86,7 @@ def test_a_name_that_no_database_stores_does_not_become_another(name: str) -> No
     assert Run.objects.count() == 2
 
 
-@pytest.mark.parametrize(
+@each(
     ("description", "sentence"),
     [
         ({"stpe": 3}, "Did you mean 'step'?"),
@@ -121,7 +122,7 @@ def test_a_body_that_is_not_json_is_refused() -> None:
     assert response.status_code == 415 and "application/json" in response.json()["detail"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("body", "sentence"),
     [
         ('{"step": ', "at line 1, column 10 it is not: expecting value"),

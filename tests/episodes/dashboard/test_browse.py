@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from episodes.models import Episode, SavedView
 from tests.episodes.playtest.studies.taking_part import study_of
 from tests.episodes.suites.published import split_of
+from tests.rows import each
 from tests.stored import make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -103,7 +104,7 @@ def test_only_the_first_page_is_fetched_again(client: Client) -> None:
     assert "data-refetch=" not in page(client, _link(first, "next"))
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "sentence"),
     [
         ("ending=won", "allowed are running, finished"),
@@ -224,7 +225,7 @@ def test_a_view_replaces_the_one_of_its_name(client: Client) -> None:
     assert list(SavedView.objects.values_list("name", "query")) == [("mine", "model=b")]
 
 
-@pytest.mark.parametrize(("name", "query"), [("", ""), ("x" * 101, ""), ("x", "colour=red"), ("x", "sort=luck")])
+@each(("name", "query"), [("", ""), ("x" * 101, ""), ("x", "colour=red"), ("x", "sort=luck")])
 def test_a_view_that_could_not_be_opened_is_not_saved(client: Client, name: str, query: str) -> None:
     assert client.post("/episodes/views/", {"name": name, "query": query}).status_code == 400
     assert not SavedView.objects.exists()

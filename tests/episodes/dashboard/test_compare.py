@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Blob, Episode
 from episodes.transcript.comparison import ROWS
+from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -98,7 +99,7 @@ def test_hostile_texts_are_text(client: Client) -> None:
     assert "<script>x" not in page and "<script>y" not in page and "⟦RLO⟧" in page
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "expected"),
     [
         ("episodes=1", "does not name two episodes"),

@@ -20,6 +20,7 @@ from episodes.dashboard.smoothing import averaged, smoothed
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout, Run
 from tests.episodes.ended import count_statistics, end_episode
 from tests.episodes.reported import reported
+from tests.rows import each
 from tests.stored import NOW, make_environment, make_run, make_task
 
 pytestmark = pytest.mark.django_db
@@ -41,9 +42,7 @@ def test_it_draws_the_mean_return_of_an_environment(client: Client) -> None:
     assert sum(point["n"] for point in series["points"]) == 3
 
 
-@pytest.mark.parametrize(
-    ("figure", "value"), [("return", 0.95), ("success", 1.0), ("length", 2.0), ("errors", 4.0), ("refused", 3.0)]
-)
+@each(("figure", "value"), [("return", 0.95), ("success", 1.0), ("length", 2.0), ("errors", 4.0), ("refused", 3.0)])
 def test_each_figure_has_its_own_values(client: Client, figure: str, value: float) -> None:
     end_episode(0.95, failed_count=1, refused_count=3)
     [series] = chart(client, f"y={figure}")["series"]
@@ -190,7 +189,7 @@ def test_a_part_of_it_is_shown(client: Client) -> None:
     assert (points[0]["x"], points[-1]["x"]) == (10, 19)
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "expected"),
     [
         ("x=epoch", "allowed are episode, time, step"),
@@ -318,7 +317,7 @@ def test_flat_groups_of_a_run_are_drawn_as_the_api_counts_them(client: Client) -
     assert "y=flat" in client.get(f"/runs/{run.pk}/").content.decode()
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "notice"),
     [
         ("y=flat", "Groups are counted"),

@@ -15,6 +15,7 @@ from pytest_django import Settings
 
 from tests.environments.protocol.serving import in_database
 from tests.people import client_of
+from tests.rows import each
 from tests.server import LiveServer
 from tests.stored import make_environment
 
@@ -77,7 +78,7 @@ def test_its_answer_opens_to_no_other_site(server: LiveServer) -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize("query", ["", "?channel=secrets", "?channel=episodes&channel=episode-1", "?channel=episode-0"])
+@each("query", ["", "?channel=secrets", "?channel=episodes&channel=episode-1", "?channel=episode-0"])
 def test_it_refuses_other_channels_and_names_the_legal_ones(client: Client, query: str) -> None:
     response = client.get(f"/events/{query}")
     assert response.status_code == 400 and "give one of: episodes, episode-ID" in response.content.decode()

@@ -8,6 +8,7 @@ import pytest
 from asgiref.sync import async_to_sync
 from django.test import AsyncClient, Client
 
+from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -33,7 +34,7 @@ def test_it_is_a_file_named_after_what_is_in_it() -> None:
     assert [json.loads(line)["id"] for line in content.splitlines()] == [1]
 
 
-@pytest.mark.parametrize(
+@each(
     ("format", "ending"),
     [
         ("jsonl", "jsonl"),
@@ -93,7 +94,7 @@ def test_those_still_running_are_counted() -> None:
     assert counts == ["1", "0", "1"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "words"),
     [
         ("", "allowed are jsonl, csv, parquet, messages, pairs"),

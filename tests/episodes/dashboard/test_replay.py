@@ -13,6 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.dashboard.replay import WINDOW_STEPS
 from episodes.models import Episode, EpisodeComponent, Play, RewardComponent, Step
+from tests.rows import each
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -67,7 +68,7 @@ def test_it_says_how_the_episode_went(client: Client) -> None:
     assert f"/tasks/{task.pk}/group/?run={episode.run_id}&amp;step=40" in page
 
 
-@pytest.mark.parametrize(
+@each(
     ("ran", "failed", "refused", "expected"),
     [
         *((24, 1, 2, "24 steps, 1 failed + 2 refused"), (1, 1, 0, "1 step, 1 failed")),
@@ -160,7 +161,7 @@ def test_it_says_when_nothing_was_called(client: Client) -> None:
     assert "No tool calls yet" in seen(client, make_episode(status="running", cause="", ended=None))
 
 
-@pytest.mark.parametrize("cause", ["abandoned", "expired", "interrupted", "env_error", "setup_failed"])
+@each("cause", ["abandoned", "expired", "interrupted", "env_error", "setup_failed"])
 def test_it_says_how_an_episode_came_to_its_end(client: Client, cause: str) -> None:
     assert f'class="detail" data-ending="{cause}"' in seen(client, make_episode(cause=cause))
 
@@ -304,7 +305,7 @@ def test_a_step_has_a_page_of_its_own_and_its_card_alone(client: Client) -> None
     assert "<html" not in card and "Σ +1.00" in card
 
 
-@pytest.mark.parametrize(
+@each(
     ("kind", "html"),
     [
         ("markdown", "<strong>b</strong>"),
@@ -406,7 +407,7 @@ def found(client: Client, episode: Episode, text: str) -> dict[str, Any]:
     return dict(response.json())
 
 
-@pytest.mark.parametrize("text", ["NEEDLE", "né 漢", 'say "it"', "100%_x", "boom", "dig_deep", "in a blob"])
+@each("text", ["NEEDLE", "né 漢", 'say "it"', "100%_x", "boom", "dig_deep", "in a blob"])
 def test_it_finds_a_text_in_every_part_of_a_step(client: Client, text: str) -> None:
     episode = make_episode()
     make_step(episode, "nothing")
@@ -416,7 +417,7 @@ def test_it_finds_a_text_in_every_part_of_a_step(client: Client, text: str) -> N
     assert found(client, episode, text) == {"steps": [1], "is_all": True}
 
 
-@pytest.mark.parametrize("text", ["", "100%x", "a_c", "\0", "'; DROP TABLE"])
+@each("text", ["", "100%x", "a_c", "\0", "'; DROP TABLE"])
 def test_it_finds_nothing_where_nothing_is(client: Client, text: str) -> None:
     episode = make_episode()
     make_step(episode, "abc 100 x")
@@ -426,7 +427,7 @@ def test_it_finds_nothing_where_nothing_is(client: Client, text: str) -> None:
 # --- hostile texts -------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("field", ["tool", "error", "reason", "task_id"])
+@each("field", ["tool", "error", "reason", "task_id"])
 def test_hostile_facts_of_a_step_are_text(client: Client, field: str) -> None:
     episode = make_episode()
     make_step(episode, **{field: "<script>x\u202e", "status": "failed"})
@@ -434,7 +435,7 @@ def test_hostile_facts_of_a_step_are_text(client: Client, field: str) -> None:
     assert "<script>x" not in page and "&lt;script&gt;x" in page
 
 
-@pytest.mark.parametrize("field", ["model", "user_agent", "session_id", "labels", "key_label"])
+@each("field", ["model", "user_agent", "session_id", "labels", "key_label"])
 def test_hostile_facts_of_an_episode_are_text(client: Client, field: str) -> None:
     value = json.dumps({"<script>x": "<script>x"}) if field == "labels" else "<script>x"
     page = seen(client, make_episode(**{field: value}))

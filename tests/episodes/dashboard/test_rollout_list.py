@@ -14,6 +14,7 @@ from pytest_django import DjangoAssertNumQueries
 from episodes.models import Episode, Play
 from episodes.rollups.follower import catch_up
 from tests.episodes.reported import played, reported
+from tests.rows import each
 from tests.stored import make_episode, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -51,7 +52,7 @@ def test_it_filters(client: Client) -> None:
     assert [(query, listed(client, query)) for query, _ in FOUND] == FOUND
 
 
-@pytest.mark.parametrize("query", ["joined=maybe", "after=x", "nope=1", "episode=first"])
+@each("query", ["joined=maybe", "after=x", "nope=1", "episode=first"])
 def test_it_refuses_what_it_does_not_know(client: Client, query: str) -> None:
     assert client.get(f"/rollouts/?{query}").status_code == 400
 

@@ -12,6 +12,7 @@ from django.test import Client
 from episodes.dashboard import run_filter
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +37,7 @@ def listed(client: Client, query: str) -> list[str]:
     return re.findall(r"<strong>(.*?)</strong></a>", page)
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "names"),
     [
         ("config=temperature>0.7", ["warm"]),

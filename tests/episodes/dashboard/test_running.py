@@ -7,6 +7,7 @@ from django.test import Client
 from django.utils.html import strip_tags
 
 from episodes.models import Episode
+from tests.rows import each
 from tests.stored import make_episode, make_run, make_step
 
 pytestmark = pytest.mark.django_db
@@ -21,7 +22,7 @@ def running() -> Episode:
     return episode
 
 
-@pytest.mark.parametrize(
+@each(
     "address",
     [
         *("/episodes/", "/episodes/{pk}/facts/", "/episodes/{pk}/preview/", "/compare/?episodes={pk},{other}"),

@@ -9,6 +9,7 @@ import pytest
 from django.test import Client
 
 from orsweb.logs import OneLineRefusals
+from tests.rows import each
 from tests.stored import make_episode, make_run
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ def address(path: str) -> str:
     return path.format(**numbers)
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "sentence"),
     [
         ("/?foo=1", "no parameter has that name. The parameters are span, part, return"),
@@ -49,7 +50,7 @@ def test_an_unknown_parameter_is_refused_with_the_nearest(client: Client, path: 
     assert response.status_code == 400 and sentence in response.content.decode()
 
 
-@pytest.mark.parametrize(
+@each(
     ("path", "sentence"),
     [
         ("/?span=2h", "give one of: 1h, 24h, 30d"),

@@ -12,6 +12,7 @@ from django.test import Client
 from environments.models import Split
 from episodes.doctor.thresholds import MEANINGS, DoctorThresholds
 from tests.episodes.ended import count_statistics, end_episodes
+from tests.rows import each
 from tests.stored import make_blob, make_environment, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -69,7 +70,7 @@ def test_a_large_threshold_is_kept_in_links_as_it_was_given(client: Client) -> N
     assert 'value="1000000"' in page and 'value="123456.75"' in page
 
 
-@pytest.mark.parametrize(
+@each(
     ("query", "said"),
     [
         ("sparse=2", "sparse=&#x27;2&#x27; cannot be used: it has to be a number from 0 to 1, such as 0.95."),

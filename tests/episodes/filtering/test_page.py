@@ -18,6 +18,7 @@ from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
 from episodes.search.index import index
 from tests.episodes.ended import end_episode
+from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -58,8 +59,8 @@ def some_episodes() -> None:
     make_episode(status="running", cause="")
 
 
-@pytest.mark.parametrize("sort", [sign + name for name in SORTS for sign in ("", "-")])
-@pytest.mark.parametrize("definition", ["sum", "last"])
+@each("sort", [sign + name for name in SORTS for sign in ("", "-")])
+@each("definition", ["sum", "last"])
 def test_pages_forth_hold_every_episode_once_and_pages_back_the_same(sort: str, definition: str) -> None:
     some_episodes()
     pages = forth(asked(**{"return": definition}), sort)
@@ -229,7 +230,7 @@ def test_newest_first_is_read_along_an_index() -> None:
 # --- what a page tells -----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("after", ["x", "!!!", "bnVsbA", "WzEsMiwzLDQsNV0", "W10", "eyJhIjoxfQ"])
+@each("after", ["x", "!!!", "bnVsbA", "WzEsMiwzLDQsNV0", "W10", "eyJhIjoxfQ"])
 def test_a_malformed_cursor_is_refused(after: str) -> None:
     with pytest.raises(BadFilter, match=r"not a cursor|another order"):
         page_of(asked(), after=after)

@@ -16,6 +16,7 @@ from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run
 from episodes.models.privacy import visible_runs
 from tests.episodes.reported import reported
+from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_task
 
 pytestmark = pytest.mark.django_db
@@ -49,7 +50,7 @@ def asked(hidden: frozenset[int], **query: str) -> EpisodeFilter:
     return EpisodeFilter.parse(query, hidden=hidden)
 
 
-@pytest.mark.parametrize("sort", ["", "return", "-steps", "-duration"])
+@each("sort", ["", "return", "-steps", "-duration"])
 def test_lists_and_counts_leave_out_its_episodes(hidden: frozenset[int], sort: str) -> None:
     page = page_of(asked(hidden), sort)
     assert {row.episode.environment.name for row in page.rows} == {"public"}
@@ -69,7 +70,7 @@ def test_names_that_only_it_has_are_not_offered(hidden: frozenset[int]) -> None:
     assert [one(hidden) for one in offered] == [["plain"], ["plain"], ["plain"], ["@plain"], ["public00"]]
 
 
-@pytest.mark.parametrize("name", ["environment", "model", "run", "who", "revision", "task"])
+@each("name", ["environment", "model", "run", "who", "revision", "task"])
 def test_a_name_of_its_own_gets_the_same_answer_as_one_that_nobody_has(hidden: frozenset[int], name: str) -> None:
     task = Episode.objects.filter(environment__in=hidden).values_list("task", flat=True).first()
     own = {"who": f"@{CANARY}", "revision": f"{CANARY}0", "task": str(task)}.get(name, CANARY)

@@ -23,6 +23,7 @@ from episodes.models import Blob
 from episodes.rollups.follower import catch_up
 from tests.environments.protocol.serving import in_database, opened, serving
 from tests.episodes.platform_api.uploading import NOW_MS, message, messages_of, rollout, stored, update, upload
+from tests.rows import each
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio(loop_scope="module")]
 KEY = "alice-key-0123456789"
@@ -121,7 +122,7 @@ async def test_it_says_what_cannot_be_stored_and_stores_the_rest(client: httpx.A
     assert (await upload(client, 5)).status_code == 422
 
 
-@pytest.mark.parametrize("body", ["", "{", "[]", "{}", '{"events": {}}', '{"events": ' + "[" * 500 + "]" * 500 + "}"])
+@each("body", ["", "{", "[]", "{}", '{"events": {}}', '{"events": ' + "[" * 500 + "]" * 500 + "}"])
 async def test_it_refuses_a_body_that_is_no_upload(client: httpx.AsyncClient, body: str) -> None:
     answer = await client.post("/v1/rollouts", content=body, headers={"Content-Type": "application/json"})
     assert (answer.status_code, set(answer.json())) == (422, {"detail", "message"})

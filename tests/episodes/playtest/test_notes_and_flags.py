@@ -15,6 +15,7 @@ from environments.models import Task
 from episodes.models import Episode, Guest, Invite, Note, Play
 from episodes.transcript.notes import add_note
 from tests.people import member
+from tests.rows import each
 from tests.stored import make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -122,7 +123,7 @@ def test_a_refused_flag_keeps_its_text() -> None:
     assert not flags_of(task).open
 
 
-@pytest.mark.parametrize("episode", ["", "x", "999999", "9" * 40])
+@each("episode", ["", "x", "999999", "9" * 40])
 def test_an_unknown_episode_is_left_out_of_a_flag(client: Client, episode: str) -> None:
     task = make_task()
     flagged(client, task, note="Wrong.", episode=episode)

@@ -19,6 +19,7 @@ from episodes.models import Episode
 from tests.environments.protocol.serving import in_database, opened
 from tests.episodes.playtest.playing import communicator, hosting, open_tab, play_of, start_play
 from tests.people import member
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -97,7 +98,7 @@ async def test_an_unknown_play_is_not_found(pk: int, code: int) -> None:
         assert (await browser.get(f"/play/{pk}/")).status_code == 404
 
 
-@pytest.mark.parametrize(
+@each(
     "changes",
     [
         {"origin": b"http://elsewhere.example.org"},

@@ -11,6 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 from episodes.models import Episode
 from episodes.search import documents
 from episodes.search.documents import SearchDocument, documents_of
+from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -63,7 +64,7 @@ def test_large_inputs_and_outputs_are_read_from_their_blobs() -> None:
     assert words(episode) == ["run", "first", "z"]
 
 
-@pytest.mark.parametrize("broken", ["{", '"text"', "[[[1", "{}", '{"blocks": 3}'])
+@each("broken", ["{", '"text"', "[[[1", "{}", '{"blocks": 3}'])
 def test_unknown_shapes_of_output_are_accepted(broken: str) -> None:
     episode = played()
     make_step(episode, tool="odd", input=broken, output=broken)

@@ -15,6 +15,7 @@ from tests.episodes.api.asking import get
 from tests.episodes.reported import played as played_echo
 from tests.episodes.reported import reported
 from tests.episodes.search.test_index import HOSTILE
+from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -99,9 +100,7 @@ def test_the_work_is_bounded(
     assert len(snippets_of(episodes, "fox")) == 2
 
 
-@pytest.mark.parametrize(
-    "text", [*HOSTILE, "a b " * 500, '"' + "a b " * 500 + '"', *(f"[{sign}]*a" for sign in "?*[^%_")]
-)
+@each("text", [*HOSTILE, "a b " * 500, '"' + "a b " * 500 + '"', *(f"[{sign}]*a" for sign in "?*[^%_")])
 def test_no_search_is_an_error(text: str) -> None:
     episode = played("a b fox", text.replace('"', ""))
     snippets_of([episode], text)

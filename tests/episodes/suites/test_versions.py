@@ -15,6 +15,7 @@ from environments.models import Environment, Split, SplitEntry
 from episodes.models import Suite, SuiteTask
 from episodes.suites.versions import MAX_TASKS, SuiteRefused, UnchangedSuite, check_name, problems_of
 from tests.episodes.suites.published import make_suite, make_tasks, member, split_of, tasks_of
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -102,7 +103,7 @@ def test_more_tasks_than_a_version_may_have_are_refused(monkeypatch: pytest.Monk
         make_suite(member(split_of("math", 3)))
 
 
-@pytest.mark.parametrize("name", ["", "a b", "-a", "a/b", "é", "a" * 101, "new"])
+@each("name", ["", "a b", "-a", "a/b", "é", "a" * 101, "new"])
 def test_names_that_no_address_can_have_are_refused(name: str) -> None:
     with pytest.raises(SuiteRefused, match="name"):
         check_name(name)

@@ -6,6 +6,7 @@ import pytest
 
 from episodes.models import Note
 from episodes.transcript.notes import MAX_CHARACTERS, MAX_NOTES, BadNote, add_note, notes_of, remove_note
+from tests.rows import each
 from tests.stored import make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -33,7 +34,7 @@ def test_the_notes_of_one_author_can_be_read() -> None:
     assert [note.text for note in notes_of(episode, "bob")] == ["by bob"]
 
 
-@pytest.mark.parametrize(
+@each(
     ("text", "step", "message"),
     [
         (" \n\t", "", "is empty"),

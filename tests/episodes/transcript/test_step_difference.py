@@ -9,6 +9,7 @@ import pytest
 
 from episodes.models import Step
 from episodes.transcript.step_difference import differing
+from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step
 
 pytestmark = pytest.mark.django_db
@@ -25,7 +26,7 @@ def parts(cost: float) -> dict[str, dict[str, float]]:
     return {"reward_components": {"cost": cost}}
 
 
-@pytest.mark.parametrize(
+@each(
     ("then", "now", "aspects"),
     [
         ({}, {}, ()),
@@ -44,7 +45,7 @@ def test_it_names_what_came_out_otherwise(then: dict[str, Any], now: dict[str, A
     assert differing(step(**then), step(**now)) == aspects
 
 
-@pytest.mark.parametrize(("one", "other"), [(1, 1.0), (1, True), (0.0, -0.0), (None, 0), ("1", 1), ([1, 2], [2, 1])])
+@each(("one", "other"), [(1, 1.0), (1, True), (0.0, -0.0), (None, 0), ("1", 1), ([1, 2], [2, 1])])
 def test_json_is_compared_by_exact_value(one: Any, other: Any) -> None:
     assert differing(step({"data": one}), step({"data": other})) == ("output",)
 

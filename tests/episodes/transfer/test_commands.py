@@ -13,6 +13,7 @@ from django.core.management import CommandError, call_command
 from episodes.models import Activity, Episode
 from orsweb.server import database_lock
 from tests.episodes.transfer.record import everything, forget_everything, make_rich_episodes, text_of
+from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_step, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -77,7 +78,7 @@ def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
         export(tmp_path / "a.txt")
 
 
-@pytest.mark.parametrize(
+@each(
     ("arguments", "words"),
     [
         (["--ending", "bored"], "ending='bored' cannot be used: allowed are running, finished"),

@@ -13,6 +13,7 @@ from episodes.models import Episode
 from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import TrainingOptions
 from tests.episodes.transfer.record import PROMPT, TOOLS, text_of, training_rows
+from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
@@ -197,7 +198,7 @@ def test_an_episode_without_a_call_is_no_conversation() -> None:
     assert messages_of() == []
 
 
-@pytest.mark.parametrize("name", ["arguments", "tools", "images", "final_output"])
+@each("name", ["arguments", "tools", "images", "final_output"])
 def test_an_unknown_choice_is_refused_with_what_is_allowed(name: str) -> None:
     with pytest.raises(BadFilter, match="allowed are"):
         TrainingOptions.parse({name: "best"})

@@ -10,6 +10,7 @@ from django.test import Client
 from pytest_django import Settings
 
 from environments.access.local_operator import OPERATOR
+from tests.rows import each
 from tests.stored import make_episode
 
 pytestmark = pytest.mark.django_db
@@ -22,7 +23,7 @@ def keys(settings: Settings) -> None:
     settings.ORSWEB_API_KEYS = {"lab": "0123456789"}
 
 
-@pytest.mark.parametrize("path", PAGES)
+@each("path", PAGES)
 def test_without_keys_every_visitor_is_the_operator(client: Client, path: str) -> None:
     assert client.get(path).status_code == 200
 
@@ -44,7 +45,7 @@ def test_a_user_named_operator_is_not_raised(client: Client) -> None:
 
 
 @pytest.mark.usefixtures("keys")
-@pytest.mark.parametrize("path", [*PAGES, "/no-such-page", "/admin/no-such-page"])
+@each("path", [*PAGES, "/no-such-page", "/admin/no-such-page"])
 def test_with_keys_strangers_are_sent_to_the_login(client: Client, path: str) -> None:
     response = client.get(path)
     assert response.status_code == 302 and response["Location"] == f"/accounts/login/?next={quote(path)}"
@@ -71,8 +72,8 @@ def test_logins_can_be_made_in_the_admin(client: Client) -> None:
     assert User.objects.get(username="ada").check_password("correct horse")
 
 
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "169.254.0.1"])
-@pytest.mark.parametrize("path", ["/", "/admin/", "/static/orsweb/nothing"])
+@each("host", ["evil.example", "localhost.evil.example", "127.0.0.1.nip.io", "169.254.0.1"])
+@each("path", ["/", "/admin/", "/static/orsweb/nothing"])
 def test_a_rebound_name_is_refused(client: Client, host: str, path: str) -> None:
     assert client.get(path, headers={"host": host}).status_code == 400
 

@@ -12,6 +12,7 @@ from pytest_django import Settings
 
 from environments.access.local_operator import OPERATOR
 from tests.people import member
+from tests.rows import each
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("keys")]
 
@@ -85,9 +86,7 @@ def test_it_leads_to_the_page_that_was_asked_for(client: Client, path: str) -> N
 
 
 @pytest.mark.usefixtures("ada")
-@pytest.mark.parametrize(
-    "elsewhere", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"]
-)
+@each("elsewhere", ["https://evil.example/", "//evil.example", "/\\evil.example", "javascript:alert(1)"])
 def test_it_leads_to_no_other_site(client: Client, elsewhere: str) -> None:
     assert log_in(client, next=elsewhere) == (302, "/")
 

@@ -14,6 +14,7 @@ from django.test import Client
 
 from orsweb.urls import urlpatterns
 from tests.episodes.ended import count_statistics, end_episode
+from tests.rows import each
 from tests.stored import make_episode, make_run, make_split, make_step, make_task
 
 ROOT = Path(__file__).resolve().parents[3]
@@ -163,14 +164,14 @@ def test_templates_have_no_style_or_script_in_them() -> None:
     assert TEMPLATES and not [path for path in TEMPLATES if inline.search(path.read_text(encoding="utf-8"))]
 
 
-@pytest.mark.parametrize("path", ["/", "/admin/", "/admin/login/", "/admin/episodes/episode/"])
+@each("path", ["/", "/admin/", "/admin/login/", "/admin/episodes/episode/"])
 def test_pages_ask_no_other_host_for_anything(client: Client, path: str) -> None:
     page = client.get(path, follow=True).content.decode()
     loaded = re.findall(r"<(?:script|link|img|iframe)\b[^>]*?(?:src|href)=\"([^\"]*)\"", page)
     assert loaded and all(url.startswith("/static/") or url.startswith("/admin/") for url in loaded)
 
 
-@pytest.mark.parametrize("name", [file.name for file in sorted((ROOT / "static/orsweb").iterdir()) if file.is_file()])
+@each("name", [file.name for file in sorted((ROOT / "static/orsweb").iterdir()) if file.is_file()])
 def test_its_files_name_no_other_host(client: Client, name: str) -> None:
     response = client.get(f"/static/orsweb/{name}")
     text = b"".join(response).decode()

@@ -230,7 +230,7 @@ HOSTILE = {
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("code", HOSTILE.values(), ids=HOSTILE.keys())
+@each("code", HOSTILE.values(), ids=HOSTILE.keys())
 def test_it_earns_nothing_when_it(code: str) -> None:
     output = submit(code, test_cases=[{"args": [n], "expected": 2 * n} for n in (5, 6)])
     assert (output.reward, output.finished) == (0.0, True)

@@ -205,7 +205,7 @@ def test_reading_outside_with_bash_costs_nothing_and_shows_programs_alone() -> N
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("command", ["echo curl", "grep -r sudo .", "ls curl-notes", "./wget.sh"])
+@each("command", ["echo curl", "grep -r sudo .", "ls curl-notes", "./wget.sh"])
 def test_words_alone_are_not_blocked(command: str) -> None:
     assert "is blocked" not in told(command)
 
@@ -242,7 +242,7 @@ UNDONE = {
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("command", UNDONE.values(), ids=UNDONE.keys())
+@each("command", UNDONE.values(), ids=UNDONE.keys())
 def test_it_stops_and_undoes(command: str) -> None:
     episode = chore()
     [output] = bash(episode, command)
@@ -257,7 +257,7 @@ def test_what_runs_in_the_background_ends_with_the_command() -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("path", ["/etc/passwd", "/root", "/home", "/proc/self", "/usr/local"])
+@each("path", ["/etc/passwd", "/root", "/home", "/proc/self", "/usr/local"])
 def test_it_sees_nothing_of_the_machine(path: str) -> None:
     assert f"cannot access '{path}': No such file or directory" in told(f"ls {path}")
 

@@ -19,6 +19,7 @@ from tests.envs_base import said
 from tests.envs_drifting import WORLD
 from tests.envs_slow import GATES
 from tests.episodes.playtest.playing import hosting, open_tab, play_of
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -307,7 +308,7 @@ async def test_the_page_says_what_will_be_done_and_shows_the_step() -> None:
             assert shown in answer.text
 
 
-@pytest.mark.parametrize(
+@each(
     ("step", "told"),
     [
         ("2", "Step 1 ended the episode, so nothing can follow it. Continue from step 0 instead."),
@@ -336,7 +337,7 @@ async def test_masked_inputs_are_run_again_only_when_the_player_says_so() -> Non
         assert (await start_rerun(browser, parent, 1, stars="on")).status_code == 302
 
 
-@pytest.mark.parametrize(
+@each(
     ("change", "told"),
     [
         ({"status": "running"}, "is still running"),

@@ -15,6 +15,7 @@ from environments.models import Environment
 from episodes.models import Guest, Invite, Play
 from episodes.playtest.invites.rule import save_invite
 from tests.people import client_of, member
+from tests.rows import each
 from tests.stored import make_environment, make_episode, make_split, make_task
 
 pytestmark = pytest.mark.django_db
@@ -56,7 +57,7 @@ def test_the_form_sets_split_time_and_blindness(client: Client) -> None:
     assert timedelta(hours=2) < invite.expires - timezone.now() <= timedelta(hours=3)
 
 
-@pytest.mark.parametrize(
+@each(
     ("changes", "told"),
     [
         ({"name": ""}, "required"),
@@ -121,7 +122,7 @@ def test_a_stranger_with_the_link_becomes_a_guest(stranger: Client) -> None:
     assert stranger.get("/play/").status_code == 200
 
 
-@pytest.mark.parametrize("name", ["", "   ", "x" * 61, "a\u202eb"])
+@each("name", ["", "   ", "x" * 61, "a\u202eb"])
 def test_a_guest_needs_a_name_that_can_be_shown(stranger: Client, name: str) -> None:
     answer = stranger.post(make_link(), {"name": name})
     assert answer.status_code == 422 and 'role="alert"' in answer.content.decode()
@@ -150,7 +151,7 @@ def test_a_closed_link_says_so_and_nothing_else(stranger: Client, lasts: Any, re
     assert "math" not in answer.content.decode() and "/episodes/" not in answer.content.decode()
 
 
-@pytest.mark.parametrize("token", ["x", "x" * 43, "%00", "%F0%9F%98%80"])
+@each("token", ["x", "x" * 43, "%00", "%F0%9F%98%80"])
 def test_an_unknown_link_is_not_found(stranger: Client, token: str) -> None:
     assert stranger.get(f"/play/invite/{token}/").status_code == 404
 

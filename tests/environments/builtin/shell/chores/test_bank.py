@@ -12,6 +12,7 @@ import pytest
 from environments.builtin.shell.chores.bank import COUNTS, KINDS, TEST_TOPICS
 from environments.builtin.shell.chores.chore import Kind
 from environments.builtin.shell.shell import Command, Shell, Task
+from tests.rows import each
 from tests.sandboxed import needs_bubblewrap
 
 ALL = [kind for _, kind in KINDS]
@@ -52,8 +53,8 @@ def test_train_has_every_kind_but_those_of_test() -> None:
 
 
 @needs_bubblewrap
-@pytest.mark.parametrize("seed", range(3))
-@pytest.mark.parametrize("kind", ALL, ids=IDS)
+@each("seed", range(3))
+@each("kind", ALL, ids=IDS)
 def test_every_kind_can_be_done(kind: Kind, seed: int) -> None:
     chore = kind(Random(seed))
     episode = Shell({**chore.spec(), "max_steps": 5})
