@@ -61,8 +61,15 @@ def live() -> Iterator[LiveServer]:
         yield running
 
 
-FORGET = "dispatchEvent(new Event('pagehide')); localStorage.clear(); sessionStorage.clear();"
-"""Ends what follows the server's events, as leaving the page does, and forgets what the page has kept."""
+FORGET = """() => {
+  dispatchEvent(new Event("pagehide"));
+  history.replaceState(null, "", "/left");
+  localStorage.clear();
+  sessionStorage.clear();
+}"""
+"""Ends what follows the server's events, as leaving the page does, and forgets what the page has kept. The next test
+loads its page even if it is the same.
+"""
 
 
 class Tab:

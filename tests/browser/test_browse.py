@@ -44,51 +44,39 @@ def test_a_chosen_filter_is_in_the_address_and_as_a_chip(table: Page) -> None:
     expect(table.locator("tr[data-episode]")).to_have_count(3)
 
 
-def test_keys_move_select_and_open(table: Page) -> None:
+def test_keys_move_select_preview_and_open_and_a_selection_lasts_until_it_is_cleared(table: Page) -> None:
     rows = table.locator("tr[data-episode]")
     for key in ("j", "x", "j", "j", "k", "x"):
         table.keyboard.press(key)
     expect(rows.nth(1)).to_have_class(re.compile(r"\bat\b"))
-    first, second = (rows.nth(place).get_attribute("data-episode") for place in (0, 1))
+    first, second, _ = (row.get_attribute("data-episode") for row in rows.all())
     expect(table.locator("[data-selected-count]")).to_have_text("2 selected")
     expect(table.locator("[data-compare-link]")).to_have_attribute("href", f"/compare/?episodes={first},{second}")
+    table.get_by_label(f"Select episode {second}").uncheck()
+    table.reload()
+    exported = table.locator("[data-selected-format=csv]")
+    expect(exported).to_have_attribute("href", f"/episodes/export?ids={first}&format=csv")
+    table.get_by_role("button", name="Clear").click()
+    expect(table.locator("[data-selection]")).to_be_hidden()
+    table.locator("body").press("Space")
+    expect(table.locator("#preview h2")).to_have_text(f"Episode {first}")
+    expect(table.locator("#preview")).to_contain_text("said in run-")
+    table.keyboard.press("j")  # the preview follows the cursor
+    expect(table.locator("#preview h2")).to_have_text(f"Episode {second}")
+    table.keyboard.press("Escape")
+    expect(table.locator("#preview")).to_be_hidden()
     table.keyboard.press("Enter")
     expect(table).to_have_url(re.compile(rf"/episodes/{second}/"))
 
 
-def test_a_selection_lasts_until_it_is_cleared(table: Page) -> None:
-    number = table.locator("tr[data-episode]").first.get_attribute("data-episode")
-    table.get_by_label(f"Select episode {number}").check()
-    table.reload()
-    expect(table.locator("[data-selected-format=csv]")).to_have_attribute(
-        "href", f"/episodes/export?ids={number}&format=csv"
-    )
-    table.get_by_role("button", name="Clear").click()
-    expect(table.locator("[data-selection]")).to_be_hidden()
-
-
-def test_space_previews_and_the_preview_follows_the_cursor(table: Page) -> None:
-    numbers = [row.get_attribute("data-episode") for row in table.locator("tr[data-episode]").all()]
-    table.keyboard.press("Space")
-    expect(table.locator("#preview h2")).to_have_text(f"Episode {numbers[0]}")
-    expect(table.locator("#preview")).to_contain_text("said in run-")
-    table.keyboard.press("j")
-    expect(table.locator("#preview h2")).to_have_text(f"Episode {numbers[1]}")
-    table.keyboard.press("Escape")
-    expect(table.locator("#preview")).to_be_hidden()
-
-
-def test_columns_that_are_hidden_stay_hidden(table: Page) -> None:
+def test_columns_that_are_hidden_stay_hidden_and_a_view_is_saved_and_opened_again(table: Page) -> None:
+    address = table.url
     table.get_by_text("Columns", exact=True).click()
     table.get_by_label("Duration", exact=True).uncheck()
     expect(table.locator("th[data-column=duration]")).to_be_hidden()
     table.reload()
     expect(table.locator("th[data-column=duration]")).to_be_hidden()
     expect(table.locator("th[data-column=steps]")).to_be_visible()
-
-
-def test_a_view_is_saved_and_opened_again(table: Page) -> None:
-    address = table.url
     table.get_by_text("saved views").click()
     table.get_by_label("save this view as").fill("only mine")
     table.get_by_role("button", name="Save").click()

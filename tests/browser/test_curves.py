@@ -54,79 +54,6 @@ def across(page: Page | Locator, share: float) -> tuple[float, float]:
     return box["x"] + share * box["width"], box["y"] + box["height"] / 2
 
 
-def test_a_click_on_a_point_lists_the_episodes_behind_it(curve: Page, runs: dict[str, list[int]]) -> None:
-    curve.set_viewport_size({"width": 1280, "height": 600})
-    curve.mouse.click(*across(curve, 0.98))
-    behind = curve.locator("#behind")
-    expect(behind.get_by_role("heading")).to_have_text(f"1 episode at this point of {FIRST}")
-    expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][-1]))
-    expect(behind.locator("tr[data-episode]")).to_be_in_viewport()
-    behind.get_by_role("heading").get_by_role("link").click()
-    expect(curve.locator("tr[data-episode]")).to_have_count(1)
-
-
-def test_dragging_looks_closer_and_is_in_the_address(curve: Page) -> None:
-    curve.mouse.move(*across(curve, 0.4))
-    curve.mouse.down()
-    curve.mouse.move(*across(curve, 0.7))
-    curve.mouse.up()
-    expect(curve.get_by_role("button", name="Reset zoom")).to_be_visible()
-    expect(curve).to_have_url(re.compile(r"from=[\d.]+&to=[\d.]+$"))
-    assert 0 < len(points(curve)) < 6
-    curve.keyboard.press("0")
-    expect(curve.get_by_role("button", name="Reset zoom")).to_be_hidden()
-    assert len(points(curve)) == 6
-
-
-def test_several_charts_are_zoomed_together(curve: Page) -> None:
-    curve.get_by_role("link", name="Add a chart of the success rate").click()
-    expect(curve.locator("[data-chart]")).to_have_count(2)
-    second = curve.locator("[data-chart]").nth(1)
-    curve.mouse.move(*across(second, 0.4))
-    curve.mouse.down()
-    curve.mouse.move(*across(second, 0.7))
-    curve.mouse.up()
-    expect(curve.get_by_role("button", name="Reset zoom")).to_be_visible()
-    count = "Chart.getChart(one).data.datasets.at(-1).data.length"
-    lengths = curve.evaluate(f"() => [...document.querySelectorAll('[data-chart]')].map((one) => {count})")
-    assert lengths[0] == lengths[1] < 6
-
-
-def test_a_pointer_on_one_chart_shows_the_values_of_the_same_place_in_all(
-    page: Page, runs: dict[str, list[int]]
-) -> None:
-    page.goto(f"/runs/curves/?run={FIRST}&y=return,length")
-    other = page.locator("[data-chart]").nth(1)
-    shown = "(canvas) => Chart.getChart(canvas).tooltip.getActiveElements().map(({ index }) => index)"
-    page.mouse.move(*across(page.locator("[data-chart]").first, 0.98))
-    assert other.evaluate(shown) == [len(runs[FIRST]) - 1]
-    page.mouse.move(5, 5)
-    assert other.evaluate(shown) == []
-
-
-def test_the_raw_line_stays_faintly_behind_a_smoothed_one(curve: Page) -> None:
-    raw = chart(curve, "line.data.map(({ y }) => y)")
-    curve.get_by_role("combobox", name="Smoothing").select_option("window")
-    expect(curve).to_have_url(re.compile(r"window=5$"))
-    wait_until(curve, "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-2).borderWidth === 1")
-    behind = "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-2).data.map(({ y }) => y)"
-    assert curve.evaluate(f"() => {behind}") == raw
-
-
-def test_the_picture_is_downloaded(curve: Page) -> None:
-    with curve.expect_download() as waited:
-        curve.get_by_role("button", name="PNG").click()
-    assert waited.value.suggested_filename == "curve.png"
-    assert Path(waited.value.path()).read_bytes().startswith(b"\x89PNG")
-
-
-def test_arrows_walk_along_it_and_enter_lists(curve: Page, runs: dict[str, list[int]]) -> None:
-    for key in ("c", "ArrowRight", "ArrowRight", "ArrowRight", "ArrowLeft", "Enter"):
-        curve.keyboard.press(key)
-    expect(curve.locator("[data-chart]")).to_be_focused()
-    expect(curve.locator("#behind tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][1]))
-
-
 def told(page: Page, *keys: str) -> str:
     """Return the head of the tooltip at which `keys` arrive."""
     for key in ("c", *keys):
@@ -136,9 +63,71 @@ def told(page: Page, *keys: str) -> str:
     return str(head)
 
 
-def test_a_point_is_described_by_its_endings(curve: Page) -> None:
+def test_points_tell_their_endings_and_list_their_episodes_by_arrows_and_enter_and_by_a_click(
+    curve: Page, runs: dict[str, list[int]]
+) -> None:
     assert told(curve, "ArrowRight") == "the 1st ending"
     assert told(curve, "ArrowRight", "ArrowRight") == "the 3rd ending"
+    for key in ("ArrowLeft", "Enter"):
+        curve.keyboard.press(key)
+    expect(curve.locator("[data-chart]")).to_be_focused()
+    behind = curve.locator("#behind")
+    expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][1]))
+    curve.set_viewport_size({"width": 1280, "height": 600})
+    curve.mouse.click(*across(curve, 0.98))
+    expect(behind.locator("tr[data-episode]")).to_have_attribute("data-episode", str(runs[FIRST][-1]))
+    expect(behind.get_by_role("heading")).to_have_text(f"1 episode at this point of {FIRST}")
+    expect(behind.locator("tr[data-episode]")).to_be_in_viewport()
+    behind.get_by_role("heading").get_by_role("link").click()
+    expect(curve.locator("tr[data-episode]")).to_have_count(1)
+
+
+def drag(page: Page, canvas: Page | Locator) -> None:
+    """Look closer at a part."""
+    page.mouse.move(*across(canvas, 0.4))
+    page.mouse.down()
+    page.mouse.move(*across(canvas, 0.7))
+    page.mouse.up()
+    expect(page.get_by_role("button", name="Reset zoom")).to_be_visible()
+
+
+def test_it_is_downloaded_drawn_again_in_dark_mode_zoomed_by_dragging_and_smoothed(curve: Page) -> None:
+    with curve.expect_download() as waited:
+        curve.get_by_role("button", name="PNG").click()
+    assert waited.value.suggested_filename == "curve.png"
+    assert Path(waited.value.path()).read_bytes().startswith(b"\x89PNG")
+    light, raw = chart(curve, "line.borderColor"), chart(curve, "line.data.map(({ y }) => y)")
+    curve.emulate_media(color_scheme="dark")
+    line = "Chart.getChart(document.querySelector('[data-chart]')).data.datasets"
+    wait_until(curve, f"{line}.at(-1).borderColor !== given", light)
+    assert chart(curve, "line.borderColor") not in (light, None)
+    drag(curve, curve)
+    expect(curve).to_have_url(re.compile(r"from=[\d.]+&to=[\d.]+$"))  # it is in the address
+    assert 0 < len(points(curve)) < 6
+    curve.keyboard.press("0")
+    expect(curve.get_by_role("button", name="Reset zoom")).to_be_hidden()
+    assert len(points(curve)) == 6
+    curve.get_by_role("combobox", name="Smoothing").select_option("window")
+    expect(curve).to_have_url(re.compile(r"window=5$"))
+    wait_until(curve, f"{line}.at(-2).borderWidth === 1")
+    assert curve.evaluate(f"() => {line}.at(-2).data.map(({{ y }}) => y)") == raw  # stays faintly behind
+
+
+def test_several_charts_show_the_values_of_the_same_place_and_are_zoomed_together(
+    curve: Page, runs: dict[str, list[int]]
+) -> None:
+    curve.get_by_role("link", name="Add a chart of the success rate").click()
+    expect(curve.locator("[data-chart]")).to_have_count(2)
+    second = curve.locator("[data-chart]").nth(1)
+    shown = "(canvas) => Chart.getChart(canvas).tooltip.getActiveElements().map(({ index }) => index)"
+    curve.mouse.move(*across(curve.locator("[data-chart]").first, 0.98))
+    assert second.evaluate(shown) == [len(runs[FIRST]) - 1]
+    curve.mouse.move(5, 5)
+    assert second.evaluate(shown) == []
+    drag(curve, second)
+    count = "Chart.getChart(one).data.datasets.at(-1).data.length"
+    lengths = curve.evaluate(f"() => [...document.querySelectorAll('[data-chart]')].map((one) => {count})")
+    assert lengths[0] == lengths[1] < 6
 
 
 def test_neighbouring_points_have_no_ending_in_common(page: Page, live: LiveServer) -> None:
@@ -148,29 +137,9 @@ def test_neighbouring_points_have_no_ending_in_common(page: Page, live: LiveServ
     assert told(page, "ArrowRight") == "2 endings, the 3rd to 4th"
 
 
-def test_it_is_drawn_again_in_dark_mode(curve: Page) -> None:
-    light = chart(curve, "line.borderColor")
-    curve.emulate_media(color_scheme="dark")
-    wait_until(
-        curve,
-        "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).borderColor !== given",
-        light,
-    )
-    assert chart(curve, "line.borderColor") not in (light, None)
-
-
-def test_the_legend_hides_a_run(curve: Page) -> None:
-    curve.goto(f"/runs/curves/?by=run&model=model-of-{SECOND}")
-    assert chart(curve, "line.hidden") is False
-    legend = curve.get_by_role("button", name=SECOND)
-    legend.click()
-    expect(legend).to_have_attribute("aria-pressed", "false")
-    assert chart(curve, "line.hidden") is True
-    curve.keyboard.press("Enter")
-    assert chart(curve, "line.hidden") is False
-
-
-def test_runs_are_chosen_in_a_menu_and_stay_in_the_address(page: Page, runs: dict[str, list[int]]) -> None:
+def test_runs_are_chosen_in_a_menu_stay_in_the_address_and_are_hidden_by_the_legend(
+    page: Page, runs: dict[str, list[int]]
+) -> None:
     page.goto("/runs/curves/?by=run&x=time")
     page.get_by_text("Compare runs", exact=True).click()
     page.get_by_label("Search runs by name or model").fill("drawn-")
@@ -179,8 +148,16 @@ def test_runs_are_chosen_in_a_menu_and_stay_in_the_address(page: Page, runs: dic
     page.get_by_role("checkbox", name=SECOND).uncheck()
     page.get_by_role("link", name="Show selected").click()
     expect(page).to_have_url(re.compile(r"x=time&runs=\d[\d,]*$"))
-    expect(page.get_by_role("button", name=FIRST)).to_be_visible()
+    legend = page.get_by_role("button", name=FIRST)
+    expect(legend).to_be_visible()
     expect(page.get_by_role("button", name=SECOND)).to_have_count(0)
+    hidden = "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.filter((line) => line.hidden).length"
+    assert page.evaluate(hidden) == 0
+    legend.click()
+    expect(legend).to_have_attribute("aria-pressed", "false")
+    assert page.evaluate(hidden) > 0
+    page.keyboard.press("Enter")
+    assert page.evaluate(hidden) == 0
 
 
 def end_a_round(page: Page, live: LiveServer, step: int) -> None:
@@ -193,7 +170,7 @@ def end_a_round(page: Page, live: LiveServer, step: int) -> None:
 
 
 @pytest.mark.own_tab
-def test_chart_and_tables_follow_a_run_live(page: Page, live: LiveServer) -> None:
+def test_chart_tables_and_the_list_of_runs_follow_live(page: Page, live: LiveServer) -> None:
     play_rounds(live, "drawn-live", 2)
     page.clock.install()
     page.goto("/runs/curves/?run=drawn-live")
@@ -203,21 +180,6 @@ def test_chart_and_tables_follow_a_run_live(page: Page, live: LiveServer) -> Non
     wait_until(page, "Chart.getChart(document.querySelector('[data-chart]')).data.datasets.at(-1).data.length === 3")
     expect(page.get_by_role("button", name="drawn-live")).to_have_attribute("aria-pressed", "false")
     expect(page.get_by_role("button", name="drawn-live")).to_be_focused()
-
-
-@pytest.mark.own_tab
-def test_a_chart_that_is_empty_appears_with_its_first_episode(page: Page, live: LiveServer) -> None:
-    play_rounds(live, "drawn-late", 1)
-    page.goto("/runs/curves/?run=drawn-late&step=7")
-    expect(page.locator("[data-live-state]")).to_have_text("live")
-    expect(page.locator("[data-chart]")).to_have_count(0)
-    play_rounds(live, "drawn-late", 1, step=7)
-    expect(page.locator("[data-chart]")).to_have_count(1)
-
-
-def test_the_list_of_runs_follows_live_and_keeps_what_is_selected(page: Page, live: LiveServer) -> None:
-    play_rounds(live, "drawn-live", 1, step=102)
-    page.clock.install()
     page.goto("/runs/")
     row = page.get_by_role("row").filter(has_text="drawn-live")
     row.get_by_role("link", name="drawn-live").focus()
@@ -227,6 +189,15 @@ def test_the_list_of_runs_follows_live_and_keeps_what_is_selected(page: Page, li
     expect(row.locator("td a.number")).to_have_text(str(before + 1))
     expect(row.get_by_role("checkbox")).to_be_checked()
     expect(row.get_by_role("link", name="drawn-live")).to_be_focused()
+
+
+def test_a_chart_that_is_empty_appears_with_its_first_episode(page: Page, live: LiveServer) -> None:
+    play_rounds(live, "drawn-late", 1)
+    page.goto("/runs/curves/?run=drawn-late&step=7")
+    expect(page.locator("[data-live-state]")).to_have_text("live")
+    expect(page.locator("[data-chart]")).to_have_count(0)
+    play_rounds(live, "drawn-late", 1, step=7)
+    expect(page.locator("[data-chart]")).to_have_count(1)
 
 
 def test_keys_choose_runs_to_compare(page: Page, runs: dict[str, list[int]]) -> None:

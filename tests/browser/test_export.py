@@ -25,7 +25,7 @@ def lines_of(download: Download) -> list[str]:
     return Path(download.path()).read_text(encoding="utf-8").splitlines()
 
 
-def test_a_filter_is_exported(page: Page, numbers: list[int]) -> None:
+def test_a_filter_and_a_selection_are_exported(page: Page, numbers: list[int]) -> None:
     page.goto(f"/episodes/?run={RUN}")
     page.get_by_text("Export", exact=True).first.click()
     with page.expect_download() as waited:
@@ -33,10 +33,6 @@ def test_a_filter_is_exported(page: Page, numbers: list[int]) -> None:
     rows = list(csv.DictReader(lines_of(waited.value)))
     assert sorted(int(row["episode"]) for row in rows) == numbers
     assert {row["run"] for row in rows} == {RUN}
-
-
-def test_a_selection_is_exported(page: Page, numbers: list[int]) -> None:
-    page.goto(f"/episodes/?run={RUN}")
     for number in numbers[1:]:
         page.get_by_label(f"Select episode {number}").check()
     expect(page.locator("[data-selected-count]")).to_have_text("2 selected")

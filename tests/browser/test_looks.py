@@ -3,40 +3,35 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Literal
+from urllib.parse import quote
 
 import httpx
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Response, expect
 
 from tests.browser.agents import latest, playing
 from tests.browser.axe import Rules, load_axe, serious, thin_out
 from tests.browser.rounds import play_rounds
 from tests.server import LiveServer
 
+LONG_RUN = "qwen25_7b_instruct_grpo_lr1e6_kl0001_bs256_seed3_2026_11_27"
+LONG_MODEL = "Qwen/Qwen2.5-7B-Instruct_grpo_checkpoint_000120_merged_into_one"
+CURVES = "/runs/curves/?environment=guess&by=run"
+RUNS = "/compare/?runs={other},{short}"
+FILTERED = f"/episodes/?environment=guess&run={LONG_RUN}&ending=attempt&since=7d&error=no"
 PAGES = (
     *("/", "/environments/", "/environments/guess/", "/environments/guess/leaderboard/", "/episodes/"),
-    *("/episodes/{first}/", "/runs/", "/runs/{run}/", "/runs/curves/?by=run", "/compare/"),
-    *("/compare/?episodes={first},{second}", "/compare/?runs={run},{other}", "/tasks/{task}/"),
-    *(
-        "/runs/groups/",
-        "/runs/{run}/groups/?step=4",
-        "/tasks/{task}/group/?run={run}&step=4",
-        "/api/",
-        "/episodes/{first}/steps/0/",
-    ),
-    *("/episodes/?environment=guess&run=looked-at&ending=attempt&since=7d&error=no", "/episodes/999999/", "/?span=2h"),
+    *("/episodes/{first}/", "/runs/", "/runs/{run}/", CURVES, "/compare/"),
+    *("/compare/?episodes={first},{second}", RUNS, "/tasks/{task}/"),
+    *("/runs/groups/", "/runs/{run}/groups/?step=4", "/tasks/{task}/group/?run={run}&step=4"),
+    *("/api/", "/episodes/{first}/steps/0/", FILTERED, "/episodes/999999/", "/?span=2h"),
     *("/episodes/{wide}/", "/compare/?episodes={wide},{wider}", "/rollouts/", "/rollouts/wide-words/", "/operations/"),
     *("/environments/guess/doctor/", "/suites/", "/suites/new/", "/suites/looked-at/?by=run"),
-    "/suites/looked-at/v1/compare/?first=m&second=model-of-looked-at",
-    *(
-        "/environments/guess/doctor/?run=looked-at",
-        "/episodes/?text=higher",
-        "/play/",
-        "/play/people/",
-        "/play/invites/",
-    ),
-    *("/play/continue/{first}/?step=0", "/rollouts/?text=column"),
+    f"/suites/looked-at/v1/compare/?first=m&second={quote(LONG_MODEL, safe='')}",
+    *(f"/environments/guess/doctor/?run={LONG_RUN}", "/episodes/?text=higher"),
+    *("/play/", "/play/people/", "/play/invites/", "/play/continue/{first}/?step=0", "/rollouts/?text=column"),
 )
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((320, "dark", "layout"), (1280, "dark", "colours"), (1280, "light", "all")),
@@ -62,9 +57,9 @@ COVERED = """() => {
 }"""
 """Links and controls that something else covers once they are scrolled to, each with what covers it."""
 _ADMIN = (
-    *("", "environments/task/", "environments/task/{task}/change/", "environments/split/", "environments/apikey/add/"),
+    *("", "environments/environment/", "environments/task/", "environments/task/{task}/change/", "environments/split/"),
     *("episodes/episode/", "episodes/episode/{first}/change/", "episodes/run/{run}/change/", "episodes/retention/add/"),
-    *("auth/user/", "auth/user/1/change/", "auth/group/1/change/"),
+    *("environments/apikey/add/", "auth/user/", "auth/user/1/change/", "auth/group/1/change/"),
     # without rows
     *("environments/task/?q=no-task-says-this", "environments/apikey/", "environments/curationaction/"),
     *("episodes/incident/", "episodes/redaction/", "episodes/removal/", "episodes/retention/"),
@@ -80,26 +75,29 @@ CUT_OFF = """([sentence, name]) => {
 """Writes a sentence about coverage into each cell that has one, and a name over that of each split; returns whether
 there are any such sentences, and the tables that are wider than their cards.
 """
-LONG_RUN = "qwen25_7b_instruct_grpo_lr1e6_kl0001_bs256_seed3_2026_11_27"
 WIDER = """() => [...document.querySelectorAll("main *, .bar *")]
   .filter((it) => it.checkVisibility() && !it.closest(".scrolls, .card, pre"))
   .filter((it) => it.getBoundingClientRect().right > innerWidth + 1)
   .slice(0, 8).map((it) => it.outerHTML.slice(0, 160))"""
 """Returns what is wider than the window, outside of what scrolls."""
-CURVES = "/runs/curves/?environment=guess&by=run"
-BEHIND_A_SCROLL = """(all) => {
+BEHIND_A_SCROLL = """() => {
+  const all = [...document.querySelectorAll("main td .reward")];
   const right = (it) => it.getBoundingClientRect().right;
-  return all.filter((it) => right(it) > right(it.closest(".card, .scrolls, .steps-scroll, main")) + 1).length;
+  const behind = all.filter((it) => right(it) > right(it.closest(".card, .scrolls, .steps-scroll, main")) + 1);
+  return [all.length > 0, behind.length];
 }"""
-"""Counts the figures that are only seen when their table is scrolled."""
-TOO_WIDE_WITHIN = """(table) => [...table.querySelectorAll(".card, .scrolls, .results")]
+"""Returns whether there are returns, and counts those that are only seen when their table is scrolled."""
+TOO_WIDE_WITHIN = """(table) => [...document.querySelector(table).querySelectorAll(".card, .scrolls, .results")]
   .filter((it) => it.scrollWidth > it.clientWidth).map((it) => it.className)"""
 """Returns the parts of an element that scroll sideways."""
-BEHIND_ITS_CELL = """(all) => {
+BEHIND_ITS_CELL = """(table) => {
   const right = (it) => it.getBoundingClientRect().right;
+  const all = [...document.querySelectorAll(`${table} td.task .task-place`)];
   return all.filter((it) => right(it) > right(it.closest("td"))).length;
 }"""
 """Counts what its cell cuts off."""
+TRAIL = "[...document.querySelectorAll('.trail > *')].map((it) => [it.clientWidth, it.scrollWidth])"
+"""Width of each part of the breadcrumb, and the width that it needs."""
 LONG_COVERAGE = (
     "13,407 of 14,119 rollouts; 640 no call = 0, 52 expired = 0, 712 infrastructure failures left out (also 31 probes)"
 )
@@ -111,7 +109,7 @@ WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
 @pytest.fixture(scope="module")
 def places(live: LiveServer) -> dict[str, int]:
     """Return the numbers that the addresses of PAGES name."""
-    first, second = play_rounds(live, "looked-at", 2, step=4)
+    first, second = play_rounds(live, LONG_RUN, 2, step=4, model=LONG_MODEL)
     play_rounds(live, "looked-at-too", step=4)
     play_rounds(live, "r", step=4, model="m")  # shorter than the words before them
     with playing(live, "upload") as agent:
@@ -123,9 +121,8 @@ def places(live: LiveServer) -> dict[str, int]:
     with httpx.Client(base_url=live.url, timeout=30) as reader:
         episode = reader.get(f"/api/episodes/{first}").json()
         runs = {run["name"]: run["id"] for run in reader.get("/api/runs").json()["results"]}
-    run, other = runs["looked-at"], runs["looked-at-too"]
-    numbers = {"first": first, "second": second, "run": run, "other": other, "wide": wide, "wider": wider}
-    return {**numbers, "task": episode["task"]["id"]}
+    numbers = {"first": first, "second": second, "wide": wide, "wider": wider, "task": episode["task"]["id"]}
+    return {**numbers, "run": runs[LONG_RUN], "other": runs["looked-at-too"], "short": runs["r"]}
 
 
 def _publish(live: LiveServer) -> None:
@@ -146,14 +143,110 @@ def _say(live: LiveServer, text: str) -> int:
     return int(latest(live).split("/")[2])
 
 
+# --- what some pages are looked at for besides -----------------------------------------------------------------------
+
+
+def shows_returns(page: Page) -> None:
+    assert page.evaluate(BEHIND_A_SCROLL) == [True, 0]
+
+
+def shows_where_one_is(page: Page) -> None:
+    above, last = page.evaluate(TRAIL)
+    assert last[0] == last[1] > 0 and above[0] > 60
+
+
+def shows_its_whole_name(page: Page) -> None:
+    width, needed = page.evaluate(TRAIL)[-1]
+    assert width == needed
+
+
+def cuts_off_no_task_and_no_column(table: str) -> Callable[[Page], None]:
+    def check(page: Page) -> None:
+        assert page.evaluate(TOO_WIDE_WITHIN, table) == []
+        assert not page.evaluate(BEHIND_ITS_CELL, table)
+
+    return check
+
+
+def covers_nothing(page: Page) -> None:
+    """The list of steps covers nothing below the transcript."""
+    assert page.evaluate(COVERED) == []
+
+
+def tells_no_secret(lines: str) -> Callable[[Page], None]:
+    """Return a check that a list does not tell what agents must not see."""
+
+    def check(page: Page) -> None:
+        told = page.locator(lines).all_inner_texts()
+        assert any("low " in line for line in told) and not any("target" in line for line in told)
+
+    return check
+
+
+def ticks_permissions_in_a_box_that_scrolls(page: Page) -> None:
+    box = page.locator("#id_permissions")
+    assert box.get_by_role("checkbox").count() > 100
+    assert box.evaluate("it => it.clientHeight < it.scrollHeight && it.clientHeight < 600")
+
+
+def shows_all_words_of_its_rows(page: Page) -> None:
+    cells = page.locator("#result_list tbody :is(td, th)")
+    assert cells.count() > 4
+    assert not cells.evaluate_all("(all) => all.filter((it) => it.scrollHeight > it.clientHeight + 1).length")
+    label = cells.filter(has_text="environments.builtin").first
+    expect(label).to_have_attribute("data-label", "Class path")
+    assert label.evaluate("it => getComputedStyle(it, '::before').textTransform") == "none"
+
+
+def long_texts_cut_no_column_off(page: Page) -> None:
+    assert page.evaluate(CUT_OFF, [LONG_COVERAGE, LONG_SPLIT]) == [True, []]
+
+
+def keys_scroll_a_text_that_is_longer_than_its_box(page: Page) -> None:
+    text = page.locator("[aria-labelledby=spec] .code").first
+    expect(text).not_to_have_attribute("tabindex", "0")
+    text.evaluate("it => { it.textContent = 'a line of a long task\\n'.repeat(200); }")
+    expect(text).to_have_attribute("tabindex", "0")
+
+
+WITH_RETURNS = ("/", "/runs/", "/runs/{run}/", "/tasks/{task}/", CURVES, "/environments/guess/leaderboard/")
+WITH_TRAILS = ("environments/task/", "episodes/episode/", "environments/apikey/", "episodes/retention/")
+AT_WIDTHS: dict[tuple[str, int], Callable[[Page], None]] = {
+    **{(path, 320): shows_returns for path in WITH_RETURNS},
+    **{(f"/admin/{path}", 320): shows_where_one_is for path in WITH_TRAILS},
+    ("/admin/", 390): shows_its_whole_name,
+    ("/admin/environments/environment/", 390): shows_all_words_of_its_rows,
+    ("/episodes/", 1050): cuts_off_no_task_and_no_column(".episodes"),
+    (RUNS, 1050): cuts_off_no_task_and_no_column("main"),
+    ("/environments/guess/leaderboard/", 1050): cuts_off_no_task_and_no_column("main"),
+    ("/episodes/{first}/", 1050): covers_nothing,
+    ("/episodes/", 1280): tells_no_secret("td.task"),
+    ("/environments/guess/", 1280): tells_no_secret("td.task-cell"),
+    ("/tasks/{task}/", 1280): tells_no_secret("h1"),
+    ("/admin/auth/group/1/change/", 1280): ticks_permissions_in_a_box_that_scrolls,
+}
+"""What a page is looked at for at a width, besides what all pages are looked at for on phones."""
+CHANGED: dict[str, Callable[[Page], None]] = {
+    "/": long_texts_cut_no_column_off,
+    "/environments/": long_texts_cut_no_column_off,
+    "/tasks/{task}/": keys_scroll_a_text_that_is_longer_than_its_box,
+}
+"""What a page is looked at for in the end, because its texts are changed for it."""
+
+
 @pytest.mark.parametrize("path", (*PAGES, *ADMIN))
-def test_axe_finds_nothing_serious_and_phones_show_everything(page: Page, places: dict[str, int], path: str) -> None:
-    page.goto(path.format(**places))
-    page.emulate_media(color_scheme=LOOKS[0][1])
-    for width in (400, LOOKS[0][0]):
+def test_axe_finds_nothing_serious_and_phones_show_everything(
+    page: Page, complaints: list[str], places: dict[str, int], path: str
+) -> None:
+    response = page.goto(path.format(**places))
+    assert response is not None and (not path.startswith("/admin/") or keeps_to_the_policy_of_the_admin(response))
+    page.emulate_media(color_scheme=LOOKS[0][1])  # while the page is open
+    for width in sorted({390, 320, *(width for at, width in AT_WIDTHS if at == path)}, reverse=True):
         page.set_viewport_size({"width": width, "height": 860})
-        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        assert page.evaluate("document.documentElement.scrollWidth") <= width, page.evaluate(WIDER)
         assert page.evaluate(TOO_WIDE) == []
+        if (path, width) in AT_WIDTHS:
+            AT_WIDTHS[path, width](page)
     assert page.evaluate(COVERED) == []
     thin_out(page)
     load_axe(page)
@@ -161,21 +254,14 @@ def test_axe_finds_nothing_serious_and_phones_show_everything(page: Page, places
         page.emulate_media(color_scheme=scheme)
         page.set_viewport_size({"width": width, "height": 860})
         assert serious(page, rules) == []
+    if path in CHANGED:
+        CHANGED[path](page)
+    if response.status >= 400:
+        complaints.clear()  # of that
 
 
-def test_the_list_of_steps_covers_nothing_below_the_transcript(page: Page, places: dict[str, int]) -> None:
-    page.set_viewport_size({"width": 1050, "height": 860})
-    page.goto(f"/episodes/{places['first']}/")
-    assert page.evaluate(COVERED) == []
-
-
-@pytest.mark.usefixtures("places")
-def test_permissions_of_an_account_are_ticked_in_a_box_that_scrolls(page: Page) -> None:
-    page.goto("/admin/auth/group/1/change/")
-    box = page.locator("#id_permissions")
-    assert box.get_by_role("checkbox").count() > 100
-    assert box.evaluate("it => it.clientHeight < it.scrollHeight && it.clientHeight < 600")
-    assert page.evaluate("document.documentElement.scrollWidth") == 1280
+def keeps_to_the_policy_of_the_admin(response: Response) -> bool:
+    return "script-src 'self' 'unsafe-eval'" in response.headers["content-security-policy"]
 
 
 def use_of_tools(page: Page) -> Locator:
@@ -208,138 +294,24 @@ def test_a_card_that_is_wider_than_a_phone_is_scrolled_by_keys(page: Page, place
     expect(code).to_have_attribute("tabindex", "0")
 
 
-def test_a_text_of_a_task_that_is_longer_than_its_box_is_scrolled_by_keys(page: Page, places: dict[str, int]) -> None:
-    page.goto(f"/tasks/{places['task']}/")
-    text = page.locator("[aria-labelledby=spec] .code").first
-    expect(text).not_to_have_attribute("tabindex", "0")
-    text.evaluate("it => { it.textContent = 'a line of a long task\\n'.repeat(200); }")
-    expect(text).to_have_attribute("tabindex", "0")
-
-
-def test_rows_of_the_admin_show_all_of_their_words_on_a_phone(page: Page) -> None:
-    page.set_viewport_size({"width": 390, "height": 860})
-    page.goto("/admin/environments/environment/")
-    cells = page.locator("#result_list tbody :is(td, th)")
-    assert cells.count() > 4
-    assert not cells.evaluate_all("(all) => all.filter((it) => it.scrollHeight > it.clientHeight + 1).length")
-    label = cells.filter(has_text="environments.builtin").first
-    expect(label).to_have_attribute("data-label", "Class path")
-    assert label.evaluate("it => getComputedStyle(it, '::before').textTransform") == "none"
-    load_axe(page)
-    assert serious(page) == []
-    page.emulate_media(color_scheme="dark")  # while the page is open
-    assert serious(page, "colours") == []
-
-
-@pytest.mark.parametrize(
-    "path", ["environments/task/", "episodes/episode/", "environments/apikey/", "episodes/retention/"]
-)
-def test_a_phone_shows_where_in_the_admin_one_is(page: Page, path: str) -> None:
-    page.set_viewport_size({"width": 320, "height": 860})
-    page.goto(f"/admin/{path}")
-    above, last = page.locator(".trail > *").evaluate_all("(all) => all.map((it) => [it.clientWidth, it.scrollWidth])")
-    assert last[0] == last[1] > 0 and above[0] > 60
-
-
-@pytest.mark.parametrize("path", ["", "environments/split/1/change/"])
-def test_a_phone_shows_the_whole_name_of_a_page_that_has_room(page: Page, path: str) -> None:
-    page.set_viewport_size({"width": 390, "height": 844})
-    page.goto(f"/admin/{path}")
-    assert page.locator(".trail > :last-child").evaluate("(it) => it.scrollWidth === it.clientWidth")
-
-
-@pytest.mark.parametrize(
-    "path", ["/", "/runs/", "/runs/{run}/", "/tasks/{task}/", CURVES, "/environments/guess/leaderboard/"]
-)
-def test_returns_are_seen_on_a_narrow_phone_without_scrolling(page: Page, places: dict[str, int], path: str) -> None:
-    page.set_viewport_size({"width": 320, "height": 860})
-    page.goto(path.format(**places))
-    returns = page.locator("main td .reward")
-    assert returns.count()
-    assert not returns.evaluate_all(BEHIND_A_SCROLL)
-
-
-@pytest.mark.parametrize(
-    ("path", "table"),
-    [
-        ("/episodes/", ".episodes"),
-        ("/compare/?runs={run},{other}", "main"),
-        ("/environments/guess/leaderboard/", "main"),
-    ],
-)
-def test_a_narrow_window_cuts_off_no_task_and_no_column(
-    page: Page, places: dict[str, int], path: str, table: str
-) -> None:
-    page.set_viewport_size({"width": 1050, "height": 860})
-    page.goto(path.format(**places))
-    assert page.locator(table).evaluate(TOO_WIDE_WITHIN) == []
-    assert not page.locator(f"{table} td.task .task-place").evaluate_all(BEHIND_ITS_CELL)
-
-
-def test_lists_do_not_tell_what_agents_must_not_see(page: Page, places: dict[str, int]) -> None:
-    for path, lines in (
-        ("/episodes/?run=looked-at", "td.task"),
-        ("/environments/guess/", "td.task-cell"),
-        ("/tasks/{task}/", "h1"),
-    ):
-        page.goto(path.format(**places))
-        line = page.locator(lines).first.inner_text()
-        assert "low " in line and "target" not in line
-
-
-@pytest.mark.parametrize("path", ["/", "/environments/"])
-def test_long_texts_in_cells_cut_no_column_off(page: Page, places: dict[str, int], path: str) -> None:
-    page.goto(path)
-    assert page.evaluate(CUT_OFF, [LONG_COVERAGE, LONG_SPLIT]) == [True, []]
-
-
 @pytest.mark.usefixtures("complaints")
-def test_the_admin_keeps_to_its_policy(page: Page) -> None:
-    for path in (
-        "",
-        "environments/task/",
-        "environments/task/import/",
-        "environments/environment/1/change/",
-        "auth/user/",
-    ):
+def test_forms_of_the_admin_keep_to_its_policy(page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 860})
+    paths = ("environments/task/import/", "environments/environment/1/change/", "environments/split/1/change/")
+    for path in paths:
         response = page.goto(f"/admin/{path}")
-        assert response is not None and "script-src 'self' 'unsafe-eval'" in response.headers["content-security-policy"]
+        assert response is not None and keeps_to_the_policy_of_the_admin(response)
         assert page.title().strip()
+    shows_its_whole_name(page)
     page.goto("/admin/auth/user/add/")
     expect(page.locator("[name=username]")).to_be_visible()
 
 
-def test_long_names_without_blanks_fit_a_narrow_phone(page: Page, live: LiveServer, places: dict[str, int]) -> None:
-    model = "Qwen/Qwen2.5-7B-Instruct_grpo_checkpoint_000120_merged_into_one"
-    [episode] = play_rounds(live, LONG_RUN, step=1, model=model)
-    run = httpx.get(f"{live.url}/api/runs/by-name/{LONG_RUN}", timeout=30).json()["id"]
+def test_long_names_without_blanks_fit_a_narrow_phone(page: Page, places: dict[str, int]) -> None:
     page.set_viewport_size({"width": 320, "height": 860})
-    problems = {}
     for path in (
-        *(
-            f"/runs/{run}/",
-            f"/episodes/{episode}/",
-            f"/runs/curves/?run={LONG_RUN}",
-            "/runs/",
-            "/episodes/",
-            "/",
-            "/runs/groups/",
-        ),
-        *(
-            f"/runs/{run}/groups/?step=1",
-            f"/compare/?runs={run},{places['run']}",
-            f"/compare/?episodes={episode},{places['first']}",
-        ),
-        *(
-            f"/environments/guess/doctor/?run={LONG_RUN}",
-            f"/runs/curves/?run={LONG_RUN}&by=model",
-            f"/tasks/{places['task']}/group/?run={run}&step=1",
-        ),
-        *("/environments/guess/leaderboard/", "/environments/guess/leaderboard/?by=run", f"/episodes/?run={LONG_RUN}"),
+        *(f"/runs/curves/?run={LONG_RUN}", f"/runs/curves/?run={LONG_RUN}&by=model"),
+        *("/environments/guess/leaderboard/?by=run", "/compare/?runs={run},{other}"),
     ):
-        page.goto(path)
-        if (width := page.evaluate("document.documentElement.scrollWidth")) > 320:
-            problems[path] = [width, page.evaluate(WIDER)]
-    assert not problems, "\n".join(map(str, problems.items()))
-    page.goto(f"/tasks/{places['task']}/")
-    assert not page.locator("main td .reward").evaluate_all(BEHIND_A_SCROLL)
+        page.goto(path.format(**places))
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320, page.evaluate(WIDER)

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.agents import latest, playing
-from tests.browser.axe import load_axe, serious
+from tests.browser.axe import load_axe, serious, thin_out
 from tests.server import LiveServer
 
 pytestmark = pytest.mark.usefixtures("complaints")
@@ -39,15 +39,17 @@ def current(page: Page) -> Callable[[int], None]:
     return check
 
 
-def test_keys_move_through_steps(page: Page, played: str, current: Callable[[int], None]) -> None:
+def test_keys_move_through_steps_search_and_open_pages(page: Page, played: str, current: Callable[[int], None]) -> None:
     page.goto(played)
     for key, index in [("j", 1), ("j", 2), ("k", 1), ("e", 50), ("G", 99), ("p", 98), ("E", 50), ("n", 51), ("g", 0)]:
         page.keyboard.press(key)
         current(index)
-
-
-def test_a_letter_after_g_opens_a_page_here_too(page: Page, played: str) -> None:
-    page.goto(f"{played}#step-60")
+    page.keyboard.press("/")
+    page.keyboard.type("NEEDLE")
+    page.keyboard.press("Enter")
+    current(70)
+    expect(page.locator("[data-find-count]")).to_have_text("1 of 1 step")
+    page.keyboard.press("Escape")
     page.keyboard.press("?")
     expect(page.locator("#keys")).to_contain_text("Episodes")
     page.keyboard.press("Escape")
@@ -73,59 +75,40 @@ def test_a_key_that_leads_nowhere_says_why(page: Page, live: LiveServer) -> None
     expect(said).to_have_text("This is the first episode of the task.")
 
 
-def test_every_step_has_an_address(page: Page, played: str, current: Callable[[int], None]) -> None:
+def test_every_step_has_an_address_and_the_chart_and_the_facts_follow_the_cursor(
+    page: Page, played: str, current: Callable[[int], None]
+) -> None:
     page.goto(f"{played}#step-60")
     current(60)
     page.goto(f"{played}?step=30")
     current(30)
     page.keyboard.press("j")
     expect(page).to_have_url(re.compile(r"/\d+/#step-31$"))
+    expect(page.locator("[data-chart-at]")).to_have_text("Step 31: +3.20")
+    expect(page.locator("[data-step-number]")).to_have_text("31 · echo")
 
 
-def test_the_chart_and_the_facts_follow_the_cursor(page: Page, played: str, current: Callable[[int], None]) -> None:
-    page.goto(f"{played}#step-9")
-    current(9)
-    expect(page.locator("[data-chart-at]")).to_have_text("Step 9: +1.00")
-    expect(page.locator("[data-step-number]")).to_have_text("9 · echo")
-
-
-def test_scrolling_fetches_further_steps_and_moves_the_cursor(page: Page, played: str) -> None:
-    page.goto(played)
-    expect(page.locator("#step-79")).to_have_count(0)
-    page.mouse.move(600, 500)
-    page.locator(".window").nth(3).evaluate("window => window.scrollIntoView()")
-    expect(page.locator("#step-79")).to_have_count(1)
-    expect(page.locator(".step.current")).not_to_have_id("step-0")
-
-
-def test_search_walks_through_the_steps_that_hold_a_text(
-    page: Page, played: str, current: Callable[[int], None]
+def test_a_text_is_read_as_another_kind_kinds_stay_folded_and_scrolling_fetches_further_steps(
+    page: Page, played: str
 ) -> None:
-    page.goto(played)
-    page.keyboard.press("/")
-    page.keyboard.type("NEEDLE")
-    page.keyboard.press("Enter")
-    current(70)
-    expect(page.locator("[data-find-count]")).to_have_text("1 of 1 step")
-
-
-def test_kinds_of_content_fold_and_stay_folded(page: Page, played: str) -> None:
-    page.goto(played)
-    page.keyboard.press("f")
-    page.get_by_label("inputs").check()
-    expect(page.locator("#step-0 [data-side=input]").first).to_be_hidden()
-    page.reload()
-    expect(page.locator("#step-0 [data-side=output]").first).to_be_visible()
-    expect(page.locator("#step-0 [data-side=input]").first).to_be_hidden()
-
-
-def test_a_text_is_read_as_another_kind(page: Page, played: str) -> None:
     page.goto(played)
     shown = page.locator("#step-0 div[data-side=output]")
     shown.hover()
     shown.locator("select").select_option("markdown")
     expect(shown.locator(".prose")).to_have_text(re.compile("said 0"))
     expect(shown.locator("select")).to_have_value("markdown")
+    page.keyboard.press("Escape")
+    page.locator("body").press("f")
+    page.get_by_label("inputs").check()
+    expect(page.locator("#step-0 [data-side=input]").first).to_be_hidden()
+    page.reload()
+    expect(page.locator("#step-0 [data-side=output]").first).to_be_visible()
+    expect(page.locator("#step-0 [data-side=input]").first).to_be_hidden()
+    expect(page.locator("#step-79")).to_have_count(0)
+    page.mouse.move(600, 500)
+    page.locator(".window").nth(3).evaluate("window => window.scrollIntoView()")
+    expect(page.locator("#step-79")).to_have_count(1)
+    expect(page.locator(".step.current")).not_to_have_id("step-0")
 
 
 def test_hostile_texts_are_shown_and_never_run(page: Page, live: LiveServer) -> None:
@@ -141,25 +124,30 @@ def test_hostile_texts_are_shown_and_never_run(page: Page, live: LiveServer) -> 
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
 
 
-def test_it_is_dark_where_the_system_is(page: Page, played: str) -> None:
-    page.emulate_media(color_scheme="dark")
-    page.goto(played)
-    assert brightness(page.locator("body")) < 60 < 180 < brightness(page.locator(".tool-name").first, "color")
-
-
 def brightness(element: Locator, name: str = "background-color") -> float:
     """Return the mean of red, green and blue as they are drawn, 0 to 255."""
     colour = element.evaluate("(element, name) => getComputedStyle(element).getPropertyValue(name)", name)
     return sum(float(part) for part in re.findall(r"[\d.]+", colour)[:3]) / 3
 
 
-def test_it_can_be_read_by_those_who_do_not_see_it_and_nothing_is_cut_off_on_a_phone(page: Page, played: str) -> None:
+def test_it_is_dark_where_the_system_is_cut_off_nowhere_on_a_phone_and_read_by_those_who_do_not_see_it(
+    page: Page, played: str
+) -> None:
+    page.emulate_media(color_scheme="dark")
+    page.set_viewport_size({"width": 400, "height": 860})
     page.goto(played)
+    assert brightness(page.locator("body")) < 60 < 180 < brightness(page.locator(".tool-name").first, "color")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    expect(page.locator("#note-text")).to_be_hidden()  # the form of a note waits until it is asked for
+    page.keyboard.press("m")
+    expect(page.locator("#note-text")).to_be_focused()
+    expect(page.locator("#note-step option:checked")).to_have_text("step 0")
+    page.emulate_media(color_scheme="light")
+    page.set_viewport_size({"width": 1280, "height": 860})
     expect(page.locator(".rail-row").first).to_be_visible()
+    thin_out(page)
     load_axe(page)
     assert serious(page) == []
-    page.set_viewport_size({"width": 400, "height": 800})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
 
 
 # --- two episodes side by side ---------------------------------------------------------------------------------------
@@ -181,15 +169,6 @@ def test_both_sides_move_together_and_the_parting_is_a_key_away(page: Page, live
     page.keyboard.press("v")
     expect(page.locator(".compare-row.current")).to_have_id("row-1")
     expect(page.locator("#divergence")).to_be_in_viewport()
-
-
-def test_on_a_phone_the_form_of_a_note_waits_until_it_is_asked_for(page: Page, played: str) -> None:
-    page.set_viewport_size({"width": 400, "height": 860})
-    page.goto(played)
-    expect(page.locator("#note-text")).to_be_hidden()
-    page.keyboard.press("m")
-    expect(page.locator("#note-text")).to_be_focused()
-    expect(page.locator("#note-step option:checked")).to_have_text("step 0")
 
 
 def test_steps_that_the_page_had_no_room_for_are_loaded_when_the_reader_comes_to_them(
@@ -224,38 +203,39 @@ def test_on_a_narrow_screen_the_transcript_is_above_the_side_column(
     expect(page.locator("#about")).to_be_in_viewport()
 
 
-def test_each_line_of_a_text_has_its_own_direction(page: Page, live: LiveServer) -> None:
+STARTS = """(text) => {
+  const range = document.createRange(), found = [], box = text.getBoundingClientRect();
+  for (const walk = document.createTreeWalker(text, NodeFilter.SHOW_TEXT); walk.nextNode(); ) {
+    range.selectNodeContents(walk.currentNode);
+    found.push(...[...range.getClientRects()].filter((line) => line.width > 9));
+  }
+  return found.map((line) => line.left - box.left < box.right - line.right ? "left" : "right");
+}"""
+"""Returns the side at which each line of a text starts."""
+COVERED = """(block) => {
+  const text = document.createRange();
+  text.selectNodeContents(block.querySelector(".said-text"));
+  const menu = block.querySelector(".read-as").getBoundingClientRect();
+  const meets = (line) => line.right > menu.left && line.bottom > menu.top && line.top < menu.bottom;
+  return [...text.getClientRects()].some(meets);
+}"""
+"""Returns whether the menu of a block covers some of its text."""
+
+
+def test_each_line_of_a_text_has_its_own_direction_and_the_menu_of_a_block_covers_none(
+    page: Page, live: LiveServer
+) -> None:
     arabic = "\u0634\u0643\u0631\u0627 \u062c\u0632\u064a\u0644\u0627"
     with playing(live) as agent:
         agent.call("echo", f"first in English\n{arabic}\nlast")
         agent.call("echo", f"first in English\n\n{arabic}\n\n* last\n\n```\ncode\n```")
         agent.call("echo", f"first in English\n{arabic}\nlast in English\n\n* an item\n\n```\ncode\n```")
-    page.goto(latest(live))
-    starts = """(text) => {
-      const range = document.createRange(), found = [], box = text.getBoundingClientRect();
-      for (const walk = document.createTreeWalker(text, NodeFilter.SHOW_TEXT); walk.nextNode(); ) {
-        range.selectNodeContents(walk.currentNode);
-        found.push(...[...range.getClientRects()].filter((line) => line.width > 9));
-      }
-      return found.map((line) => line.left - box.left < box.right - line.right ? "left" : "right");
-    }"""
-    for text in ("#step-0 [data-side=output] .code", *(f"#step-{n} [data-side=output] .prose" for n in (1, 2))):
-        assert page.locator(text).evaluate(starts)[:3] == ["left", "right", "left"], text
-
-
-def test_the_menu_of_a_block_covers_none_of_its_text(page: Page, live: LiveServer) -> None:
-    with playing(live) as agent:
         agent.call("echo", "a word " * 200)
     page.goto(latest(live))
-    block = page.locator(".said-block:has(.read-as)").last
-    covered = """(block) => {
-      const text = document.createRange();
-      text.selectNodeContents(block.querySelector(".said-text"));
-      const menu = block.querySelector(".read-as").getBoundingClientRect();
-      const meets = (line) => line.right > menu.left && line.bottom > menu.top && line.top < menu.bottom;
-      return [...text.getClientRects()].some(meets);
-    }"""
+    for text in ("#step-0 [data-side=output] .code", *(f"#step-{n} [data-side=output] .prose" for n in (1, 2))):
+        assert page.locator(text).evaluate(STARTS)[:3] == ["left", "right", "left"], text
+    block = page.locator("#step-3 .said-block:has(.read-as)").last
     for width in (1280, 400):
         page.set_viewport_size({"width": width, "height": 860})
         block.hover()
-        assert not block.evaluate(covered), width
+        assert not block.evaluate(COVERED), width

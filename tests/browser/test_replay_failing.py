@@ -22,11 +22,19 @@ def played(live: LiveServer) -> str:
     return latest(live)
 
 
-def test_the_list_of_steps_tells_failures_apart(page: Page, played: str) -> None:
-    page.goto(played)
-    marks = page.locator(".rail-row .failing")
-    expect(marks).to_have_text(["no tool", "input"])
+def test_the_list_of_steps_tells_failures_apart_and_steps_that_cannot_be_loaded_can_be_asked_for_again(
+    page: Page, played: str
+) -> None:
+    page.route(STEPS, lambda route: route.fulfill(status=500))
+    page.goto(f"{played}?step=0")
+    expect(page.locator(".rail-row .failing")).to_have_text(["no tool", "input"])
     expect(page.locator(".rail-row").nth(1)).to_have_attribute("title", "nothing, refused: not_found")
+    page.keyboard.press("G")
+    notice = page.locator(".window [data-failed]").last
+    expect(notice).to_contain_text("could not be loaded")
+    page.unroute(STEPS)
+    notice.get_by_role("button", name="Try again").click()
+    expect(page.locator("#step-49")).to_be_visible()
 
 
 def test_a_replay_that_was_deleted_meanwhile_says_so(page: Page, played: str) -> None:
@@ -35,14 +43,3 @@ def test_a_replay_that_was_deleted_meanwhile_says_so(page: Page, played: str) ->
     page.keyboard.press("G")
     expect(page.locator(".window [data-failed]").last).to_contain_text("This episode was deleted")
     expect(page.get_by_role("alert")).to_have_count(1)
-
-
-def test_steps_that_cannot_be_loaded_say_so_and_can_be_asked_for_again(page: Page, played: str) -> None:
-    page.route(STEPS, lambda route: route.fulfill(status=500))
-    page.goto(f"{played}?step=0")
-    page.keyboard.press("G")
-    notice = page.locator(".window [data-failed]").last
-    expect(notice).to_contain_text("could not be loaded")
-    page.unroute(STEPS)
-    notice.get_by_role("button", name="Try again").click()
-    expect(page.locator("#step-49")).to_be_visible()
