@@ -7,10 +7,12 @@ from __future__ import annotations
 
 import configparser
 import os
+import sqlite3
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any, cast
 
@@ -66,7 +68,15 @@ def authors_python(wheels: list[Path], tmp_path_factory: pytest.TempPathFactory)
 
 
 @pytest.fixture(scope="module")
-def served(wheels: list[Path], authors_python: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def data(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The directory for data of the user who starts the installed orsweb, empty at first."""
+    return tmp_path_factory.mktemp("data")
+
+
+@pytest.fixture(scope="module")
+def served(
+    wheels: list[Path], authors_python: Path, data: Path, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[str]:
     """The URL of an installed orsweb, started in a directory with a module, whose class another interpreter plays."""
     directory, port = tmp_path_factory.mktemp("anywhere"), free_port()
     (directory / "own.py").write_text(MODULE)
@@ -79,7 +89,7 @@ def served(wheels: list[Path], authors_python: Path, tmp_path_factory: pytest.Te
     server = subprocess.Popen(
         [python.with_name("orsweb"), "serve", f"own:Own@{authors_python}", "--port", str(port)],
         cwd=directory,
-        env={**kept, "XDG_DATA_HOME": str(directory / "data"), "ORSWEB_FOLLOWER": "thread"},
+        env={**kept, "XDG_DATA_HOME": str(data), "ORSWEB_FOLLOWER": "thread"},
     )
     try:
         eventually(lambda: answers(f"http://127.0.0.1:{port}/health"), seconds=120)
@@ -87,7 +97,6 @@ def served(wheels: list[Path], authors_python: Path, tmp_path_factory: pytest.Te
     finally:
         server.terminate()
         server.wait(40)
-    assert (directory / "data/orsweb/orsweb.sqlite3").exists()
 
 
 def install(python: Path, *wheels: Path) -> Path:
@@ -156,3 +165,8 @@ def test_an_installed_server_plays_a_class_of_an_environment_without_django(serv
 def test_an_installed_server_has_its_pages(served: str, path: str) -> None:
     answer = httpx.get(f"{served}{path}", follow_redirects=True, timeout=60)
     assert (answer.status_code, len(answer.text) > 1000) == (200, True)
+
+
+def test_the_first_start_makes_a_database_and_migrates_it(served: str, data: Path) -> None:
+    with closing(sqlite3.connect(data / "orsweb/orsweb.sqlite3")) as database:
+        assert database.execute("SELECT count(*) FROM django_migrations WHERE app = 'episodes'").fetchone() > (0,)

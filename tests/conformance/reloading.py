@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import json
 import threading
 import urllib.request
 from collections.abc import Iterator
@@ -39,9 +40,15 @@ def write(here: Path, version: str, first: str = "pass") -> None:
     (here / "changing_env.py").write_text(ENVIRONMENT.replace("{version}", version).replace("{first}", first))
 
 
+def ready_since(server: LiveServer) -> list[float]:
+    """Return when the servers that run now became ready; it changes when a reload is over."""
+    return [json.loads(path.read_text())["at"] for path in server.data_dir.rglob("serve.json")]
+
+
 def reload(server: LiveServer) -> tuple[int, str]:
     """Run `manage.py reload`; return its status and what it printed."""
-    done = programs.run("reload", env=server.env)
+    environment = {name: value for name, value in server.env.items() if not name.startswith("PYTHON")}  # starts warm
+    done = programs.run("reload", env=environment)
     return done.returncode, done.stdout + done.stderr
 
 

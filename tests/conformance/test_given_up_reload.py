@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import psutil
 
 from tests.conformance.agent import Agent, eventually
-from tests.conformance.reloading import reload, visited, write
+from tests.conformance.reloading import ready_since, reload, visited, write
 from tests.server import ROOT, LiveServer
 
 
@@ -18,9 +17,7 @@ def servers(server: LiveServer) -> set[int]:
 
 def is_ready(server: LiveServer) -> bool:
     """Return whether all servers are ready, without which there is nothing to reload."""
-    return len(servers(server)) == 2 and any(
-        json.loads(path.read_text())["at"] for path in server.data_dir.rglob("serve.json")
-    )
+    return len(servers(server)) == 2 and any(ready_since(server))
 
 
 def version(server: LiveServer) -> str:

@@ -8,10 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests import programs
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient
-from tests.conformance.reloading import reload, visited, write
+from tests.conformance.reloading import ready_since, reload, visited, write
 from tests.server import ROOT, LiveServer
 
 
@@ -47,11 +46,12 @@ def test_sessions_go_on_and_nobody_is_refused(server: LiveServer) -> None:
 
 
 def test_sighup_reloads_too_and_other_sessions_end_after_a_while(server: LiveServer) -> None:
-    old = server.pid
+    old, since = server.pid, ready_since(server)
     agent = Agent(server).open({"id": 1}, "dropping")
     agent.call("add", {"number": 1})
     server.process.send_signal(signal.SIGHUP)
-    eventually(lambda: server.pid not in (old, server.process.pid) and server.is_healthy())
+    eventually(lambda: ready_since(server) != since)
+    assert server.pid not in (old, server.process.pid) and server.is_healthy()
     assert "The server was stopped before the episode had ended" in agent.post("/ping").text
 
 
@@ -64,6 +64,7 @@ def test_it_goes_on_as_it_was_if_the_new_code_is_broken(server: LiveServer) -> N
     assert "SyntaxError" in text or "changing_env" in text
     assert server.pid == old and server.is_healthy()
     assert server.stop() == 0
-    assert programs.run("reload", env=server.env).stderr == (
-        "CommandError: No server of this database runs on this machine. Start it with `serve`.\n"
+    assert reload(server) == (
+        1,
+        "CommandError: No server of this database runs on this machine. Start it with `serve`.\n",
     )

@@ -104,13 +104,14 @@ def test_the_end_of_a_process_is_an_incident(live: LiveServer, record: Recorded)
 
 
 def test_others_are_answered_while_code_holds_the_interpreter(live: LiveServer) -> None:
-    other, (agent, _) = opened(live, "alone")[0], opened(live, "together")
+    other, (agent, pid) = opened(live, "alone")[0], opened(live, "together")
     pending = agent.begin("backtrack")
     started = time.monotonic()
     for _ in range(5):
         other.call("pid")
     assert time.monotonic() - started < TOOL_TIMEOUT
-    assert b"did not respond" in pending.hear(b"did not respond")
+    psutil.Process(pid).kill()
+    assert b"by signal 9" in pending.hear(b"event: error")
 
 
 def test_a_call_that_runs_on_after_its_time_is_ended_with_its_process(live: LiveServer, record: Recorded) -> None:

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
-import os
-import subprocess
-import sys
 import threading
-import time
-import urllib.request
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -22,48 +15,21 @@ from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_server
 from environments.checking.checks.protocol import Unreachable
 from environments.checking.report import CheckReport
+from tests.other_servers import reference_server
 from tests.rows import each
-from tests.server import LiveServer, free_port
+from tests.server import LiveServer
 
 KEY = {"X-API-Key": "a-secret-key-of-many-letters"}
-NAMES = {"ors": "orstasktools", "openreward": "orwterminal"}
-ROOT = Path(__file__).resolve().parents[3]
 OPTIONS = CheckOptions(episodes=3, steps=10, timeout_seconds=30)
-REFERENCES = {
-    "ors": "from ors import Server; from tests.envs_ors import OrsTaskTools as Env",
-    "openreward": "from openreward.environments import Server; from tests.envs_openreward import OrwTerminal as Env",
-}
-
-
-@contextlib.contextmanager
-def _reference(sdk: str) -> Iterator[str]:
-    """Yield the URL of the SDK's own server in a process of its own."""
-    port = free_port()
-    code = f"{REFERENCES[sdk]}; Server([Env]).run(host='127.0.0.1', port={port})"
-    environment = {**os.environ, "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}
-    process = subprocess.Popen([sys.executable, "-c", code], cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
-    try:
-        _wait_for(f"http://127.0.0.1:{port}/health")
-        yield f"http://127.0.0.1:{port}"
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _wait_for(url: str) -> None:
-    deadline = time.monotonic() + 60
-    while time.monotonic() < deadline:
-        with contextlib.suppress(OSError), urllib.request.urlopen(url, timeout=1):
-            return
-        time.sleep(0.05)
-    raise AssertionError(f"{url} did not answer")
+REFERENCES = {"ors": ("tests.envs_ors", "OrsTaskTools"), "openreward": ("tests.envs_openreward", "OrwTerminal")}
 
 
 @pytest.mark.parametrize("sdk", REFERENCES)
 def test_a_reference_server_passes(sdk: str) -> None:
-    with _reference(sdk) as url:
+    module, name = REFERENCES[sdk]
+    with reference_server(sdk, module, name) as url:
         assert _failed(check_server(url, None, {}, OPTIONS)) == []
-        call_command("check_environment", f"{url}/{NAMES[sdk]}", "--episodes", "1")
+        call_command("check_environment", f"{url}/{name.lower()}", "--episodes", "1")
 
 
 def test_this_server_passes_with_a_key() -> None:

@@ -129,13 +129,6 @@ else:
             "set DATABASE_URL to one."
         )
 
-    def test_it_migrates_the_embedded_database() -> None:
-        with (
-            LiveServer("tests.envs:Echo", is_new=True) as server,
-            closing(sqlite3.connect(server.data_dir / "orsweb.sqlite3")) as database,
-        ):
-            assert database.execute("SELECT count(*) FROM django_migrations WHERE app = 'episodes'").fetchone() > (0,)
-
     def test_the_first_page_and_its_stream_do_not_wait_for_another_writer() -> None:
         with (
             LiveServer("tests.envs:Echo") as server,
