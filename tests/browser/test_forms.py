@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from tests.browser.axe import load_axe, serious
+from tests.browser.guests import enter
 from tests.browser.test_play import sit_down
 from tests.server import LiveServer
 
@@ -59,7 +60,9 @@ def answered(page: Page, number: int = 0) -> Any:
     return json.loads(step.locator("[data-side=output] .said-text").first.inner_text())
 
 
-def test_an_order_is_placed_by_keys_alone(page: Page, form: Locator, complaints: list[str]) -> None:
+def test_an_order_is_placed_by_keys_alone_and_other_tools_are_called(
+    page: Page, form: Locator, complaints: list[str]
+) -> None:
     keys = page.keyboard
     expect(field(form, "/pname")).to_be_focused()
     for text, tabs in (
@@ -91,11 +94,102 @@ def test_an_order_is_placed_by_keys_alone(page: Page, form: Locator, complaints:
     )
     assert (got["code"], got["tags"], got["shape"]["radius"], got["tree"]["name"]) == (7, ["x"], 2.5, "oak")
     assert "note" not in got
+    a_tool_without_parameters_is_a_button(page)
+    an_optional_group_is_sent_once_its_select_says_so(page)
+    a_lone_field_is_sent_by_enter_and_ready_for_the_next(page)
 
 
-def test_a_value_goes_through_the_form_and_back_to_json_unchanged(
+def a_tool_without_parameters_is_a_button(page: Page) -> None:
+    page.keyboard.press("Alt+3")
+    expect(page.get_by_role("button", name="Call wait")).to_be_focused()
+    page.keyboard.press("Enter")
+    expect(page.locator("#step-1")).to_contain_text("nothing")
+
+
+def an_optional_group_is_sent_once_its_select_says_so(page: Page) -> None:
+    page.keyboard.press("Alt+4")
+    found = page.locator("[data-tool-form] > div:visible")
+    found.get_by_label("corner: send or leave out").select_option(label="send")
+    expect(found.get_by_label("x")).to_be_visible()
+    found.get_by_label("x").fill("3")
+    page.keyboard.press("Enter")
+    assert answered(page, 2) == {"corner": {"x": 3}}
+
+
+def a_lone_field_is_sent_by_enter_and_ready_for_the_next(page: Page) -> None:
+    page.keyboard.press("Alt+2")
+    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
+    expect(words).to_be_focused()
+    page.keyboard.insert_text("two")
+    page.keyboard.press("Shift+Enter")
+    page.keyboard.insert_text("lines")
+    page.keyboard.press("Enter")
+    assert answered(page, 3) == {"text": "two\nlines"}
+    page.keyboard.type("next")  # in the place of what was sent
+    expect(words).to_have_value("next")
+
+
+def test_what_is_wrong_or_missing_is_reported_at_its_field_in_words(
     page: Page, form: Locator, complaints: list[str]
 ) -> None:
+    assert_a_long_form_scrolls_above_its_button(page, form)
+    field(form, "/pname").press("Enter")
+    expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required.")
+    page.keyboard.type("Ada")
+    page.get_by_role("button", name="Call order").click()
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Required.")
+    expect(field(form, "/pamount")).to_be_focused()
+    expect(field(form, "/pamount")).to_have_attribute("aria-invalid", "true")
+    page.keyboard.type("5")
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_be_hidden()
+    write_json(form, '{"name": "Ada",\n "amount": }')
+    form.get_by_role("button", name="Form").click()
+    expect(form.locator(".error:visible")).to_have_text("This is not JSON: line 2, column 12: expecting value.")
+    expect(form.get_by_label("Input as JSON")).to_be_focused()
+    wrong = {**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}
+    form.get_by_label("Input as JSON").fill(json.dumps(wrong))
+    form.get_by_role("button", name="Form").click()
+    page.get_by_role("button", name="Call order").click()
+    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; the minimum is 1.")
+    expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text("Expected number")
+    expect(page.locator(".step")).to_have_count(0)
+    load_axe(page)  # in this state, which has all that a form can have
+    assert serious(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert serious(page, "colours") == []
+    page.set_viewport_size({"width": 400, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    assert form.evaluate("it => it.scrollWidth <= it.clientWidth")
+
+
+def assert_a_long_form_scrolls_above_its_button(page: Page, form: Locator) -> None:
+    """On a phone with an open keyboard."""
+    page.set_viewport_size({"width": 390, "height": 470})
+    button = page.get_by_role("button", name="Call order").bounding_box()
+    composer = page.locator(".composer").bounding_box()
+    first = field(form, "/pname").bounding_box()
+    assert button and composer and first
+    assert button["y"] + button["height"] <= composer["y"] + composer["height"] <= 470
+    assert first["y"] + first["height"] <= button["y"]
+    page.set_viewport_size({"width": 1280, "height": 860})
+
+
+def test_fields_come_and_go_and_a_value_goes_through_the_form_and_back_to_json_unchanged(
+    page: Page, form: Locator, complaints: list[str]
+) -> None:
+    presence = form.get_by_label("note: send or leave out")  # typing includes what was left out
+    expect(presence).to_have_value("absent")
+    field(form, "/pnote").fill("x")
+    expect(presence).to_have_value("given")
+    field(form, "/pnote").fill("")
+    expect(presence).to_have_value("absent")
+    items_come_go_and_move_and_the_focus_goes_along(page, form)
+    kind = form.get_by_label("shape: type")  # another shape brings its own fields
+    kind.focus()
+    kind.select_option("Box")
+    expect(field(form, "/pshape/b1/pwidth")).to_be_visible()
+    expect(form.get_by_label("shape: type")).to_be_focused()
+    expect(form.get_by_text("It has four corners.")).to_be_visible()
     write_json(form, json.dumps(ORDER))
     form.get_by_role("button", name="Form").click()
     expect(field(form, "/pamount")).to_have_value(str(HUGE))
@@ -107,7 +201,7 @@ def test_a_value_goes_through_the_form_and_back_to_json_unchanged(
     assert answered(page) == {**ORDER, "shape": {"kind": "box", "width": 1.5, "height": 2.0}}
 
 
-def test_items_come_go_and_move_and_the_focus_goes_along(page: Page, form: Locator, complaints: list[str]) -> None:
+def items_come_go_and_move_and_the_focus_goes_along(page: Page, form: Locator) -> None:
     field(form, "/ptags/i0").fill("one")
     form.get_by_role("button", name="Add an item to tags").press("Enter")
     expect(field(form, "/ptags/i1")).to_be_focused()
@@ -120,65 +214,17 @@ def test_items_come_go_and_move_and_the_focus_goes_along(page: Page, form: Locat
     expect(field(form, "/ptags/i0")).to_be_focused()
 
 
-def test_another_shape_brings_its_own_fields(page: Page, form: Locator, complaints: list[str]) -> None:
-    kind = form.get_by_label("shape: type")
-    kind.focus()
-    kind.select_option("Box")
-    expect(field(form, "/pshape/b1/pwidth")).to_be_visible()
-    expect(form.get_by_label("shape: type")).to_be_focused()
-    expect(form.get_by_text("It has four corners.")).to_be_visible()
-
-
-def test_an_optional_group_is_sent_once_its_select_says_so(page: Page, form: Locator, complaints: list[str]) -> None:
-    page.keyboard.press("Alt+4")
-    found = page.locator("[data-tool-form] > div:visible")
-    found.get_by_label("corner: send or leave out").select_option(label="send")
-    expect(found.get_by_label("x")).to_be_visible()
-    found.get_by_label("x").fill("3")
-    page.keyboard.press("Enter")
-    assert answered(page) == {"corner": {"x": 3}}
-
-
-def test_what_is_missing_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
-    field(form, "/pname").press("Enter")
-    expect(form.locator("[data-slot='/pname'] > .error")).to_have_text("Required.")
-    page.keyboard.type("Ada")
-    page.get_by_role("button", name="Call order").click()
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("Required.")
-    expect(field(form, "/pamount")).to_be_focused()
-    expect(field(form, "/pamount")).to_have_attribute("aria-invalid", "true")
-    page.keyboard.type("5")
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_be_hidden()
-    expect(page.locator(".step")).to_have_count(0)
-
-
-def test_what_the_schema_refuses_is_reported_at_its_field(page: Page, form: Locator, complaints: list[str]) -> None:
-    write_json(form, json.dumps({**ORDER, "amount": 0, "shape": {"kind": "box", "width": 1, "height": "high"}}))
-    form.get_by_role("button", name="Form").click()
-    page.get_by_role("button", name="Call order").click()
-    expect(form.locator("[data-slot='/pamount'] > .error")).to_have_text("0 is too small; the minimum is 1.")
-    expect(form.locator("[data-slot='/pshape/b1/pheight'] > .error")).to_contain_text("Expected number")
-    expect(page.locator(".step")).to_have_count(0)
-
-
-def test_json_that_cannot_be_read_says_where(page: Page, form: Locator, complaints: list[str]) -> None:
-    write_json(form, '{"name": "Ada",\n "amount": }')
-    form.get_by_role("button", name="Form").click()
-    expect(form.locator(".error:visible")).to_have_text("This is not JSON: line 2, column 12: expecting value.")
-    expect(form.get_by_label("Input as JSON")).to_be_focused()
-
-
-def test_typing_includes_what_was_left_out(page: Page, form: Locator, complaints: list[str]) -> None:
-    presence = form.get_by_label("note: send or leave out")
-    expect(presence).to_have_value("absent")
-    field(form, "/pnote").fill("x")
-    expect(presence).to_have_value("given")
-    field(form, "/pnote").fill("")
-    expect(presence).to_have_value("absent")
-
-
-def test_a_required_text_that_is_empty_is_sent_only_on_request(page: Page, form: Locator) -> None:
+def test_the_agents_view_has_tabs_and_a_text_that_is_empty_or_too_large_is_refused_and_survives_a_reload(
+    page: Page, form: Locator
+) -> None:
+    view = page.locator("[data-agent-view]")  # with a tab for each provider
+    view.get_by_role("tab", name="OpenAI").focus()
+    page.keyboard.press("ArrowRight")
+    expect(view.get_by_role("tab", name="Anthropic")).to_be_focused()
+    expect(view.get_by_role("tabpanel", name="Anthropic")).to_contain_text('"input_schema"')
+    expect(view.get_by_role("tabpanel", name="OpenAI")).to_be_hidden()
     page.keyboard.press("Alt+2")
+    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
     say = page.get_by_role("button", name="Call say")
     for way in (say.click, lambda: page.keyboard.press("Control+Enter")):
         way()
@@ -186,6 +232,17 @@ def test_a_required_text_that_is_empty_is_sent_only_on_request(page: Page, form:
     expect(page.locator(".step")).to_have_count(0)
     page.get_by_role("button", name="Send anyway").click()
     assert answered(page) == {"text": ""}
+    words.evaluate("it => (it.value = 'x'.repeat(1_000_001))")
+    say.click()
+    expect(page.locator("[data-call-state]")).to_contain_text("ORSWEB_MAX_BODY_BYTES")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    words.fill("")
+    words.press_sequentially("half a sent")
+    page.reload()
+    expect(words).to_have_value("half a sent")
+    expect(words).to_be_focused()
+    say.click()
+    assert answered(page, 1) == {"text": "half a sent"}
 
 
 @pytest.mark.own_tab
@@ -231,89 +288,8 @@ def test_what_is_typed_before_a_slow_answer_stays(page: Page) -> None:
         expect(form.locator(f"[name='{name}']")).to_have_value(value)
 
 
-def test_half_typed_values_and_the_tool_survive_a_reload(page: Page, form: Locator) -> None:
-    page.keyboard.press("Alt+2")
-    page.keyboard.type("half a sent")
-    page.reload()
-    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
-    expect(words).to_have_value("half a sent")
-    expect(words).to_be_focused()
-
-
-def test_a_lone_field_is_sent_by_enter_and_ready_for_the_next(page: Page, form: Locator, complaints: list[str]) -> None:
-    page.keyboard.press("Alt+2")
-    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
-    expect(words).to_be_focused()
-    page.keyboard.insert_text("two")
-    page.keyboard.press("Shift+Enter")
-    page.keyboard.insert_text("lines")
-    page.keyboard.press("Enter")
-    assert answered(page) == {"text": "two\nlines"}
-    page.keyboard.type("next")  # in the place of what was sent
-    expect(words).to_have_value("next")
-
-
-def test_a_tool_without_parameters_is_a_button(page: Page, form: Locator, complaints: list[str]) -> None:
-    page.keyboard.press("Alt+3")
-    expect(page.get_by_role("button", name="Call wait")).to_be_focused()
-    page.keyboard.press("Enter")
-    expect(page.locator("#step-0")).to_contain_text("nothing")
-
-
-def test_axe_finds_nothing_serious_in_any_state_and_nothing_is_wider_than_a_phone(page: Page, form: Locator) -> None:
-    write_json(form, json.dumps({**ORDER, "amount": "many"}))
-    form.get_by_role("button", name="Form").click()
-    page.get_by_role("button", name="Call order").click()
-    expect(form.locator(".error:visible").first).to_be_visible()
-    load_axe(page)
-    assert serious(page) == []
-    page.emulate_media(color_scheme="dark")
-    assert serious(page, "colours") == []
-    page.set_viewport_size({"width": 400, "height": 860})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    assert form.evaluate("it => it.scrollWidth <= it.clientWidth")
-
-
-def test_a_long_form_scrolls_above_its_button_on_a_phone_with_an_open_keyboard(page: Page, form: Locator) -> None:
-    page.set_viewport_size({"width": 390, "height": 470})
-    button = page.get_by_role("button", name="Call order").bounding_box()
-    composer = page.locator(".composer").bounding_box()
-    first = field(form, "/pname").bounding_box()
-    assert button and composer and first
-    assert button["y"] + button["height"] <= composer["y"] + composer["height"] <= 470
-    assert first["y"] + first["height"] <= button["y"]
-
-
-def test_the_agents_view_has_a_tab_for_each_provider(page: Page, form: Locator, complaints: list[str]) -> None:
-    view = page.locator("[data-agent-view]")
-    view.get_by_role("tab", name="OpenAI").focus()
-    page.keyboard.press("ArrowRight")
-    expect(view.get_by_role("tab", name="Anthropic")).to_be_focused()
-    expect(view.get_by_role("tabpanel", name="Anthropic")).to_contain_text('"input_schema"')
-    expect(view.get_by_role("tabpanel", name="OpenAI")).to_be_hidden()
-
-
-def test_a_text_that_is_too_large_is_refused_in_words(page: Page, form: Locator) -> None:
-    page.keyboard.press("Alt+2")
-    words = page.locator("[data-tool-form] > div:not([hidden]) textarea")
-    words.evaluate("it => (it.value = 'x'.repeat(1_000_001))")
-    page.get_by_role("button", name="Call say").click()
-    expect(page.locator("[data-call-state]")).to_contain_text("ORSWEB_MAX_BODY_BYTES")
-    expect(page.locator("[data-live-state=live]")).to_be_visible()
-    words.fill("short")
-    page.get_by_role("button", name="Call say").click()
-    assert answered(page) == {"text": "short"}
-
-
-def test_a_guest_adds_an_item_to_what_is_folded_away(page: Page, live: LiveServer, complaints: list[str]) -> None:
-    page.goto("/play/invites/")
-    page.get_by_label("Environment or split").select_option(label="forms: every split")
-    page.get_by_label("Name").fill("forms")
-    page.keyboard.press("Enter")
-    page.goto(page.locator(".made pre").inner_text())
-    page.get_by_label("Your name").fill("Zoë")
-    page.keyboard.press("Enter")
-    page.wait_for_url("**/play/?environment=forms")
+def test_a_guest_adds_an_item_to_what_is_folded_away(page: Page, complaints: list[str]) -> None:
+    enter(page, "forms")
     page.keyboard.press("Enter")
     tree = page.locator("[data-slot='/ptree']")
     tree.get_by_text("More options").click()

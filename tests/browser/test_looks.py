@@ -32,6 +32,7 @@ PAGES = (
     f"/suites/looked-at/v1/compare/?first=m&second={quote(LONG_MODEL, safe='')}",
     *(f"/environments/guess/doctor/?run={LONG_RUN}", "/episodes/?text=higher"),
     *("/play/", "/play/people/", "/play/invites/", "/play/continue/{first}/?step=0", "/rollouts/?text=column"),
+    "/play/invite/unknown/",
 )
 LOOKS: tuple[tuple[int, Literal["light", "dark"], Rules], ...] = (
     *((320, "dark", "layout"), (1280, "dark", "colours"), (1280, "light", "all")),

@@ -36,13 +36,11 @@ def sockets(page: Page) -> list[WebSocket]:
     return found
 
 
-@pytest.fixture
-def player(page: Page, sockets: list[WebSocket]) -> Page:
+def play(page: Page) -> None:
     """Play `echo` with one step done, with a clock that can be put forward."""
     page.clock.install()
     sit_down(page, "echo")
     send(page, "first")
-    return page
 
 
 def submit(page: Page, text: str) -> None:
@@ -62,40 +60,37 @@ def recorded(page: Page) -> int:
     return len(httpx.get(f"{server}/api/episodes/{episode}/steps").json()["results"])
 
 
-def test_a_mute_connection_is_replaced_and_its_call_asked_again(player: Page, live: MutingProxy) -> None:
+def test_an_offline_browser_says_so_at_once_and_a_mute_connection_is_replaced_and_its_call_asked_again(
+    page: Page, live: MutingProxy
+) -> None:
+    play(page)
+    page.context.set_offline(True)
+    expect(page.locator("[data-notice=lost]")).to_be_visible()
+    submit(page, "second")
+    expect(page.locator("[data-call-state]")).to_contain_text("when the connection is back")
+    page.context.set_offline(False)
+    expect(page.locator(".step").nth(1)).to_contain_text("second")
+    expect(page.locator("[data-notice=lost]")).to_have_count(0)
+    assert recorded(page) == 2
     live.go_mute()
-    submit(player, "second")
-    expect(player.locator("[data-composer][data-busy]")).to_be_visible()
-    player.clock.run_for(UNTIL_NOTICED_MS)
-    expect(player.locator(".step").nth(1)).to_contain_text("second")
-    expect(player.locator("[data-live-state=live]")).to_be_visible()
-    send(player, "third")
-    assert recorded(player) == 3
+    submit(page, "third")
+    expect(page.locator("[data-composer][data-busy]")).to_be_visible()
+    page.clock.run_for(UNTIL_NOTICED_MS)
+    expect(page.locator(".step").nth(2)).to_contain_text("third")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    send(page, "fourth")
+    assert recorded(page) == 4
 
 
-def test_a_connection_on_which_nothing_happens_is_kept(player: Page, sockets: list[WebSocket]) -> None:
+def test_a_connection_on_which_nothing_happens_is_kept_and_people_who_scroll_or_move_the_pointer_are_there(
+    page: Page, sockets: list[WebSocket]
+) -> None:
+    play(page)
     for _ in range(3):
-        let_a_beat_pass(player, sockets[0])
-    send(player, "second")
-    assert len(sockets) == 1
-
-
-def test_a_browser_that_is_offline_says_so_at_once_and_goes_on_when_it_is_back(player: Page) -> None:
-    player.context.set_offline(True)
-    expect(player.locator("[data-notice=lost]")).to_be_visible()
-    submit(player, "second")
-    expect(player.locator("[data-call-state]")).to_contain_text("when the connection is back")
-    player.context.set_offline(False)
-    expect(player.locator(".step").nth(1)).to_contain_text("second")
-    expect(player.locator("[data-notice=lost]")).to_have_count(0)
-    assert recorded(player) == 2
-
-
-def test_people_who_scroll_or_move_the_pointer_are_there(page: Page, sockets: list[WebSocket]) -> None:
-    page.clock.install()
-    sit_down(page, "echo")
-    for _ in range(5):
+        let_a_beat_pass(page, sockets[0])
+    for _ in range(4):
         send(page, "a line")
+    assert len(sockets) == 1
     page.set_viewport_size({"width": 1280, "height": 400})
     page.mouse.move(300, 200)
     for act in (lambda: page.mouse.move(310, 210), lambda: page.mouse.wheel(0, -300)):

@@ -15,6 +15,7 @@ from environments.builtin.maze.grid import DIRECTIONS, Grid, Situation
 from environments.builtin.maze.maze import Maze
 from environments.builtin.web.web import Web
 from tests.browser.axe import load_axe, serious
+from tests.browser.guests import COOKIE, TOKEN
 from tests.server import LiveServer
 
 BUNDLED = [f"environments.builtin.{name}:{name.capitalize()}" for name in ("math", "web", "chart", "maze")]
@@ -29,18 +30,14 @@ def live() -> Iterator[LiveServer]:
         yield running
 
 
-TOKEN = "t" * 32
-"""A value against forged requests, which only has to be the same in form and cookie."""
-
-
 def sit_down(page: Page, environment: str, number: int = 0, **choice: str) -> int:
     """Return the number of the episode that now runs: task `number` of train; focus is in the form.
 
     The page of choices, which `test_math_is_played_from_its_page` goes through, is left out.
     """
     chosen = {"environment": environment, "split": "train", "pick": "number", "number": str(number), **choice}
-    form, cookie = {**chosen, "csrfmiddlewaretoken": TOKEN}, {"Cookie": f"csrftoken={TOKEN}"}
-    answer = page.request.post("/play/", form=form, headers=cookie, max_redirects=0)
+    form = {**chosen, "csrfmiddlewaretoken": TOKEN}
+    answer = page.request.post("/play/", form=form, headers=COOKIE, max_redirects=0)
     page.goto(answer.headers["location"])
     return at_the_form(page)
 
@@ -110,7 +107,7 @@ def test_math_is_played_from_its_page(page: Page, complaints: list[str]) -> None
     is_found(page, "math", episode, "+1.00")
 
 
-def test_chart_is_read(page: Page, complaints: list[str]) -> None:
+def test_chart_is_read_and_what_does_not_fit_is_reported_at_its_field(page: Page, complaints: list[str]) -> None:
     episode = sit_down(page, "chart")
     expect(page.locator("#prompt img")).to_have_js_property("complete", True)
     choose(page, "zoom")
@@ -123,13 +120,34 @@ def test_chart_is_read(page: Page, complaints: list[str]) -> None:
     send(page)
     expect(page.locator(".step img")).to_have_js_property("complete", True)
     choose(page, "submit")
+    page.keyboard.type("much")
+    page.keyboard.press("Enter")
+    field = page.locator("[data-composer] .wrong")
+    expect(field.locator("[data-error]")).to_be_visible()
+    expect(field.locator("[aria-invalid=true]")).to_be_focused()
+    assert page.locator(".step").count() == 1
+    page.keyboard.press("Control+a")
     send(page, str(Chart.list_tasks("train")[0]["answer"]))
     expect(page.locator(".outcome")).to_contain_text("Solved")
     is_recorded(page, episode)
 
 
-def test_web_is_walked_through(page: Page, complaints: list[str]) -> None:
+def test_web_is_walked_through_by_links_and_fields_in_the_page_that_stays_in_view_and_by_forms(
+    page: Page, complaints: list[str]
+) -> None:
     episode = sit_down(page, "web")
+    page.get_by_role("button", name="[3] Help").click()
+    expect(page.locator(".step [data-side=input]").last).to_contain_text("3")
+    expect(page.locator(".drawing")).to_contain_text("/help")
+    page.locator(".drawing .mark", has_text="workshop").click()
+    expect(page.locator(".step")).to_have_count(2)
+    expect(page.locator(".drawing")).to_contain_text("/help/workshop")
+    page.locator(".drawing .mark", has_text="Search the shop").click()
+    expect(page.get_by_label("field")).to_have_value(re.compile(r"^\d+$"))
+    expect(page.get_by_label("text", exact=True)).to_be_focused()
+    page.keyboard.type("lamp")  # only the text is typed
+    page.keyboard.press("Enter")
+    expect(page.locator(".drawing")).to_contain_text("Search the shop: lamp")
     choose(page, "open")
     send(page, "/help")
     send(page, "/help/workshop")
@@ -139,38 +157,36 @@ def test_web_is_walked_through(page: Page, complaints: list[str]) -> None:
     is_recorded(page, episode)
 
 
-def test_links_of_web_are_pressed_in_the_page_that_stays_in_view(page: Page, complaints: list[str]) -> None:
-    sit_down(page, "web")
-    page.get_by_role("button", name="[3] Help").click()
-    expect(page.locator(".step [data-side=input]").last).to_contain_text("3")
-    expect(page.locator(".drawing")).to_contain_text("/help")
-    page.locator(".drawing .mark", has_text="workshop").click()
-    expect(page.locator(".step")).to_have_count(2)
-    expect(page.locator(".drawing")).to_contain_text("/help/workshop")
-
-
-def test_a_field_of_web_is_pressed_and_only_its_text_is_typed(page: Page, complaints: list[str]) -> None:
-    sit_down(page, "web")
-    page.locator(".drawing .mark", has_text="Search the shop").click()
-    expect(page.get_by_label("field")).to_have_value("7")
-    expect(page.get_by_label("text", exact=True)).to_be_focused()
-    page.keyboard.type("lamp")
-    page.keyboard.press("Enter")
-    expect(page.locator(".drawing")).to_contain_text("Search the shop: lamp")
-
-
-def test_maze_is_left(page: Page, complaints: list[str]) -> None:
+def test_maze_is_left_and_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(
+    page: Page, complaints: list[str]
+) -> None:
+    page.goto("/play/?environment=maze")
+    assert_sound(page)
     episode = sit_down(page, "maze", MAZE)
     expect(page.locator("[data-drawing] img")).to_be_visible()
     is_chosen_by_keys(page)
-    for way in ways_out():
-        count = page.locator(".step").count()
+    for count, way in enumerate(ways_out()):
+        expect(page.locator(".step")).to_have_count(count)
+        if count == 1:
+            assert_sound(page)
         page.keyboard.press(f"Arrow{way.capitalize()}")
-        expect(page.locator(".step")).to_have_count(count + 1)
     expect(page.locator(".outcome")).to_contain_text("Solved")
+    assert_sound(page)
     page.keyboard.press("n")
     assert at_the_form(page) > episode
     is_recorded(page, episode)
+
+
+def assert_sound(page: Page) -> None:
+    """Check the page in light and dark mode, and that it is not wider than a phone."""
+    load_axe(page)
+    page.emulate_media(color_scheme="light")
+    assert serious(page) == []
+    page.emulate_media(color_scheme="dark")
+    assert serious(page, "colours") == []
+    page.set_viewport_size({"width": 400, "height": 860})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 400
+    page.set_viewport_size({"width": 1280, "height": 860})
 
 
 def is_chosen_by_keys(page: Page) -> None:
@@ -216,7 +232,9 @@ def test_earlier_inputs_come_back_by_the_arrow_keys_and_what_is_typed_next_goes_
     expect(field).to_have_value("second, again")
 
 
-def test_enter_sends_what_was_typed_last_else_the_earlier_input_that_was_asked_for(page: Page) -> None:
+def test_enter_sends_what_was_typed_last_else_the_earlier_input_that_was_asked_for_and_a_reload_goes_on(
+    page: Page,
+) -> None:
     """This holds however late the response to the request arrives."""
     sit_down(page, "echo")
     for text in ("first", "second"):
@@ -226,6 +244,15 @@ def test_enter_sends_what_was_typed_last_else_the_earlier_input_that_was_asked_f
             page.keyboard.press(key)
         send(page, typed)
         expect(page.locator(".step [data-side=input]").last).to_have_text(re.compile(rf"\s{sent}\s*$"))
+    page.reload()
+    at_the_form(page)
+    page.keyboard.insert_text("a long text " * 20)
+    send(page)
+    expect(page.locator(".step")).to_have_count(5)
+    last = page.locator(".step [data-side=output]").last
+    text_box, choice = (last.locator(f".{name}").bounding_box() for name in ("said-text", "read-as"))
+    assert text_box and choice  # the choice of how a text is read covers none of it
+    assert choice["x"] >= text_box["x"] + text_box["width"] or choice["y"] + choice["height"] <= text_box["y"]
 
 
 @pytest.mark.own_tab
@@ -243,27 +270,6 @@ def test_what_is_typed_at_once_after_another_tool_was_chosen_is_not_lost(page: P
         page.keyboard.press(f"Alt+{tools.index(tool) + 1}")
         send(page, text)
         expect(page.locator(".step [data-side=input]").last).to_contain_text(text)
-
-
-def test_what_does_not_fit_is_reported_at_its_field(page: Page) -> None:
-    sit_down(page, "chart")
-    choose(page, "submit")
-    page.keyboard.type("much")
-    page.keyboard.press("Enter")
-    field = page.locator("[data-composer] .wrong")
-    expect(field.locator("[data-error]")).to_be_visible()
-    expect(field.locator("[aria-invalid=true]")).to_be_focused()
-    assert page.locator(".step").count() == 0
-
-
-def test_the_choice_of_how_a_text_is_read_covers_none_of_it(page: Page) -> None:
-    sit_down(page, "echo")
-    send(page, "a long text " * 20)
-    text, choice = (
-        page.locator(f".step [data-side=output] .{name}").bounding_box() for name in ("said-text", "read-as")
-    )
-    assert text and choice
-    assert choice["x"] >= text["x"] + text["width"] or choice["y"] + choice["height"] <= text["y"]
 
 
 def test_a_long_call_tells_that_it_runs(page: Page) -> None:
@@ -295,12 +301,12 @@ def test_a_blind_play_shows_rewards_only_at_the_end(page: Page) -> None:
 
 
 class Wire:
-    """Between the page and the server. It loses the first message of a kind, and breaks. None of `stops` passes."""
+    """Between the page and the server. It loses the next message of a kind, and breaks. None of `stops` passes."""
 
-    def __init__(self, page: Page, loses: str, stops: str = "") -> None:
+    def __init__(self, page: Page) -> None:
         self.calls: list[str] = []
         """task_id of each call that the page sent."""
-        self._loses, self._stops = loses, stops
+        self.loses = self.stops = ""
         page.route_web_socket(re.compile("/ws/play/"), self._join)
 
     def _join(self, tab: WebSocketRoute) -> None:
@@ -312,44 +318,35 @@ class Wire:
         message = json.loads(text)
         if message["type"] == "call":
             self.calls.append(message["task_id"])
-        if message["type"] == self._stops:
+        if message["type"] == self.stops:
             return
-        if message["type"] != self._loses:
+        if message["type"] != self.loses:
             to.send(text)
             return
-        self._loses = ""
+        self.loses = ""
         to.close()
         sender.close()
 
 
 @pytest.mark.own_tab
-def test_a_call_that_was_lost_on_its_way_is_sent_again(page: Page) -> None:
-    wire = Wire(page, loses="call")
-    sit_down(page, "echo")
+def test_what_was_lost_on_its_way_is_sent_again_and_nothing_runs_twice(page: Page) -> None:
+    wire = Wire(page)
+    episode = sit_down(page, "echo")
+    expect(page.locator(".replay-side")).to_contain_text("replay, live")
+    wire.loses = "call"
     send(page, "hello")
     assert len(wire.calls) == 2 and len(set(wire.calls)) == 1
     expect(page.locator("[data-notice=lost]")).to_have_count(0)
-
-
-@pytest.mark.own_tab
-def test_a_lost_answer_is_sent_again_and_nothing_runs_twice(page: Page) -> None:
-    wire = Wire(page, loses="step", stops="done")  # the step itself says that its call is over
-    episode = sit_down(page, "echo")
+    wire.loses, wire.stops = "step", "done"  # the step itself says that its call is over
     send(page, "first")
     send(page, "second")
-    assert len(set(wire.calls)) == 2
-    assert [card.inner_text() for card in page.locator(".step .index").all()] == ["0", "1"]
-    assert len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"]) == 2
-
-
-@pytest.mark.own_tab
-def test_an_end_that_is_sent_after_a_loss_is_the_recorded_one(page: Page) -> None:
-    Wire(page, loses="ended")
-    episode = sit_down(page, "echo")
-    expect(page.locator(".replay-side")).to_contain_text("replay, live")
+    assert len(set(wire.calls)) == 3
+    assert [card.inner_text() for card in page.locator(".step .index").all()] == ["0", "1", "2"]
+    assert len(page.request.get(f"/api/episodes/{episode}/steps").json()["results"]) == 3
+    wire.loses, wire.stops = "ended", ""
     choose(page, "finish")
     page.keyboard.press("Enter")
-    took = page.locator(".outcome [data-acted]").inner_text()
+    took = page.locator(".outcome [data-acted]").inner_text()  # the recorded time, though the end was sent after a loss
     expect(page.locator("[data-clock]")).to_have_text(took)
     expect(page.locator(".replay-side")).not_to_contain_text("replay, live")
     page.goto(f"/episodes/{episode}/")
@@ -368,40 +365,3 @@ def test_another_tab_and_the_replay_show_the_same(page: Page) -> None:
     page.keyboard.press("Enter")
     expect(other.locator(".outcome")).to_contain_text("Finished")
     expect(replay.locator("#headline")).to_contain_text("finished")
-
-
-def test_a_reload_goes_on(page: Page) -> None:
-    sit_down(page, "echo")
-    send(page, "before")
-    page.reload()
-    at_the_form(page)
-    send(page, "after")
-    expect(page.locator(".step")).to_have_count(2)
-
-
-# --- looks -----------------------------------------------------------------------------------------------------------
-
-
-def test_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(page: Page) -> None:
-    page.goto("/play/?environment=maze")
-    assert_sound(page)
-    sit_down(page, "maze", MAZE)
-    page.get_by_role("button", name="Up", exact=True).click()
-    expect(page.locator(".step")).to_have_count(1)
-    assert_sound(page)
-    page.get_by_role("button", name="Give up").click()
-    page.get_by_role("dialog").get_by_role("button", name="Give up").click()
-    expect(page.locator(".outcome")).to_be_visible()
-    assert_sound(page)
-
-
-def assert_sound(page: Page) -> None:
-    """Check the page in light and dark mode, and that it is not wider than a phone."""
-    load_axe(page)
-    page.emulate_media(color_scheme="light")
-    assert serious(page) == []
-    page.emulate_media(color_scheme="dark")
-    assert serious(page, "colours") == []
-    page.set_viewport_size({"width": 400, "height": 860})
-    assert page.evaluate("document.documentElement.scrollWidth") <= 400
-    page.set_viewport_size({"width": 1280, "height": 860})

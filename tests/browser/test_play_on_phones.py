@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from uuid import uuid4
 
 import pytest
 from playwright.sync_api import Page, expect
 
-from tests.browser.test_invites import make_link
+from tests.browser.guests import enter
 from tests.browser.test_play import at_the_form, send, sit_down
 from tests.server import LiveServer
 
@@ -22,14 +21,6 @@ DOORS = 3
 def live() -> Iterator[LiveServer]:
     with LiveServer(*BUNDLED, "tests.envs:Echo") as running:
         yield running
-
-
-def enter(page: Page, environment: str) -> None:
-    """Follow a link as a guest, up to the choice of a task."""
-    page.goto(make_link(page, f"phone {uuid4().hex[:8]}", environment))
-    page.keyboard.type("Zoë")
-    page.keyboard.press("Enter")
-    page.wait_for_url(f"**/play/?environment={environment}")
 
 
 def play(page: Page) -> None:
@@ -54,24 +45,24 @@ BOXES = """() => {
 """What a phone shows: whether the form covers nothing, how much of the newest step is in sight, and sizes in pixels."""
 
 
-@pytest.mark.parametrize("height", [844, 470])
 @pytest.mark.parametrize("is_guest", [True, False])
-def test_a_phone_keeps_the_newest_step_and_the_form_in_sight(page: Page, height: int, is_guest: bool) -> None:
+def test_a_phone_keeps_the_newest_step_and_the_form_in_sight(page: Page, is_guest: bool) -> None:
     """470 px are left when its keyboard is open. Guests also keep their task in sight."""
     if is_guest:
         enter(page, "echo")
         play(page)
     else:
         sit_down(page, "echo")
-    page.set_viewport_size({"width": 390, "height": height})
-    for text in ("first", "second", "third"):
-        send(page, text)
-        shown = page.evaluate(BOXES)
-        assert shown["below"] and shown["page"], shown
-        assert shown["seen"] >= 44 and shown["goal"] >= 16, shown
-        assert shown["button"] >= 44 and shown["field"] >= 44 and shown["font"] >= 16, shown
-        more = [one.bounding_box() for one in page.locator(".more-button:visible").all()]
-        assert [box["height"] >= 44 for box in more if box] == [True] * (is_guest and height > 560), more
+    for height in (844, 470):
+        page.set_viewport_size({"width": 390, "height": height})
+        for text in ("first", "second", "third"):
+            send(page, text)
+            shown = page.evaluate(BOXES)
+            assert shown["below"] and shown["page"], shown
+            assert shown["seen"] >= 44 and shown["goal"] >= 16, shown
+            assert shown["button"] >= 44 and shown["field"] >= 44 and shown["font"] >= 16, shown
+            more = [one.bounding_box() for one in page.locator(".more-button:visible").all()]
+            assert [box["height"] >= 44 for box in more if box] == [True] * (is_guest and height > 560), more
 
 
 def test_a_phone_shows_the_drawing_and_all_buttons_before_and_after_a_move(page: Page) -> None:

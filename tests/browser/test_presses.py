@@ -21,37 +21,31 @@ def recorded(page: Page, episode: int) -> list[str]:
     return [step["input"]["text"] for step in steps]
 
 
-def test_a_double_click_calls_once(page: Page) -> None:
+def test_a_double_click_and_a_held_enter_call_once(page: Page) -> None:
     episode = sit_down(page, "echo")
-    page.keyboard.type("hello")
+    steps = page.locator(".step")
+    page.keyboard.type("double")
     page.locator("[data-call]").dblclick()
-    expect(page.locator(".step")).to_have_count(1)
-    assert recorded(page, episode) == ["hello", "the last"]
-
-
-def test_a_double_click_calls_once_though_the_answer_comes_between_the_presses(page: Page) -> None:
-    episode = sit_down(page, "echo")
-    page.keyboard.type("hello")
+    expect(steps).to_have_count(1)
+    choose(page, "echo")
+    page.keyboard.press("Control+a")
+    page.keyboard.type("slow")
     page.locator("[data-call]").click()
-    expect(page.locator(".step")).to_have_count(1)
-    page.mouse.down(click_count=2)
+    expect(steps).to_have_count(2)
+    page.mouse.down(click_count=2)  # though the answer comes between the presses
     page.mouse.up(click_count=2)
     expect(page.locator("[data-call-state]")).to_contain_text("Clicked twice")
-    assert recorded(page, episode) == ["hello", "the last"]
-
-
-def test_a_held_enter_calls_once(page: Page) -> None:
-    episode = sit_down(page, "echo")
-    for number, place in enumerate(("[data-composer] textarea", "[data-call]"), 1):
+    for number, place in enumerate(("[data-composer] textarea", "[data-call]"), 3):
         choose(page, "echo")
-        page.keyboard.type("hello")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("held")
         page.locator(place).focus()
         page.keyboard.down("Enter")
-        expect(page.locator(".step")).to_have_count(number)
+        expect(steps).to_have_count(number)
         for _ in range(3):
             page.keyboard.down("Enter")  # as the system repeats it
         page.keyboard.up("Enter")
-    assert recorded(page, episode) == ["hello", "hello", "the last"]
+    assert recorded(page, episode) == ["double", "slow", "held", "held", "the last"]
 
 
 def test_a_field_error_frees_the_button(page: Page) -> None:
@@ -103,44 +97,30 @@ class Wire:
 
 
 @pytest.mark.own_tab
-def test_enter_pressed_twice_calls_once(page: Page) -> None:
-    """However long the server takes to answer."""
+def test_presses_without_an_answer_or_a_connection_are_one_call_and_say_when_it_is_sent(page: Page) -> None:
     wire = Wire(page)
     episode = sit_down(page, "echo")
+    steps, state = page.locator(".step"), page.locator("[data-call-state]")
     page.keyboard.type("hello")
-    wire.keeps = True
+    wire.keeps = True  # however long the server takes to answer
     page.keyboard.press("Enter")
     page.keyboard.press("Enter")
-    expect(page.locator("[data-call-state]")).to_have_text("Wait until the running call is done.")
+    expect(state).to_have_text("Wait until the running call is done.")
     wire.let_go()
-    expect(page.locator(".step")).to_have_count(1)
-    assert recorded(page, episode) == ["hello", "the last"]
-
-
-@pytest.mark.own_tab
-def test_presses_without_a_connection_are_one_call_and_say_when_it_is_sent(page: Page) -> None:
-    wire = Wire(page)
-    episode = sit_down(page, "echo")
-    page.keyboard.type("hello")
+    expect(steps).to_have_count(1)
+    page.keyboard.type("without")
     wire.pull_out()
     expect(page.locator("[data-notice=lost]")).to_be_visible()
     for _ in range(3):
         page.keyboard.press("Enter")
-        expect(page.locator("[data-call-state]")).to_have_text(WAITS)
+        expect(state).to_have_text(WAITS)
     wire.is_in = True
-    expect(page.locator(".step")).to_have_count(1)
-    expect(page.locator("[data-call-state]")).to_have_text("")
-    assert recorded(page, episode) == ["hello", "the last"]
-
-
-@pytest.mark.own_tab
-def test_a_connection_that_breaks_with_a_press_says_when_it_is_sent(page: Page) -> None:
-    wire = Wire(page)
-    episode = sit_down(page, "echo")
-    page.keyboard.type("hello")
-    wire.breaks = True
+    expect(steps).to_have_count(2)
+    expect(state).to_have_text("")
+    page.keyboard.type("breaking")
+    wire.breaks = True  # with the press
     page.keyboard.press("Enter")
-    expect(page.locator("[data-call-state]")).to_have_text(WAITS)
+    expect(state).to_have_text(WAITS)
     wire.is_in = True
-    expect(page.locator(".step")).to_have_count(1)
-    assert recorded(page, episode) == ["hello", "the last"]
+    expect(steps).to_have_count(3)
+    assert recorded(page, episode) == ["hello", "without", "breaking", "the last"]
