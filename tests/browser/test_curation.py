@@ -81,59 +81,36 @@ def read(client: type[Client], live: LiveServer, split: str) -> list[str]:
         return thread.submit(ask).result(60)
 
 
-def test_a_file_is_looked_at_before_it_is_imported(page: Page, tmp_path: Path) -> None:
+def test_a_file_is_looked_at_before_it_is_imported_and_a_refused_form_can_be_mended_and_sent_again(
+    page: Page, complaints: list[str], tmp_path: Path
+) -> None:
+    page.goto("/admin/environments/task/import/")
+    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "quinces", 2))
+    expect(page.get_by_label("Split")).to_have_value("")  # the name of a file is not taken for that of a split
+    page.get_by_role("button", name="Preview import").click()
+    expect(page.locator("input:invalid")).to_be_focused()
+    large = tmp_path / "large.jsonl"
+    with large.open("wb") as written:
+        written.truncate(600 * 1024 * 1024)  # a hole: it takes no room
+    page.get_by_label("File").set_input_files(large)
+    expect(page.get_by_role("alert")).to_contain_text(
+        "large.jsonl has 600.0 MB; the limit is 512.0"
+    )  # before it is sent
+    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "figs", 2).rename(tmp_path / "figs.txt"))
+    page.get_by_label("Split").fill("figs")
+    page.get_by_role("button", name="Preview import").click()
+    expect(page.get_by_role("alert")).to_contain_text("figs.txt")
     file = write_tasks(tmp_path, "apples", 2)
     file.write_text(file.read_text() + "no json\n")
-    page.goto("/admin/environments/task/import/")
     page.get_by_label("File").set_input_files(file)
-    page.get_by_label("Split").fill("apples")
     page.get_by_role("button", name="Preview import").click()
     expect(page.locator(".tally")).to_contain_text("Refused")
+    expect(page.locator(".tally")).to_contain_text("2")
     expect(page.get_by_role("row", name="3 is not JSON")).to_be_visible()
     expect(page.get_by_text("How many apples are 1 apples?")).to_be_visible()
 
 
-def test_a_refused_form_can_be_mended_and_sent_again(page: Page, tmp_path: Path) -> None:
-    file = write_tasks(tmp_path, "figs", 2)
-    page.goto("/admin/environments/task/import/")
-    page.get_by_label("File").set_input_files(file.rename(tmp_path / "figs.txt"))
-    page.get_by_label("Split").fill("figs")
-    page.get_by_role("button", name="Preview import").click()
-    expect(page.get_by_role("alert")).to_contain_text("figs.txt")
-    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "figs", 2))
-    page.get_by_role("button", name="Preview import").click()
-    expect(page.locator(".tally")).to_contain_text("2")
-
-
-def test_a_file_alone_goes_into_the_split_whose_page_led_there(
-    page: Page, complaints: list[str], tmp_path: Path
-) -> None:
-    import_file(page, write_tasks(tmp_path, "limes", 2), "citrus")
-    page.get_by_role("link", name="Open the split").click()
-    page.get_by_role("link", name="Import tasks").click()
-    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "lemons", 2))
-    page.get_by_role("button", name="Preview import").click()
-    expect(page.locator("article")).to_contain_text("lemons.jsonl into math/citrus")
-
-
-def test_the_name_of_a_file_is_not_taken_for_that_of_a_split(page: Page, complaints: list[str], tmp_path: Path) -> None:
-    page.goto("/admin/environments/task/import/")
-    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "quinces", 2))
-    expect(page.get_by_label("Split")).to_have_value("")
-    page.get_by_role("button", name="Preview import").click()
-    expect(page.locator("input:invalid")).to_be_focused()
-
-
-def test_it_refuses_a_file_that_is_too_large_before_it_is_sent(page: Page, tmp_path: Path) -> None:
-    file = tmp_path / "large.jsonl"
-    with file.open("wb") as large:
-        large.truncate(600 * 1024 * 1024)  # a hole: it takes no room
-    page.goto("/admin/environments/task/import/")
-    page.get_by_label("File").set_input_files(file)
-    expect(page.get_by_role("alert")).to_contain_text("large.jsonl has 600.0 MB; the limit is 512.0")
-
-
-def test_it_searches_and_moves_by_keys(page: Page) -> None:
+def test_it_searches_and_moves_by_keys_and_goes_back_to_what_an_action_would_touch(page: Page) -> None:
     page.goto(TASKS)
     page.keyboard.press("/")
     page.keyboard.type("What is train 30?")
@@ -143,6 +120,15 @@ def test_it_searches_and_moves_by_keys(page: Page) -> None:
     page.keyboard.press("j")
     page.keyboard.press("x")
     expect(page.locator("[data-count]")).to_have_text("1 selected")
+    page.get_by_role("button", name="Quarantine").click()
+    expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
+    page.get_by_role("link", name="Back to the list").click()
+    page.wait_for_url("**search=**")
+    page.go_back()
+    expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
+    page.get_by_role("link", name="Back to the list").click()
+    page.wait_for_url("**search=**")
+    page.keyboard.press("j")
     page.keyboard.press("Enter")
     expect(page.get_by_text("What is train 30?").first).to_be_visible()
 
@@ -166,17 +152,6 @@ def test_tasks_are_reviewed_in_a_row_by_keys(page: Page, tmp_path: Path) -> None
     expect(page.locator("[data-row]")).to_have_count(2)
 
 
-def test_the_browser_goes_back_to_what_an_action_would_touch(page: Page) -> None:
-    page.goto(f"{TASKS}?search=What is train 31?")
-    page.locator("[data-row] input").check()
-    page.get_by_role("button", name="Quarantine").click()
-    expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
-    page.get_by_role("link", name="Back to the list").click()
-    page.wait_for_url("**search=**")
-    page.go_back()
-    expect(page.locator(".plan")).to_contain_text("Quarantine 1 task")
-
-
 def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
     def out_of_time(route: Route) -> None:
         """Answer as a server does whose time ran out before it had found anything."""
@@ -191,8 +166,15 @@ def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
     expect(page.get_by_role("link", name="Search more")).to_have_count(0)
 
 
-def test_a_curated_split_is_what_clients_are_served(page: Page, live: LiveServer, tmp_path: Path) -> None:
+def test_a_curated_split_is_what_clients_are_served(
+    page: Page, complaints: list[str], live: LiveServer, tmp_path: Path
+) -> None:
     import_file(page, write_tasks(tmp_path, "dates", 4), "dates-all")
+    page.get_by_role("link", name="Open the split").click()
+    page.get_by_role("link", name="Import tasks").click()
+    page.get_by_label("File").set_input_files(write_tasks(tmp_path, "lemons", 2))
+    page.get_by_role("button", name="Preview import").click()
+    expect(page.locator("article")).to_contain_text("lemons.jsonl into math/dates-all")  # whose page led there
     quarantine(page, "are 2 dates", "Nobody counts these.")
     save_as_split(page, "dates", "dates-good")
     kept = {f"How many dates are {n} dates?" for n in (0, 1, 3)}

@@ -53,8 +53,17 @@ def press(page: Page, name: str) -> None:
     page.get_by_role("button", name=name, exact=True).click()
 
 
-def test_a_task_is_tried_saved_and_served(page: Page, live: LiveServer) -> None:
-    new = {"question": "What is six times seven?", "answer": 42}
+def opens_at_the_first_line(page: Page) -> None:
+    """Check that the editor of the task whose page is open shows the first line, and go back to the page."""
+    page.get_by_role("link", name="Edit", exact=True).click()
+    expect(page.locator(".editor .cm-content")).to_be_focused()
+    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.locator(".editor .cm-scroller").evaluate("it => it.scrollTop") == 0
+    page.go_back()
+
+
+def test_a_task_is_tried_saved_and_served_and_the_change_taken_back(page: Page, live: LiveServer) -> None:
+    new = {"question": "What is six times seven?", "answer": 42, "lines": list(range(200))}
     walk_to_editor(page, "quiz", "What is test 3?")
     write(page, new)
     page.evaluate("window.isSamePage = true")
@@ -66,10 +75,22 @@ def test_a_task_is_tried_saved_and_served(page: Page, live: LiveServer) -> None:
     press(page, "Save")
     expect(page.get_by_text("Saved. Agents get the new content from now on.")).to_be_visible()
     assert tasks(live, "quiz", "test")[3] == new
+    opens_at_the_first_line(page)
+    page.get_by_role("link", name="Restore previous version…").click()
+    expect(page.get_by_text("Restore the earlier content")).to_be_visible()
+    page.get_by_label("Reason").fill("the answer was right")
+    press(page, "Restore")
+    expect(page.get_by_text("Restored.", exact=True)).to_be_visible()
+    assert tasks(live, "quiz", "test")[3] == {"question": "What is test 3?", "answer": 3}
 
 
-def test_the_tree_shows_and_takes_lines_and_keeps_the_text_of_numbers(page: Page, live: LiveServer) -> None:
+def test_what_fails_to_play_is_quoted_and_the_tree_takes_lines_and_keeps_the_text_of_numbers(
+    page: Page, live: LiveServer
+) -> None:
     open_editor(page, editor_of(live, "quiz", "train", 20))
+    write(page, {"answer": 1})
+    press(page, "Try")
+    expect(page.locator("#verdict")).to_contain_text("KeyError: 'question'")
     write(page, '{"question": "Which?\\nOr when?", "whole": 12345678901234567890, "one": 1.0, "big": 1e20}')
     page.get_by_role("button", name="tree").click()
     question = page.locator(".jse-value", has_text="Which?")
@@ -82,13 +103,6 @@ def test_the_tree_shows_and_takes_lines_and_keeps_the_text_of_numbers(page: Page
     page.keyboard.press("Enter")
     kept = '{\n  "question": "What?\\nOr where?",\n  "whole": 12345678901234567890,\n  "one": 1.0,\n  "big": 1e20\n}'
     expect(page.locator("#spec")).to_have_value(kept)
-
-
-def test_what_fails_to_play_is_quoted(page: Page, live: LiveServer) -> None:
-    open_editor(page, editor_of(live, "quiz", "train", 21))
-    write(page, {"answer": 1})
-    press(page, "Try")
-    expect(page.locator("#verdict")).to_contain_text("KeyError: 'question'")
 
 
 def test_a_wrong_field_is_reported_where_it_is(page: Page, live: LiveServer) -> None:
@@ -117,28 +131,6 @@ def test_the_second_editor_is_warned_and_loses_nothing(page: Page, live: LiveSer
     expect(other.get_by_text("Saved. Agents get the new content")).to_be_visible()
     served = [task["question"] for task in tasks(live, "quiz", "train")]
     assert "Which is mine?" in served and "Which is theirs?" not in served
-
-
-def opens_at_the_first_line(page: Page) -> None:
-    """Check that the editor of the task whose page is open shows the first line, and go back to the page."""
-    page.get_by_role("link", name="Edit", exact=True).click()
-    expect(page.locator(".editor .cm-content")).to_be_focused()
-    page.evaluate("() => new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
-    assert page.locator(".editor .cm-scroller").evaluate("it => it.scrollTop") == 0
-    page.go_back()
-
-
-def test_a_change_is_taken_back(page: Page, live: LiveServer) -> None:
-    open_editor(page, editor_of(live, "quiz", "test", 7))
-    write(page, {"question": "What is test 7?", "answer": -1, "lines": list(range(200))})
-    press(page, "Save")
-    opens_at_the_first_line(page)
-    page.get_by_role("link", name="Restore previous version…").click()
-    expect(page.get_by_text("Restore the earlier content")).to_be_visible()
-    page.get_by_label("Reason").fill("the answer was right")
-    press(page, "Restore")
-    expect(page.get_by_text("Restored.", exact=True)).to_be_visible()
-    assert tasks(live, "quiz", "test")[7] == {"question": "What is test 7?", "answer": 7}
 
 
 def test_it_works_without_scripts(browser: Browser, live: LiveServer) -> None:

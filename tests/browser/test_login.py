@@ -1,4 +1,7 @@
-"""A server with keys in a browser: a stranger logs in, sees the pages on a phone too, and logs out."""
+"""A server with keys in a browser: a stranger logs in, sees the pages on a phone too, plays, and logs out.
+
+A player whom the server lets in no more is told why and led on.
+"""
 
 from __future__ import annotations
 
@@ -6,19 +9,26 @@ import re
 from collections.abc import Iterator
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Page, expect
 
-from tests.browser.accounts import PASSWORD, with_account
+from tests import programs
 from tests.browser.axe import load_axe, violations
+from tests.browser.waiting import wait_until
 from tests.server import LiveServer
 
-NAME = "somebody-with-a-rather-long-name"
+NAME, PASSWORD = "somebody-with-a-rather-long-name", "correct horse"
+SOCKETS = """
+    window.sockets = [];
+    window.WebSocket = class extends WebSocket { constructor(...given) { super(...given); sockets.push(this); } };
+"""
 
 
 @pytest.fixture(scope="module")
 def live() -> Iterator[LiveServer]:
-    """Replace the server of the other files by one that strangers can reach, with one account."""
-    with with_account("environments.builtin.guess:Guess", NAME) as running:
+    """Replace the server of the other files by one that strangers can reach, with one account: a superuser."""
+    with LiveServer("tests.envs:Echo", env={"ORSWEB_API_KEYS": "lab:0123456789"}) as running:
+        account = {"DJANGO_SUPERUSER_USERNAME": NAME, "DJANGO_SUPERUSER_PASSWORD": PASSWORD}
+        programs.run("createsuperuser", "--noinput", "--email", "a@b.example", env=running.env | account, check=True)
         yield running
 
 
@@ -29,34 +39,92 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
 
 
 @pytest.mark.usefixtures("complaints")
-def test_a_stranger_logs_in_and_out(page: Page) -> None:
-    page.goto("/runs/")
-    log_in(page, "wrong")
-    expect(page.get_by_role("alert")).to_contain_text("Wrong user name or password.")
-    log_in(page)
-    expect(page).to_have_url(re.compile("/runs/$"))
-    page.locator(".who summary").click()
-    page.get_by_role("button", name="Log out").click()
-    expect(page).to_have_url(re.compile("/accounts/login/$"))
-
-
-def test_the_login_page_locks_no_one_out(page: Page) -> None:
+def test_a_stranger_logs_in_sees_pages_that_fit_a_phone_and_logs_out(page: Page) -> None:
     page.set_viewport_size({"width": 400, "height": 860})
-    page.goto("/")
+    page.goto("/runs/")
     load_axe(page)
     assert violations(page) == []
     page.emulate_media(color_scheme="dark")
     assert violations(page, "colours") == []
     assert page.evaluate("document.documentElement.scrollWidth") <= 400
-
-
-def test_a_name_in_the_bar_makes_no_page_wider_than_a_phone(page: Page) -> None:
-    page.goto("/")
+    log_in(page, "wrong")
+    expect(page.get_by_role("alert")).to_contain_text("Wrong user name or password.")
     log_in(page)
-    expect(page.locator(".who")).to_be_visible()
-    page.set_viewport_size({"width": 400, "height": 860})
-    for path in ("/", "/episodes/", "/runs/", "/environments/guess/", "/runs/curves/"):
+    expect(page).to_have_url(re.compile("/runs/$"))
+    for path in ("/", "/episodes/", "/runs/", "/environments/echo/", "/runs/curves/"):
         page.goto(path)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
-        for part in page.locator(".bar, .bar .tools, .rail").all():
+        for part in page.locator(".bar, .bar .tools, .rail").all():  # with the name of the account
             assert part.evaluate("it => it.scrollWidth <= it.clientWidth"), path
+    page.set_viewport_size({"width": 1280, "height": 860})
+    page.locator(".who summary").click()
+    page.get_by_role("button", name="Log out").click()
+    expect(page).to_have_url(re.compile("/accounts/login/$"))
+
+
+def begin(page: Page) -> None:
+    page.get_by_role("button", name="Play", exact=True).click()
+    page.wait_for_url(re.compile(r"/play/\d+/$"))
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+
+
+def break_off(page: Page) -> None:
+    page.evaluate("sockets.at(-1).close()")
+
+
+@pytest.mark.own_tab
+def test_a_login_that_expired_is_reported_and_leads_to_another_and_so_is_an_invite_that_is_over(
+    page: Page, browser: Browser, live: LiveServer
+) -> None:
+    page.add_init_script(SOCKETS)
+    page.goto("/play/?environment=echo&split=train")
+    log_in(page)
+    begin(page)
+    address = page.url
+    break_off(page)  # a socket that only broke comes back
+    wait_until(page, "sockets.length > 1 && sockets.at(-1).readyState === WebSocket.OPEN")
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    expect(page.locator("[data-notice]")).to_have_count(0)
+    page.context.clear_cookies()
+    break_off(page)
+    notice = page.locator("[data-notice=shut-out]")
+    expect(notice).to_contain_text("Your login has expired.")
+    expect(page.locator("[data-live-state]")).to_be_hidden()
+    assert page.evaluate("sockets.length") == 3
+    notice.get_by_role("link", name="Log in again").click()
+    log_in(page)
+    page.wait_for_url(address)
+    expect(page.locator("[data-live-state=live]")).to_be_visible()
+    an_invite_that_is_over_is_reported(page, browser, live)
+
+
+def an_invite_that_is_over_is_reported(page: Page, browser: Browser, live: LiveServer) -> None:
+    """A guest who plays sees that the play has ended, and afterwards that nothing more can be opened."""
+    page.goto("/play/invites/")
+    page.get_by_label("Name").fill("pilot")
+    page.keyboard.press("Enter")
+    link = page.locator(".made pre").inner_text()
+    guests = [browser.new_context(base_url=live.url).new_page() for _ in range(2)]
+    for guest in guests:
+        accept(guest, link)
+    row = page.get_by_role("row").filter(has_text="pilot")
+    row.get_by_role("button", name="Revoke").click()
+    expect(row.locator("[data-state=revoked]")).to_be_visible()
+    for guest in guests:
+        expect(guest.locator("[data-outcome]")).to_contain_text("Your link has ended")
+        expect(guest.locator("[data-outcome]")).to_contain_text("The link was revoked. Your steps are kept.")
+    break_off(guests[1])
+    guests[1].reload()
+    expect(guests[1].locator("main")).to_contain_text("Your invite has ended.")
+    for guest in guests:
+        guest.context.close()
+
+
+def accept(guest: Page, link: str) -> None:
+    """Come in by the link of an invite and play."""
+    guest.add_init_script(SOCKETS)
+    guest.goto(link)
+    guest.get_by_label("Your name").fill("Zoë")
+    guest.keyboard.press("Enter")
+    guest.wait_for_url("**/play/?environment=echo")
+    begin(guest)
