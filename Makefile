@@ -12,7 +12,7 @@ TESTS ?= tests
 # One file's tests stay together, because they share a server. JOBS=0 runs all in one process. More than there are cores,
 # because tests wait for half of their time.
 JOBS ?= 5
-BESIDE_JOBS ?= 1
+BESIDE_JOBS ?= 0
 # Compiled test files are kept even where a shell forbids it, or every worker compiles all of them: 4 CPU seconds each.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.

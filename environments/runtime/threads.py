@@ -28,7 +28,7 @@ CHECK_SECONDS = 0.01
 IDLE_SECONDS = 30.0
 WAKE_SLOTS = 4096
 """Lists of sleeping threads among which the kernel looks for the one to wake."""
-_PR_FUTEX_HASH, _SET_SLOTS = 78, 1  # of linux/prctl.h
+_PR_FUTEX_HASH, _SET_SLOTS, _GET_SLOTS = 78, 1, 2  # of linux/prctl.h
 
 
 class ThreadPool:
@@ -204,5 +204,6 @@ def spread_sleeping_threads() -> None:
     reads one of them: with 9,000 idle sessions it took seven times as long. Other kernels refuse this, and don't need
     it.
     """
-    if prctl := getattr(ctypes.CDLL(None), "prctl", None):
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl and prctl(_PR_FUTEX_HASH, _GET_SLOTS, 0, 0, 0) != WAKE_SLOTS:  # to set it again takes 15 ms
         prctl(_PR_FUTEX_HASH, _SET_SLOTS, WAKE_SLOTS, 0, 0)
