@@ -63,11 +63,13 @@ def live() -> Iterator[LiveServer]:
 
 FORGET = """() => {
   dispatchEvent(new Event("pagehide"));
+  stop();
+  for (let timer = setTimeout(() => {}); timer > 0; timer--) clearTimeout(timer);
   history.replaceState(null, "", "/left");
   localStorage.clear();
   sessionStorage.clear();
 }"""
-"""Ends what follows the server's events, as leaving the page does, and forgets what the page has kept. The next test
+"""Ends what a page follows, asks for and waits for, as leaving it does, and forgets what it has kept. The next test
 loads its page even if it is the same.
 """
 

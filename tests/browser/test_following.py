@@ -83,8 +83,8 @@ def pressed_while_told(page: Page, agent: Agent) -> Iterator[None]:
 
 def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
     with playing(live, run="pressed") as agent:
-        page.goto(latest(live))
-        expect(page.locator("[data-live-state=live]")).to_be_visible()
+        with page.expect_response(re.compile(r"/headline/")):  # which a page asks for when its stream is open
+            page.goto(latest(live))
         # a press alone: a dragged link gets no release event
         page.evaluate("document.addEventListener('dragstart', (event) => event.preventDefault())")
         with pressed_while_told(page, agent):
@@ -98,7 +98,8 @@ def test_a_link_stays_while_it_is_pressed(page: Page, live: LiveServer) -> None:
 def test_what_happens_while_the_page_asks_is_asked_for_again(page: Page, live: LiveServer) -> None:
     told, held = re.compile(r"/headline/"), list[Route]()
     with playing(live) as agent:
-        page.goto(latest(live))
+        with page.expect_response(told):  # to the page's start
+            page.goto(latest(live))
         page.route(told, lambda route: held.append(route), times=1)
         with page.expect_request(told):
             agent.call("echo", "one")
