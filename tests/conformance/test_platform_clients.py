@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import io
 import json
-import subprocess
-import sys
 import threading
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -137,9 +134,7 @@ def test_the_command_line_works_without_an_account(platform: LiveServer, monkeyp
     log_rollout(client, "command-line", 2, 0.5)
     client.rollout.close()
     monkeypatch.setenv("OPENREWARD_API_KEY", "any")
-    command = [str(Path(sys.executable).with_name("orwd")), "whoami", "-o", "json"]
-    answer = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
-    assert json.loads(answer.stdout) == {"name": "local", "id": "local", "type": "user"}
+    assert json.loads(orwd("whoami", "-o", "json")) == {"name": "local", "id": "local", "type": "user"}
     assert "local/echo" in orwd("list", "--mine")
     assert "Showing 1 of 1" in orwd("list", "--search", "secret")
     assert "ID:          echo" in orwd("get", "acme/echo")
@@ -180,7 +175,7 @@ def test_a_kill_loses_nothing_that_was_acknowledged(django_db_blocker: DjangoDbB
     acknowledged: list[str] = []
     with LiveServer("tests.envs:Echo") as server:
         for _ in range(3):
-            killer = threading.Timer(0.7, server.kill)
+            killer = threading.Timer(0.3, server.kill)
             killer.start()
             with httpx.Client(base_url=server.url) as http, contextlib.suppress(httpx.HTTPError):
                 while True:
