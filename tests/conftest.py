@@ -206,6 +206,26 @@ def cheap_pages(django_test_environment: None) -> None:
     Template._render = render  # type: ignore[attr-defined]
 
 
+@pytest.fixture(scope="session", autouse=True)
+def cheap_revisions() -> None:
+    """Read the imports of each file, and what git knows of this checkout, once and not for each service: 15 ms."""
+    from environments.authoring import revision
+
+    imports_of, git = revision._imports_of, revision._git
+
+    @cache
+    def imports_in(name: str, file: Path, changed: tuple[int, int]) -> list[str]:
+        return list(imports_of(name, file))
+
+    def imports(name: str, file: Path) -> Iterator[str]:
+        stat = file.stat()
+        yield from imports_in(name, file, (stat.st_mtime_ns, stat.st_size))
+
+    of_this_checkout = cache(git)
+    revision._imports_of = imports
+    revision._git = lambda place, *args: (of_this_checkout if place == server.ROOT else git)(place, *args)
+
+
 @pytest.fixture(scope="session")
 def django_db_modify_db_settings(
     tmp_path_factory: pytest.TempPathFactory, django_db_modify_db_settings_parallel_suffix: None
