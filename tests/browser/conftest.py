@@ -61,6 +61,22 @@ def live() -> Iterator[LiveServer]:
         yield running
 
 
+MAX_BODY_BYTES = 1_000_000
+
+
+@pytest.fixture(scope="session")
+def played() -> Iterator[LiveServer]:
+    """Yield a server for people who play, whose plays go on for a while when they leave: of bundled environments,
+    `echo`, `slow`, whose tools take as long as they are asked to, `drifting`, whose `roll` never says the same twice,
+    `forms` and `pictures`.
+    """
+    bundled = [f"environments.builtin.{name}:{name.capitalize()}" for name in ("math", "guess", "web", "chart", "maze")]
+    own = ["tests.envs:Echo", "tests.envs:Slow", "tests.envs_drifting:Drifting", "tests.envs_forms:Forms"]
+    limit = {"ORSWEB_MAX_BODY_BYTES": str(MAX_BODY_BYTES)}
+    with LiveServer(*bundled, *own, "tests.envs_pictures:Pictures", env=limit) as running:
+        yield running
+
+
 FORGET = """() => {
   dispatchEvent(new Event("pagehide"));
   stop();

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from playwright.sync_api import Locator, Page, WebSocketRoute, expect
 
 from tests.browser.axe import load_axe, serious
+from tests.browser.conftest import MAX_BODY_BYTES
 from tests.browser.guests import enter
 from tests.browser.test_play import sit_down
 from tests.server import LiveServer
@@ -30,9 +30,8 @@ ORDER |= {"labels": {"a.b": 3}, "program": "line 1\nline 2\n"}
 
 
 @pytest.fixture(scope="module")
-def live() -> Iterator[LiveServer]:
-    with LiveServer("tests.envs_forms:Forms", env={"ORSWEB_MAX_BODY_BYTES": "1000000"}) as running:
-        yield running
+def live(played: LiveServer) -> LiveServer:
+    return played
 
 
 @pytest.fixture
@@ -232,7 +231,7 @@ def test_the_agents_view_has_tabs_and_a_text_that_is_empty_or_too_large_is_refus
     expect(page.locator(".step")).to_have_count(0)
     page.get_by_role("button", name="Send anyway").click()
     assert answered(page) == {"text": ""}
-    words.evaluate("it => (it.value = 'x'.repeat(1_000_001))")
+    words.evaluate(f"it => (it.value = 'x'.repeat({MAX_BODY_BYTES + 1}))")
     say.click()
     expect(page.locator("[data-call-state]")).to_contain_text("ORSWEB_MAX_BODY_BYTES")
     expect(page.locator("[data-live-state=live]")).to_be_visible()

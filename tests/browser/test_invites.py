@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import re
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.axe import load_axe, serious
+from tests.server import LiveServer
 
 
-def make_link(page: Page, name: str, environment: str = "echo") -> str:
-    """Create an invite for all of an environment; the page still shows its link."""
-    page.goto("/play/invites/")
-    page.get_by_label("Environment or split").select_option(label=f"{environment}: every split")
-    page.get_by_label("Name").fill(name)
-    page.keyboard.press("Enter")
-    return page.locator(".made pre").inner_text()
+@pytest.fixture(scope="module")
+def live(played: LiveServer) -> LiveServer:
+    return played
 
 
 def is_sound(page: Page) -> bool:
@@ -24,7 +22,11 @@ def is_sound(page: Page) -> bool:
 
 
 def test_a_guest_comes_in_by_the_link_and_plays_and_the_author_revokes_it_in_the_list(page: Page) -> None:
-    link = make_link(page, "by keyboard")
+    page.goto("/play/invites/")
+    page.get_by_label("Environment or split").select_option(label="echo: every split")
+    page.get_by_label("Name").fill("by keyboard")
+    page.keyboard.press("Enter")
+    link = page.locator(".made pre").inner_text()  # which is shown only now
     assert is_sound(page)
     page.goto(link)
     expect(page.get_by_label("Your name")).to_be_focused()

@@ -38,8 +38,11 @@ def log_in(page: Page, password: str = PASSWORD) -> None:
     page.get_by_role("button", name="Log in").click()
 
 
-@pytest.mark.usefixtures("complaints")
-def test_a_stranger_logs_in_sees_pages_that_fit_a_phone_and_logs_out(page: Page) -> None:
+@pytest.mark.own_tab
+def test_a_stranger_logs_in_plays_and_logs_out_and_a_player_whose_login_expires_is_led_to_another(
+    page: Page, browser: Browser, live: LiveServer, complaints: list[str]
+) -> None:
+    page.add_init_script(SOCKETS)
     page.set_viewport_size({"width": 400, "height": 860})
     page.goto("/runs/")
     load_axe(page)
@@ -56,7 +59,13 @@ def test_a_stranger_logs_in_sees_pages_that_fit_a_phone_and_logs_out(page: Page)
         assert page.evaluate("document.documentElement.scrollWidth") <= 400, path
         for part in page.locator(".bar, .bar .tools, .rail").all():  # with the name of the account
             assert part.evaluate("it => it.scrollWidth <= it.clientWidth"), path
+    assert not complaints
     page.set_viewport_size({"width": 1280, "height": 860})
+    page.goto("/play/?environment=echo&split=train")
+    begin(page)
+    is_told_when_the_login_expires(page)
+    complaints.clear()  # of the refused sockets
+    an_invite_that_is_over_is_reported(page, browser, live)
     page.locator(".who summary").click()
     page.get_by_role("button", name="Log out").click()
     expect(page).to_have_url(re.compile("/accounts/login/$"))
@@ -72,14 +81,8 @@ def break_off(page: Page) -> None:
     page.evaluate("sockets.at(-1).close()")
 
 
-@pytest.mark.own_tab
-def test_a_login_that_expired_is_reported_and_leads_to_another_and_so_is_an_invite_that_is_over(
-    page: Page, browser: Browser, live: LiveServer
-) -> None:
-    page.add_init_script(SOCKETS)
-    page.goto("/play/?environment=echo&split=train")
-    log_in(page)
-    begin(page)
+def is_told_when_the_login_expires(page: Page) -> None:
+    """A player whom the server lets in no more sees why, and is led on."""
     address = page.url
     break_off(page)  # a socket that only broke comes back
     wait_until(page, "sockets.length > 1 && sockets.at(-1).readyState === WebSocket.OPEN")
@@ -95,7 +98,6 @@ def test_a_login_that_expired_is_reported_and_leads_to_another_and_so_is_an_invi
     log_in(page)
     page.wait_for_url(address)
     expect(page.locator("[data-live-state=live]")).to_be_visible()
-    an_invite_that_is_over_is_reported(page, browser, live)
 
 
 def an_invite_that_is_over_is_reported(page: Page, browser: Browser, live: LiveServer) -> None:

@@ -22,9 +22,9 @@ UNTIL_NOTICED_MS = 22_000
 
 
 @pytest.fixture(scope="module")
-def live() -> Iterator[MutingProxy]:
-    """The network before a server that hosts `echo`."""
-    with LiveServer("tests.envs:Echo") as server, muting_proxy(server.port) as network:
+def live(played: LiveServer) -> Iterator[MutingProxy]:
+    """The network before the server."""
+    with muting_proxy(played.port) as network:
         yield network
 
 

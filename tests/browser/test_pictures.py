@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import httpx
 import pytest
 from playwright.sync_api import Page, expect
@@ -18,9 +16,8 @@ DOCUMENT = "image/svg+xml, 136 characters, not shown as an image"
 
 
 @pytest.fixture(scope="module")
-def live() -> Iterator[LiveServer]:
-    with LiveServer("tests.envs_pictures:Pictures") as running:
-        yield running
+def live(played: LiveServer) -> LiveServer:
+    return played
 
 
 @pytest.fixture(scope="module")

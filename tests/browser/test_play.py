@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,16 +17,13 @@ from tests.browser.axe import load_axe, serious
 from tests.browser.guests import COOKIE, TOKEN
 from tests.server import LiveServer
 
-BUNDLED = [f"environments.builtin.{name}:{name.capitalize()}" for name in ("math", "web", "chart", "maze")]
 MAZE = 12
 """A task of maze whose exit is six cells away."""
 
 
 @pytest.fixture(scope="module")
-def live() -> Iterator[LiveServer]:
-    """Yield a server of the four, `echo`, and `slow`, whose tools take as long as they are asked to."""
-    with LiveServer(*BUNDLED, "tests.envs:Echo", "tests.envs:Slow") as running:
-        yield running
+def live(played: LiveServer) -> LiveServer:
+    return played
 
 
 def sit_down(page: Page, environment: str, number: int = 0, **choice: str) -> int:

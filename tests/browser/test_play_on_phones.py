@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -12,15 +11,13 @@ from tests.browser.guests import enter
 from tests.browser.test_play import at_the_form, send, sit_down
 from tests.server import LiveServer
 
-BUNDLED = [f"environments.builtin.{name}:{name.capitalize()}" for name in ("web", "chart", "maze")]
 DOORS = 3
 """A task of maze with keys, matches and a map, and so with two rows of buttons."""
 
 
 @pytest.fixture(scope="module")
-def live() -> Iterator[LiveServer]:
-    with LiveServer(*BUNDLED, "tests.envs:Echo") as running:
-        yield running
+def live(played: LiveServer) -> LiveServer:
+    return played
 
 
 def play(page: Page) -> None:

@@ -8,8 +8,14 @@ import pytest
 from playwright.sync_api import Page, WebSocketRoute, expect
 
 from tests.browser.test_play import choose, send, sit_down
+from tests.server import LiveServer
 
 WAITS = "It will be sent when the connection is back."
+
+
+@pytest.fixture(scope="module")
+def live(played: LiveServer) -> LiveServer:
+    return played
 
 
 def recorded(page: Page, episode: int) -> list[str]:
