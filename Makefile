@@ -12,7 +12,8 @@ TESTS ?= tests
 # One file's tests stay together, because they share a server. JOBS=0 runs all in one process. More than there are cores,
 # because tests wait for half of their time.
 JOBS ?= 5
-BESIDE_JOBS ?= 0
+# On PostgreSQL beside these. With one, that run ends last and leaves a core idle for a minute.
+BESIDE_JOBS ?= 2
 # Compiled test files are kept even where a shell forbids it, or every worker compiles all of them: 4 CPU seconds each.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
