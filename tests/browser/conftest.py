@@ -1,7 +1,8 @@
-"""Fixtures of the browser tests: Debian's chromium, one real server for all tests, and a page that reports errors.
+"""Fixtures of the browser tests: Debian's chromium, two real servers for most tests, and a page that reports errors.
 
 Tests stay sync: playwright's sync API and pytest-asyncio do not mix in an async test. Each test makes the rows it is
-about under names of its own. A page costs 0.2 s of CPU time, so a test opens only those that it is about.
+about under names of its own. A page costs 0.15 s of CPU time, so a test opens only those that it is about, and goes on
+in one that is open.
 """
 
 from __future__ import annotations
