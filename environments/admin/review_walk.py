@@ -61,4 +61,5 @@ def _neighbour(selection: Selection, asked: str, at: str, *, backward: bool) -> 
     batch = batch_of(selection, at, 1, backward=backward, seconds=MAX_SECONDS)
     if not batch.ids:
         return ""
-    return task_url(batch.ids[0], urlencode({"list": asked, "at": batch.first if backward else batch.last}))
+    place = batch.last if backward else batch.first  # the task; the other end is where the search for it stopped
+    return task_url(batch.ids[0], urlencode({"list": asked, "at": place}))

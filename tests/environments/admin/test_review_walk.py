@@ -46,6 +46,18 @@ def test_it_walks_through_the_list_and_back(client: Client, with_split: bool) ->
     assert linked(client, here, "list") == (f"{TASKS}?{query}" if query else TASKS)
 
 
+def test_it_goes_on_from_the_task_that_it_went_back_to(client: Client) -> None:
+    tasks = make_tasks(4)
+    split_of(*tasks)
+    Task.objects.filter(pk__in=tasks[:3]).update(spec='{"question": "walrus"}')
+    first = first_of(client, "search=walrus")
+    second = linked(client, first, "next")
+    assert second
+    back = linked(client, second, "previous")
+    assert back == first
+    assert linked(client, back, "next") == second
+
+
 def test_what_settles_a_task_goes_on_to_the_next_of_the_filter(client: Client) -> None:
     one, two, three = make_tasks(3)
     split_of(one, two, three)
