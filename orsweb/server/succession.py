@@ -15,7 +15,7 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import chain
 from pathlib import Path
 from typing import NoReturn
@@ -122,6 +122,12 @@ class ServeState:
     """Which database it serves."""
     cluster: str = ""
     """Its ORSWEB_CLUSTER."""
+    reload_began: float = 0.0
+    """When the last reload began, before or after `at`; seconds since the epoch. 0: there was none."""
+
+    def is_outcome_of(self, asked: float) -> bool:
+        """Return whether a reload is over that began at or after `asked`, or nobody knows when it began."""
+        return not self.reload_began or asked <= self.reload_began < self.at
 
     def write(self, directory: Path) -> None:
         path = directory / "serve.json"
@@ -141,9 +147,17 @@ def note_start(directory: Path) -> None:
         _write(directory, 0.0)
 
 
+def note_reload(directory: Path) -> None:
+    """Note that a reload begins."""
+    if (state := read_state(directory)) is not None:
+        replace(state, reload_began=time.time()).write(directory)
+
+
 def _write(directory: Path, at: float, problem: str = "") -> None:
     directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    ServeState(os.getpid(), at, problem, conf.database_name(), conf.cluster_address()).write(directory)
+    before = read_state(directory)
+    began = before.reload_began if before is not None and before.pid == os.getpid() else 0.0
+    ServeState(os.getpid(), at, problem, conf.database_name(), conf.cluster_address(), began).write(directory)
 
 
 def read_state(directory: Path) -> ServeState | None:

@@ -11,7 +11,8 @@ so that a problem is told once; the others follow when it is ready. Each is star
 Asked to reload, it checks whether the program that is installed now can be served, and becomes that program
 (`succession.py`), which lets the servers hand over to new ones: a single one before its successor starts, because it
 has the database alone, and one of several when its successor is ready. If that takes longer than ORSWEB_RELOAD_LIMIT,
-it gives up: servers without a successor go on, and another reload may follow.
+it gives up: servers without a successor go on, and another reload may follow. Asked during a reload, it reloads again
+afterwards, because the code may have changed since the first was checked.
 
 Servers are forked, so the first start takes no longer than without a supervisor. If the supervisor dies, the kernel
 kills them.
@@ -31,7 +32,15 @@ from pathlib import Path
 import structlog
 
 from orsweb.server.server_process import ServerPlace, ServerProcess
-from orsweb.server.succession import RELOAD, Predecessor, SuccessorCheck, become_successor, note_start, note_state
+from orsweb.server.succession import (
+    RELOAD,
+    Predecessor,
+    SuccessorCheck,
+    become_successor,
+    note_reload,
+    note_start,
+    note_state,
+)
 from orsweb.server.watchdog import describe, facts_of
 
 POLL_SECONDS = 0.2
@@ -175,7 +184,10 @@ class Supervisor:
 
         Python returns a signal of any number when this process was suspended until after the end of the wait.
         """
-        taken = signal.sigtimedwait(_WATCHED, self._patience)
+        # A request to reload that comes too early stays pending in the kernel, also for the program after this one.
+        reloads = {RELOAD} if self._ends_with_terminal else {RELOAD, signal.SIGHUP}
+        awaited = _WATCHED if self._may_reload else {*_WATCHED} - reloads
+        taken = signal.sigtimedwait(awaited, self._patience)
         number = taken.si_signo if taken is not None else 0
         if number == RELOAD or (number == signal.SIGHUP and not self._ends_with_terminal):
             self._begin_to_reload()
@@ -217,10 +229,15 @@ class Supervisor:
 
     # --- reloading ----------------------------------------------------------------------------------------------------
 
-    def _begin_to_reload(self) -> None:
+    @property
+    def _may_reload(self) -> bool:
         is_over = self._is_settled or (self._has_given_up and all(one.serves for one in self._predecessors))
-        if self._check is None and self._deadline is None and is_over:
+        return self._check is None and self._deadline is None and is_over
+
+    def _begin_to_reload(self) -> None:
+        if self._may_reload:
             log.info("the new code is checked")
+            note_reload(self._directory)
             self._check = SuccessorCheck(self._directory)
 
     def _end_check(self, check: SuccessorCheck) -> None:

@@ -55,6 +55,17 @@ def test_sighup_reloads_too_and_other_sessions_end_after_a_while(server: LiveSer
     assert "The server was stopped before the episode had ended" in agent.post("/ping").text
 
 
+def test_a_reload_that_is_asked_for_during_another_comes_after_it(server: LiveServer) -> None:
+    checks = server.log.count("the new code is checked")
+    server.process.send_signal(signal.SIGHUP)
+    eventually(lambda: server.log.count("the new code is checked") == checks + 1)
+    write(directory(server), "three")
+    assert reload(server) == (0, "The server goes on with the new code.\n")
+    assert server.log.count("the new code is checked") == checks + 2
+    with Agent(server).open({"id": 1}, "changing") as agent:
+        assert agent.call("version", {}).text == "three"
+
+
 def test_it_goes_on_as_it_was_if_the_new_code_is_broken(server: LiveServer) -> None:
     old = server.pid
     (directory(server) / "changing_env.py").write_text("this is no Python")

@@ -23,11 +23,12 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         before = self._state()
+        asked = time.time()
         os.kill(before.pid, RELOAD)
         limit = START_SECONDS + settings.ORSWEB_RELOAD_LIMIT
         limit += settings.ORSWEB_RELOAD_WAIT + settings.ORSWEB_SHUTDOWN_TIMEOUT
         until = time.monotonic() + limit
-        while (now := self._state()).at == before.at:
+        while (now := self._state()).at == before.at or not now.is_outcome_of(asked):
             if time.monotonic() > until:
                 raise CommandError(f"The server was not ready after {limit:g} s; see its log.")
             time.sleep(POLL_SECONDS)

@@ -170,7 +170,7 @@ async def test_a_session_of_a_replayable_class_opens_although_its_process_ends_m
     monkeypatch.setenv("OPENING_GOES_ON", str(goes_on))
     async with hosting("tests.envs_fatal:SlowToOpen") as workers:
         opening = asyncio.create_task(opened(workers, waits_in=place))
-        await until(marks.exists)
+        await until(lambda: marks.exists() and marks.read_text())
         for death in range(1, deaths + 1):
             next(one for one in workers.workers if one.is_open).kill("was ended by a test")
             await until(lambda death=death: marks.read_text().count("\n") == death + 1)  # type: ignore[misc]
