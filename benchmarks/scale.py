@@ -132,7 +132,7 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=400, help="how often each thing is done in a round")
     parser.add_argument("--agents", type=int, default=16, help="how many agents the model is made with")
-    parser.add_argument("--times", type=int, default=4, help="how many times as many agents the model is checked with")
+    parser.add_argument("--times", type=int, default=10, help="how many times as many agents the model is checked with")
     options = parser.parse_args(arguments)
     with Workshop() as workshop, _pair(workshop) as pair:
         _print_sizes(pair, options.agents)
