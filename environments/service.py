@@ -199,7 +199,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     limits = conf.limits()
     host = EveryHost(registry, pool, limits, conf.workers())
     await host.open()
-    revising = asyncio.create_task(asyncio.to_thread(note_revisions, registry, conf.version()))
+    await asyncio.to_thread(note_revisions, registry, conf.version())
     async with starting_alone(membership):
         report = await sync(registry, host, is_alone=recovers and membership is None)
     log.debug("environments synced", seconds=round(report.seconds, 2))
@@ -208,7 +208,6 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
             log.warning("a split that the class declares is not served", split=str(split))
         elif split.has_news:
             log.info("the tasks of the class have changed", split=str(split))
-    await revising
     record = import_string(settings.ORSWEB_RECORD)()
     messages = ServerMessages(membership.id) if membership is not None else None
     if membership is None:

@@ -46,6 +46,8 @@ LIBRARIES = (
     "uvicorn.protocols.websockets.websockets_sansio_impl",
 )
 PAGES = ("episodes.api.urls", "episodes.dashboard.urls", "episodes.playtest.urls", "orsweb.operations.page")
+BUNDLED = ("code.puzzles.bank", "maze.layouts")
+"""The modules of bundled environments that make their tasks once in a process, which takes most of a server's start."""
 SERVER = ("environments.agent_http.handler", "environments.tasks.sync", "orsweb.management.commands.serve")
 READERS_OF_SETTINGS = ("orsweb.settings", "orsweb.asgi", "orsweb.urls", "orsweb.accounts.login")
 """The modules that the forked process imports itself, because they hold values of settings."""
@@ -104,6 +106,10 @@ def _import_project(data_dir: str) -> None:
     django.setup()
     for name in (*PAGES, *SERVER):
         importlib.import_module(name)
+    for name in BUNDLED:
+        module = importlib.import_module(f"environments.builtin.{name}")
+        for split in module.COUNTS:
+            module.tasks(split)
     admin.autodiscover()
     MigrationLoader(None)
     _forget_settings()

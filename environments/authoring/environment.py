@@ -71,6 +71,10 @@ class Environment:
     """Whether the same calls on the same task have the same outcomes in a new instance. A session then survives a
     restart of the server, and the end of its worker process: its calls are made again, and their outcomes compared."""
 
+    fixed_tasks: ClassVar[bool] = False
+    """Whether what `list_tasks` returns depends on the class's code alone: not on data files, time or network. A server
+    then calls it again only when the environment's revision or Python has changed, and so starts faster."""
+
     snapshot_every: ClassVar[int] = 1
     """Number of calls from one snapshot to the next, for a class that defines `def save(self) -> bytes` and
     `def load(self, state: bytes) -> None`, plain or async. A session then comes back, even if the class is not

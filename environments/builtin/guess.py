@@ -70,6 +70,7 @@ class Guess(Environment):
     """
 
     replayable: ClassVar[bool] = True
+    fixed_tasks: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("target",)
     reward_range: ClassVar[tuple[float, float]] = (-HINT_COST, 1.0)
     success_threshold: ClassVar[float] = 0.5

@@ -63,6 +63,7 @@ class Math(Environment):
 
     task_schema: ClassVar[Any] = Task
     replayable: ClassVar[bool] = True
+    fixed_tasks: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("answer",)
 
     @classmethod

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections import deque
 from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass
 from typing import Any, TypeGuard
@@ -37,6 +38,12 @@ ROOM_SECONDS = 5.0
 """How long a session waits for the start of another process while it could be played in one that runs."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
+RECENT_SECONDS = 10.0
+"""How long the end of a process that had sessions delays the start of the next ones."""
+MAX_QUICK_STARTS = 3
+"""Ends within RECENT_SECONDS after which another process starts at once."""
+FIRST_PAUSE_SECONDS, MAX_PAUSE_SECONDS = 0.1, 2.0
+"""Pause before a start after the next end, which doubles with each further one, and its limit."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +90,8 @@ class WorkerHost:
         self.deaths = 0
         """Number of processes that ended while they had sessions."""
         self._looking: set[asyncio.Task[None]] = set()
+        self._ends: deque[float] = deque(maxlen=MAX_QUICK_STARTS + 8)
+        """When processes ended that had sessions, the latest ones."""
         self._is_closing = False
         self._next = 0
 
@@ -95,6 +104,7 @@ class WorkerHost:
 
     async def enter(self, instance: WorkerInstance) -> WorkerProcess:
         """Return the process that plays `instance`, the one with the fewest sessions. Raises: EnvironmentFault."""
+        await self._pause_before_start()
         worker = self._least_loaded()
         self.workers[worker].add(instance)
         try:
@@ -103,7 +113,7 @@ class WorkerHost:
                 worker = running
                 self.workers[worker].add(instance)
             await worker.start()
-            if self.is_alone and not any(one.is_open and not played for one, played in self.workers.items()):
+            if self.is_alone and not (self._has_spare() or self._pause_seconds() > 0):
                 self._start_spare()
         except BaseException:
             self.leave(instance, worker)
@@ -135,6 +145,7 @@ class WorkerHost:
             return await self._ask_any(do, given)
 
     async def _ask_any(self, do: str, given: list[Any]) -> Any:
+        await self._pause_before_start()
         worker = self._least_loaded()
         await worker.start()
         return await worker.ask(do, 0, given)
@@ -143,12 +154,34 @@ class WorkerHost:
         open_ones = [one for one in self.workers if one.is_open]
         late = {one for one in open_ones if one.is_late(ROOM_SECONDS)} if not self.is_alone else set()
         free = min((one for one in open_ones if one not in late), key=self._sessions_in, default=None)
-        may_start = self.is_alone or (len(open_ones) < max(1, self._settings.count) and not late)
+        has_room = len(open_ones) < max(1, self._settings.count)
+        may_start = self.is_alone or (has_room and not late and self._pause_seconds() <= 0)
         if free is None and late:
             return min(late, key=self._sessions_in)
         if free is None or (self.workers[free] and may_start):
             return self._new()
         return free
+
+    async def _pause_before_start(self) -> None:
+        """Wait, unless a process can take a session now, until another one may start.
+
+        Each start takes CPU time from all environments. Without pauses, code that ends its process again and again
+        would take a core. Sessions that go on to crash meanwhile do not prolong the wait.
+        """
+        has_room = self._has_spare() if self.is_alone else any(one.is_open for one in self.workers)
+        if not has_room:
+            await asyncio.sleep(max(0.0, self._pause_seconds()))
+
+    def _pause_seconds(self) -> float:
+        """Return in how many seconds a process may start; 0 or less: now."""
+        now = time.monotonic()
+        further = sum(now - end < RECENT_SECONDS for end in self._ends) - MAX_QUICK_STARTS - 1
+        if further < 0:
+            return 0.0
+        return self._ends[-1] + min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**further) - now
+
+    def _has_spare(self) -> bool:
+        return any(one.is_open and not played for one, played in self.workers.items())
 
     def _sessions_in(self, worker: WorkerProcess) -> int:
         return len(self.workers[worker])
@@ -207,7 +240,9 @@ class WorkerHost:
         Those that wait for an answer get its end as that answer, and those that can be revived wait for a request.
         """
         instances = self.workers.pop(worker)
-        self.deaths += bool(instances and worker.pid)
+        if instances and worker.pid:
+            self.deaths += 1
+            self._ends.append(time.monotonic())
         if instances:
             log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
             self._report(worker)

@@ -68,6 +68,9 @@ class Environment(models.Model):
         max_length=80, blank=True, help_text="Thresholds that their buckets follow; unless in force, they are recounted"
     )
     position = models.PositiveIntegerField(default=0, help_text="Order of hosting; 0 is the default environment")
+    listed_code = models.CharField(
+        max_length=32, blank=True, db_default="", help_text="Code that the tasks follow, if they depend on it alone"
+    )
     created = models.DateTimeField(auto_now_add=True)
 
     class Meta:

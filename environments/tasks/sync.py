@@ -11,6 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -21,7 +22,7 @@ from django.db.models import QuerySet
 
 from environments import conf
 from environments.authoring import task_schema
-from environments.authoring.hosted_environment import HostedEnvironment
+from environments.authoring.hosted_environment import HostedEnvironment, digest_of
 from environments.authoring.registry import Registry
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.planner_statistics import refresh_statistics
@@ -79,9 +80,14 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
             await writer.run(write_alone)
         await writer.run(_write_environments if is_whole else _write_some, registry)
         for hosted in (one for one in registry if one.is_described):
+            if known := await writer.run(_known_lists, hosted):
+                synced += known
+                continue
             lists, is_procedural = await _lists(hosted, host)
             procedural += [hosted.name] * is_procedural
-            synced += await _write_tasks(hosted, lists, writer, is_procedural=is_procedural)
+            written = await _write_tasks(hosted, lists, writer, is_procedural=is_procedural)
+            await writer.run(_note_code, hosted, written)
+            synced += written
         await writer.run(renew_missing)
         if any(split.added for split in synced):
             await writer.run(refresh_statistics)
@@ -261,6 +267,37 @@ def _floats(hosted: HostedEnvironment, name: str, default: Sequence[float], *, c
         what = "a finite number" if count == 1 else f"{count} finite numbers"
         raise Unhostable(f"{hosted.name}: {name} is {declared!r}; it must be {what}.")
     return numbers
+
+
+# --- tasks that depend on code alone ---------------------------------------------------------------------------------
+
+
+def _known_lists(hosted: HostedEnvironment) -> list[SplitSync]:
+    """Return what a sync would report if the rows have the lists of this code; empty if the class has to be asked."""
+    of_environment = Environment.objects.filter(name=hosted.name)
+    known, code = of_environment.values_list("listed_code", flat=True).get(), _code_of_lists(hosted)
+    if code and known == code:
+        rows = _splits_of_class(hosted.name).filter(name__in=_declared(hosted), is_served=True).order_by("position")
+        splits = [SplitSync(hosted.name, split.name, unchanged=split.size) for split in rows]
+        if len(splits) == len(hosted.splits):
+            return splits
+    if known:  # before anything is written, because an interrupted sync leaves rows of both codes
+        of_environment.update(listed_code="")
+    return []
+
+
+def _note_code(hosted: HostedEnvironment, written: list[SplitSync]) -> None:
+    """Note which code the rows follow, unless a split does not and has to be reported at each start."""
+    code = _code_of_lists(hosted)
+    if code and not any(split.is_frozen or split.is_taken for split in written):
+        Environment.objects.filter(name=hosted.name).update(listed_code=code)
+
+
+def _code_of_lists(hosted: HostedEnvironment) -> str:
+    """Return a digest of the code and the Python that make the lists; empty if they depend on more, or on unknown."""
+    if not hosted.declared("fixed_tasks", False) or hosted.revision is None or not hosted.revision.source_hash:
+        return ""
+    return digest_of(hosted.revision.code, sys.version)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------

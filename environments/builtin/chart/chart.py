@@ -70,6 +70,7 @@ class Chart(Environment):
 
     task_schema: ClassVar[type[BaseModel]] = ChartTask
     replayable: ClassVar[bool] = True
+    fixed_tasks: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("series", "answer")
     default_return: ClassVar[str] = "sum"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)

@@ -79,6 +79,7 @@ class Code(Environment):
     success_threshold: ClassVar[float] = 0.99
     task_schema: ClassVar[Any] = Task
     replayable: ClassVar[bool] = True
+    fixed_tasks: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("test_cases",)
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:

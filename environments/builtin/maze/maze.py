@@ -90,6 +90,7 @@ class Maze(Environment):
 
     task_schema: ClassVar[type[BaseModel]] = MazeTask
     replayable: ClassVar[bool] = True
+    fixed_tasks: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("rows",)
     default_return: ClassVar[str] = "sum"
     reward_range: ClassVar[tuple[float, float]] = (-WAY_REWARD, 1.0)

@@ -109,6 +109,7 @@ class Shell(Environment):
     success_threshold: ClassVar[float] = 0.75
     task_schema: ClassVar[Any] = Task
     replayable: ClassVar[bool] = True
+    fixed_tasks: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("goals", "keep", "gone")
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:

@@ -92,6 +92,7 @@ class Web(Environment):
 
     task_schema: ClassVar[type[BaseModel]] = WebTask
     replayable: ClassVar[bool] = True
+    fixed_tasks: ClassVar[bool] = True
     hidden_fields: ClassVar[Sequence[str]] = ("milestones", "answer")
     default_return: ClassVar[str] = "sum"
     reward_range: ClassVar[tuple[float, float]] = (0.0, 1.0)

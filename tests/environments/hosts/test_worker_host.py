@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import socket
 import sys
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -13,10 +14,10 @@ import pytest
 import uvloop
 
 from environments.authoring.registry import load_class
-from environments.errors import EnvironmentFault
+from environments.errors import WORKER_LOST, EnvironmentFault
 from environments.hosts import worker_host, worker_process
 from environments.hosts.process_launcher import LocalLauncher, LocalProcess
-from environments.hosts.worker_host import WorkerHost
+from environments.hosts.worker_host import MAX_QUICK_STARTS, WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
 from environments.runtime.limits import Limits, WorkerSettings
@@ -237,6 +238,31 @@ async def test_processes_that_are_not_needed_end_except_for_one(monkeypatch: pyt
         workers._end_idle()
         assert [one.is_open for one in workers.workers] == [True]
         assert workers.deaths == 0
+
+
+@pytest.mark.parametrize("environment", ["Together", "Alone"])
+async def test_code_that_ends_its_process_again_and_again_gets_others_ever_later(
+    monkeypatch: pytest.MonkeyPatch, environment: str
+) -> None:
+    monkeypatch.setattr(worker_host, "FIRST_PAUSE_SECONDS", 0.5)
+    async with hosting(f"tests.envs_fatal:{environment}") as workers:
+        waits = []
+        for _ in range(6):
+            since = time.monotonic()
+            instance = await opened(workers)
+            waits.append(time.monotonic() - since)
+            assert (await instance.run("leave", {})).reason == WORKER_LOST
+        assert waits[-1] > 0.99  # after the fifth end
+        monkeypatch.setattr(worker_host, "RECENT_SECONDS", 0.0)
+        assert workers._pause_seconds() <= 0
+
+
+async def test_while_a_start_has_to_wait_the_processes_that_run_get_the_sessions() -> None:
+    async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2)) as workers:
+        first = await opened(workers)
+        for _ in range(MAX_QUICK_STARTS + 1):
+            await (await opened(workers)).run("leave", {})
+        assert await pid(await opened(workers)) == await pid(first)
 
 
 def test_a_message_after_the_end_of_the_connection_is_dropped() -> None:

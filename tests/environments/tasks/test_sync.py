@@ -7,9 +7,11 @@ from typing import Any
 
 import pytest
 from django.core.management import CommandError, call_command
+from django.utils import timezone
 from pytest_django import Settings
 
 from environments.authoring.hosted_class import HostedClass
+from environments.authoring.hosted_environment import ClassRevision
 from environments.errors import Unhostable
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
@@ -283,3 +285,66 @@ def test_the_command_leaves_environments_alone_that_it_is_not_given() -> None:
 def test_the_command_refuses_in_one_sentence() -> None:
     with pytest.raises(CommandError, match="has no class 'Nothing'"):
         call_command("sync_environments", "tests.envs:Nothing")
+
+
+class FixedTasks:
+    """A class whose tasks depend on its code alone, which counts how often it is asked for them."""
+
+    def __init__(self, tasks: dict[str, Any]) -> None:
+        self.tasks, self.asked = tasks, 0
+
+    def sync(self, code: str | None = "a") -> list[SplitSync]:
+        """Sync the class with the code `code`; None: it is unknown."""
+        made = listing(self.tasks, fixed_tasks=True)
+        list_tasks = made.cls.list_tasks
+
+        def counted(split: str) -> Any:
+            self.asked += 1
+            return list_tasks(split)
+
+        made.cls.list_tasks = staticmethod(counted)
+        made.revision = ClassRevision("source", "", False, (), code, code) if code is not None else None
+        return list(sync_now(made).splits)
+
+
+def test_a_class_whose_tasks_depend_on_its_code_alone_is_asked_again_only_for_other_code() -> None:
+    fixed = FixedTasks({"train": numbered(3), "test": numbered(2)})
+    fixed.sync()
+    assert (fixed.sync(), fixed.asked) == (
+        [SplitSync("shop", "train", unchanged=3), SplitSync("shop", "test", unchanged=2)],
+        2,
+    )
+    fixed.tasks["train"] = numbered(4)
+    assert [str(split) for split in fixed.sync("b")] == [
+        "shop/train: 1 added, 3 unchanged, 0 removed",
+        "shop/test: 0 added, 2 unchanged, 0 removed",
+    ]
+    assert fixed.asked == 4
+    sync_now(listing({"train": []}, "other"))  # hosts others
+    assert (len(fixed.sync("b")), fixed.asked, Environment.objects.get(name="shop").is_hosted) == (2, 4, True)
+    assert specs() == ['{"n":0}', '{"n":1}', '{"n":2}', '{"n":3}']
+
+
+def test_code_that_is_unknown_or_was_written_in_part_is_asked_for_its_tasks() -> None:
+    fixed = FixedTasks({"train": numbered(3)})
+    fixed.sync()
+    fixed.sync(None)
+    assert fixed.asked == 2
+    fixed.sync()
+    fixed.tasks["train"] = ValueError("interrupts the sync")
+    with pytest.raises(Unhostable):
+        fixed.sync("b")
+    fixed.tasks["train"] = numbered(3)
+    fixed.sync()
+    assert fixed.asked == 5
+
+
+def test_what_has_to_be_reported_at_each_start_is_reported_of_fixed_tasks_too() -> None:
+    fixed = FixedTasks({"train": numbered(1), "test": numbered(1)})
+    fixed.sync()
+    Split.objects.filter(name="train").update(frozen=timezone.now())
+    fixed.tasks["train"] = numbered(2)
+    fixed.sync("b")
+    assert [split.is_frozen for split in fixed.sync("b")] == [True, False]
+    Split.objects.filter(name="train").delete()
+    assert [split.added for split in fixed.sync("b")] == [2, 0]
