@@ -21,6 +21,11 @@ from orsweb.server.culprits import STACKS_SIGNAL, ThreadStack, callers, read_sta
 from orsweb.server.pulse import Pulse
 
 HELD_SECONDS = 1.0
+SUSPECT_SECONDS = 0.5
+"""After this time without a turn, the CPU time of the threads is read, to be compared with that at HELD_SECONDS.
+
+Not sooner: a loop that turns is often seen twice between two beats, and 5,000 threads take 50 ms to read.
+"""
 FROZEN_SECONDS = 1.0
 """A supervisor that was not run for so long says nothing about the server, which was probably not run either."""
 STACKS_SECONDS = 0.2
@@ -60,7 +65,8 @@ class Watchdog:
             self._end_hold(now)
             self._beats, self._since, self._usage = self._pulse.beats, now, None
         elif self._usage is None:
-            self._usage = self._use()
+            if now - self._since > SUSPECT_SECONDS:
+                self._usage = self._use()
         elif self._held is None and now - self._since > HELD_SECONDS:
             self._held = self._find_holder(self._usage)
             _log_hold(self._held)
