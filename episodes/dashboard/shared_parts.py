@@ -27,6 +27,10 @@ MAX_SHARE = 0.01
 """Share of one core that making a part again and again may take."""
 MAX_PAUSE_SECONDS = 5.0
 """Longest pause between two makings of a part, however long they take."""
+BUSY_SHARE = 0.5
+"""Share of one core from which on the process has better things to do: pauses are then twice as long."""
+LOAD_SECONDS = 1.0
+"""Time over which it is measured, at least."""
 MAX_PARTS = 100
 """Parts that are remembered; when there are more, all are forgotten."""
 HEADER = "X-Refetch"
@@ -47,7 +51,25 @@ class _SharedPart:
     content: str = ""
 
 
+@dataclass(slots=True)
+class _Load:
+    """How busy the process was lately."""
+
+    at: float = field(default_factory=time.monotonic)
+    cpu_seconds: float = field(default_factory=time.process_time)
+    was_busy: bool = False
+
+    def is_busy(self) -> bool:
+        """Return whether the process was busy in the last second, or since the last time that this was asked."""
+        now, cpu_seconds = time.monotonic(), time.process_time()
+        if now - self.at >= LOAD_SECONDS:
+            self.was_busy = cpu_seconds - self.cpu_seconds > BUSY_SHARE * (now - self.at)
+            self.at, self.cpu_seconds = now, cpu_seconds
+        return self.was_busy
+
+
 _parts: dict[Hashable, _SharedPart] = {}
+_load = _Load()
 
 
 def shared_part(
@@ -69,7 +91,7 @@ def shared_part(
             started = time.thread_time()
             part.content = render_to_string(template, dict(context()), request)
             part.announcement, part.made_at, is_current = last, now, True
-            part.pause = min((time.thread_time() - started) / MAX_SHARE, MAX_PAUSE_SECONDS)
+            part.pause = min((time.thread_time() - started) / MAX_SHARE, MAX_PAUSE_SECONDS) * (1 + _load.is_busy())
         response = HttpResponse(part.content)
         response[PAUSE_HEADER] = f"{max(part.made_at + part.pause - now, 0.0):.3f}"
         if not is_current:

@@ -23,6 +23,7 @@ PARTS = ["/episodes/", "/?part=now", "/?part=environments"]
 def nothing_made(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.setattr(shared_parts, "MAX_AGE_SECONDS", 3600.0)
     monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(shared_parts, "BUSY_SHARE", 100.0)
     shared_parts._parts.clear()
     yield
     shared_parts._parts.clear()
@@ -88,6 +89,14 @@ def test_one_that_takes_long_is_made_again_after_a_pause_which_the_page_is_told(
     later = client.get(part, headers=REFETCH)
     assert later.content != first.content
     assert "X-Refetch-Again" not in later
+
+
+def test_the_pause_is_twice_as_long_while_the_process_is_busy(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shared_parts, "MAX_PAUSE_SECONDS", 100.0)
+    monkeypatch.setattr(shared_parts, "MAX_SHARE", 1e-9)
+    monkeypatch.setattr(shared_parts, "LOAD_SECONDS", 0.0)
+    monkeypatch.setattr(shared_parts, "BUSY_SHARE", 0.0)
+    assert 190 < float(client.get("/episodes/", headers=REFETCH)["X-Refetch-Pause"]) <= 200
 
 
 @pytest.mark.parametrize("part", PARTS)
