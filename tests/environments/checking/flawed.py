@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import ctypes
 import random
-import re
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -28,6 +28,7 @@ from environments import (
     terminal,
     tool,
 )
+from environments.checking import loop_watch
 
 
 class Step(BaseModel):
@@ -388,11 +389,19 @@ class SelfCancelling(Sound):
 # --- that hang, for processes of their own ---------------------------------------------------------------------------
 
 
-class HangingTool(Sound):
+class HangingTools(Sound):
+    """Leaves threads behind, one of them in an executor for which Python waits at its exit."""
+
     @tool
     def wait(self) -> ToolOutput:
         """Wait for ever in a thread."""
         threading.Event().wait()
+        return told("never")
+
+    @tool
+    async def rest(self) -> ToolOutput:
+        """Wait for ever in the default executor."""
+        await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
         return told("never")
 
 
@@ -411,20 +420,17 @@ class HoldingLoop(Sound):
 
 
 class HoldingPython(Sound):
-    @tool
-    def backtrack(self) -> ToolOutput:
-        """Match for ever, in C code that lets no other thread run."""
-        re.match("(a+)+$", "a" * 60 + "b")
-        return told("never")
+    """Shortens the time after which its process ends."""
 
-
-class HangingExecutor(Sound):
-    """Leaves a thread behind that Python waits for at its exit."""
+    @classmethod
+    def list_splits(cls) -> Sequence[Split | str]:
+        loop_watch.STUCK_SECONDS = 1
+        return super().list_splits()
 
     @tool
-    async def wait(self) -> ToolOutput:
-        """Wait for ever in the default executor."""
-        await asyncio.get_running_loop().run_in_executor(None, threading.Event().wait)
+    def hold(self) -> ToolOutput:
+        """Sleep in C code that lets no other thread run."""
+        ctypes.PyDLL(None).sleep(600)
         return told("never")
 
 

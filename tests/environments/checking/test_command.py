@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,7 +13,6 @@ from tests import programs
 from tests.environments.checking.test_flaws import processes_for
 from tests.rows import each
 
-ROOT = Path(__file__).resolve().parents[3]
 ONE_EPISODE = ("--episodes", "1")
 FLAWED = "tests.environments.checking.flawed"
 
@@ -82,25 +79,22 @@ def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
 @each(
     ("name", "words"),
     [
-        ("HangingTool", "Tool 'wait' in"),
-        ("HangingConstructor", "Constructing HangingConstructor for train[0] took over 2 s"),
-        ("HoldingLoop", "HoldingLoop.step (flawed.py, line"),
-        ("HangingExecutor", "Tool 'wait' in"),
+        ("HangingTools", ["Tool 'wait' in", "Tool 'rest' in"]),
+        ("HangingConstructor", ["Constructing HangingConstructor for train[0] took over 2 s"]),
+        ("HoldingLoop", ["HoldingLoop.step (flawed.py, line"]),
     ],
 )
-def test_code_that_hangs_is_named_and_left_behind(name: str, words: str) -> None:
+def test_code_that_hangs_is_named_and_left_behind(name: str, words: list[str]) -> None:
     done = _run(f"{FLAWED}:{name}", "--timeout", "2", "--json")
     assert done.returncode == 1
     failed = [one["sentence"] for one in _report(done)["findings"] if one["result"] == "failed"]
-    assert [sentence for sentence in failed if words in sentence]
+    assert all(any(word in sentence for sentence in failed) for word in words), failed
 
 
 def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:
-    sooner = "import manage; from environments.checking import loop_watch; loop_watch.STUCK_SECONDS = 1; manage.main()"
-    command = [sys.executable, "-c", sooner, "check_environment", f"{FLAWED}:HoldingPython", "--timeout", "1"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    done = _run(f"{FLAWED}:HoldingPython", "--timeout", "1")
     assert done.returncode == 1
-    assert "in backtrack" in done.stderr
+    assert "in hold" in done.stderr
 
 
 def test_it_needs_no_database(server_environment: dict[str, str]) -> None:

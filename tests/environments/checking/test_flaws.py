@@ -20,7 +20,7 @@ from django.conf import settings
 from environments.checking.check_state import CheckOptions
 from environments.checking.checked_environment import Broken
 from environments.checking.checker import check_class
-from environments.checking.checks import fresh_process
+from environments.checking.checks import fresh_process, isolation, trials
 from environments.checking.report import CheckReport, Finding
 from tests.rows import each
 
@@ -98,7 +98,9 @@ FLAWS = [
 
 
 SHORTLY = CheckOptions(steps=12, timeout_seconds=30)
-COMPARED = ("OfASet", "Sound", "Procedural")
+MAX_CALLS = 40
+"""Calls after which an oracle is ended here. Those of some flawed classes would go on for ever."""
+COMPARED = ("OfASet", "Sound")
 """Classes whose lists are compared between processes. The flaws of the others do not depend on the process."""
 
 
@@ -121,7 +123,7 @@ def report_of() -> Callable[[str], CheckReport]:
 
     def checked(name: str) -> CheckReport:
         if name not in reports:
-            with processes_for(name):
+            with processes_for(name), patch.object(trials, "MAX_CALLS", MAX_CALLS):
                 reports[name] = check_class(f"tests.environments.checking.flawed:{name}", SHORTLY)
         return reports[name]
 
@@ -176,18 +178,20 @@ print(json.dumps({name: asyncio.run(_digests(name)) for name in sys.argv[1:]}))
 
 
 @cache
-def bundled_lists(hash_seed: str) -> dict[str, dict[str, str]]:
+def bundled_lists() -> dict[str, dict[str, str]]:
     """List all bundled environments in one new process; return the digests of their splits."""
     command = [sys.executable, "-c", LIST_ALL, *settings.ORSWEB_BUNDLED_ENVIRONMENTS]
-    variables = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    variables = {**os.environ, "PYTHONHASHSEED": "1"}
     digests: dict[str, dict[str, str]] = json.loads(subprocess.check_output(command, cwd=ROOT, env=variables))
     return digests
 
 
 def listed_with_others(specification: str, hash_seed: str, *_: object) -> dict[str, str]:
-    return bundled_lists(hash_seed)[specification]
+    """Compare a new process with this one, whose hash seed is random."""
+    return bundled_lists()[specification] if hash_seed == "1" else listed_here(specification)
 
 
+@patch.object(isolation, "ROUNDS", 1)  # each starts a dozen programs in a sandbox
 @patch.object(fresh_process, "_listed_in_process", listed_with_others)
 @pytest.mark.parametrize("name", settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 def test_bundled_environments_pass_without_a_warning(name: str) -> None:
