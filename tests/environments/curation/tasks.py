@@ -11,6 +11,7 @@ from environments.tasks.sync import content_hash
 from tests.stored import make_environment
 
 AUTHOR = "ada"
+SMALL_BATCH = 20
 
 
 def make_tasks(count: int, first: int = 0, environment: Environment | None = None, **values: object) -> list[int]:

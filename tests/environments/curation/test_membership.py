@@ -12,11 +12,11 @@ from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.models import Environment, Split, SplitEntry, SplitRemoval, Task, TaskRevision
-from environments.tasks.split_change import BATCH, SplitChange
+from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit, SplitBusy
 from environments.tasks.sync import content_hash
 from environments.tasks.task_hash import hash_of_spec
-from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
+from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -136,10 +136,11 @@ def test_it_makes_no_split_of_nothing() -> None:
     assert not Split.objects.exists()
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_shows_no_half_of_a_new_split_and_its_name_stays_free() -> None:
-    tasks = make_tasks(2 * BATCH)
+    tasks = make_tasks(2 * SMALL_BATCH)
     with pytest.raises(ZeroDivisionError):
-        SaveAsSplit(everything(), "new", "train").apply(AUTHOR, break_off_after(BATCH // 2))
+        SaveAsSplit(everything(), "new", "train").apply(AUTHOR, break_off_after(SMALL_BATCH // 2))
     assert not Split.objects.filter(is_served=True).exists()
     assert not SplitEntry.objects.exists()
     outcome = SaveAsSplit(everything(), "new", "test").apply(AUTHOR)
@@ -228,12 +229,13 @@ def test_it_says_when_the_order_of_a_class_is_lost() -> None:
             assert said == any("won't be in its order" in sentence for sentence in plan.sentences)
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_moves_many_tasks_or_none() -> None:
-    tasks = make_tasks(2 * BATCH)
+    tasks = make_tasks(2 * SMALL_BATCH)
     train, hard = split_of(*tasks), split_of(name="hard")
     action = MoveToSplit(everything(), train.pk, hard.pk)
     with pytest.raises(ZeroDivisionError):
-        action.apply(AUTHOR, break_off_after(BATCH // 2))
+        action.apply(AUTHOR, break_off_after(SMALL_BATCH // 2))
     assert (served(train), served(hard)) == (tasks, [])
-    assert action.apply(AUTHOR).changed == 2 * BATCH
+    assert action.apply(AUTHOR).changed == 2 * SMALL_BATCH
     assert (served(train), served(hard)) == ([], tasks)

@@ -11,14 +11,14 @@ from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
 from environments.curation.splits import freeze
 from environments.models import Split, SplitEntry, Task, TaskRevision
-from environments.tasks.split_change import BATCH, SplitChange
+from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import SplitBusy
-from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
+from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-MANY = 2 * BATCH + 10
+MANY = 2 * SMALL_BATCH + 10
 
 
 def quarantine(*tasks: int) -> None:
@@ -95,6 +95,7 @@ def test_it_plans_what_will_be_touched() -> None:
     )
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_quarantines_more_tasks_than_one_batch() -> None:
     tasks = make_tasks(MANY)
     split = split_of(*tasks)
@@ -106,6 +107,7 @@ def test_it_quarantines_more_tasks_than_one_batch() -> None:
     assert [done for done, _ in told] == sorted(done for done, _ in told)
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_shows_nothing_before_everything_is_staged() -> None:
     tasks = make_tasks(MANY)
     split = split_of(*tasks)
@@ -114,6 +116,7 @@ def test_it_shows_nothing_before_everything_is_staged() -> None:
     assert {len(order) for order in seen} == {0, MANY}
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_changes_nothing_when_it_is_stopped_before() -> None:
     tasks = make_tasks(MANY)
     split = split_of(*tasks)
@@ -125,6 +128,7 @@ def test_it_changes_nothing_when_it_is_stopped_before() -> None:
     assert SplitEntry.objects.count() == MANY
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_is_finished_when_it_is_stopped_after() -> None:
     split = split_of(*make_tasks(MANY))
     Quarantine(Selection(), "why").apply(AUTHOR, break_off_after(MANY // 2 + 1))

@@ -14,9 +14,9 @@ from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, FreezeSplit, UnfreezeSplit, content_digest, existing_splits
 from environments.errors import InvalidSplit
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
-from environments.tasks.split_change import BATCH, SplitChange
+from environments.tasks.split_change import SplitChange
 from environments.tasks.split_errors import FrozenSplit
-from tests.environments.curation.tasks import AUTHOR, break_off_after, make_tasks, served, split_of
+from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, break_off_after, make_tasks, served, split_of
 from tests.stored import make_environment
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -61,11 +61,12 @@ def frozen_and_quarantined(tasks: list[int]) -> Split:
     return split
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_unfreezing_that_is_stopped_leaves_the_split_frozen_and_can_be_repeated() -> None:
-    split = frozen_and_quarantined(tasks := make_tasks(2 * BATCH))
+    split = frozen_and_quarantined(tasks := make_tasks(2 * SMALL_BATCH))
     before = Split.objects.values().get()
     with pytest.raises(ZeroDivisionError):
-        UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(BATCH))
+        UnfreezeSplit(split.pk).apply(AUTHOR, break_off_after(SMALL_BATCH))
     assert (Split.objects.values().get(), served(split)) == (before, tasks)
     assert content_digest(split) == before["frozen_hash"]
     UnfreezeSplit(split.pk).apply(AUTHOR)
@@ -132,15 +133,16 @@ def test_it_freezes_once_and_unfreezes_once() -> None:
         FreezeSplit(split.pk).apply(AUTHOR)
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_deletes_a_curated_split_and_keeps_its_tasks() -> None:
-    make_tasks(2 * BATCH)
+    make_tasks(2 * SMALL_BATCH)
     split = saved()
     DeleteSplit(split).apply(AUTHOR)
     with pytest.raises(InvalidSplit, match="Invalid split 'new'"):
         served(split)
     assert not existing_splits().exists()
     assert not SplitEntry.objects.filter(until=None).exists()
-    assert Task.objects.count() == 2 * BATCH
+    assert Task.objects.count() == 2 * SMALL_BATCH
     assert SecurityEvent.objects.get(kind="deleted").what == "split new of math"
 
 

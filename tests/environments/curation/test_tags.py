@@ -10,8 +10,7 @@ from environments.curation.action import ActionRefused
 from environments.curation.selection import Selection
 from environments.curation.tags import AddTags, RemoveTags
 from environments.models import Split, TaskRevision, TaskTag
-from environments.tasks.split_change import BATCH
-from tests.environments.curation.tasks import AUTHOR, make_tasks, split_of
+from tests.environments.curation.tasks import AUTHOR, SMALL_BATCH, make_tasks, split_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -74,8 +73,9 @@ def test_it_refuses_what_is_no_tag(tag: str, why: str) -> None:
         AddTags(Selection(), (tag,)).plan()
 
 
+@pytest.mark.usefixtures("small_batches")
 def test_it_tags_more_tasks_than_one_batch() -> None:
-    count = len(make_tasks(BATCH + 1))
+    count = len(make_tasks(SMALL_BATCH + 1))
     assert AddTags(Selection(), ("hard",)).apply(AUTHOR).changed == count
     assert TaskTag.objects.count() == TaskRevision.objects.count() == count
 

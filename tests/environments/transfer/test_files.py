@@ -13,7 +13,7 @@ import pytest
 
 from environments.curation.splits import existing_splits
 from environments.tasks.stored_spec import TOO_LONG
-from environments.transfer import parquet_process
+from environments.transfer import parquet, parquet_process
 from environments.transfer.rows import TransferError, Unreadable
 from environments.transfer.source import FileSource
 from tests.environments.transfer.files import Shelf, served
@@ -95,9 +95,9 @@ def test_a_truncated_parquet_file_is_reported(shelf: Shelf) -> None:
 
 def test_a_damaged_parquet_file_is_reported_and_nothing_is_done(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
-    pq.write_table(pa.table({"a": [f"text {n}" for n in range(20_000)]}), path, row_group_size=5000)
+    pq.write_table(pa.table({"a": [f"text {n}" for n in range(4000)]}), path, row_group_size=1000)
     content = bytearray(path.read_bytes())
-    content[len(content) // 2 : len(content) // 2 + 2000] = b"\xff" * 2000
+    content[len(content) // 2 : len(content) // 2 + 1000] = b"\xff" * 1000
     path.write_bytes(content)
     with pytest.raises(Unreadable, match=r"a\.parquet is damaged after row \d+: "):
         shelf.apply(path)
@@ -142,12 +142,17 @@ def _peak_of_reader_kb(path: Path) -> int:
     return int(subprocess.check_output([sys.executable, "-c", measured, *command]))
 
 
-def test_a_small_parquet_file_cannot_hold_very_many_long_rows(shelf: Shelf) -> None:
-    path = shelf.directory / "a.parquet"
-    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 400, pa.int32()), pa.array(["y" * 2**20]))
+def test_a_small_parquet_file_cannot_hold_very_many_long_rows(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, program = shelf.directory / "a.parquet", shelf.directory / "parquet_process.py"
+    limit = "MIN_EXPANDED_BYTES = 256 * 1024**2"
+    text = Path(parquet_process.__file__).read_text(encoding="utf-8")
+    assert limit in text
+    program.write_text(text.replace(limit, "MIN_EXPANDED_BYTES = 8 * 1024**2"), encoding="utf-8")
+    monkeypatch.setattr(parquet, "__file__", str(program))
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 40, pa.int32()), pa.array(["y" * 2**18]))
     pq.write_table(pa.table({"q": texts}), path, compression="zstd")
     assert path.stat().st_size < 1000
-    with pytest.raises(Unreadable, match=r"a\.parquet has rows 100 times as long as itself, and longer than 256 MB"):
+    with pytest.raises(Unreadable, match=r"a\.parquet has rows 100 times as long as itself, and longer than 8 MB"):
         shelf.dry_run(path)
 
 

@@ -19,7 +19,7 @@ from episodes.rollups.follower import catch_up
 from tests.episodes.ended import end_episodes
 from tests.stored import make_environment, make_run, make_task
 
-pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("no_follower", "client")]
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_follower", "client")]
 CAUSES = ("finished", "finished", "finished", "abandoned", "expired", "no_call", "env_error")
 ADDRESSES = ("", "return=last", "threshold=0.4", "no_call=out&expired=zero", "return=max&threshold=0.2&no_call=zero")
 
@@ -32,21 +32,26 @@ class Counted(NamedTuple):
     successes: int
 
 
+@pytest.fixture(scope="module")
+def record(committed_rows: None) -> None:
+    """A run with 300 rollouts in two environments that differ in return, threshold and convention, and another one."""
+    guess = make_environment("guess", default_return="sum", success_threshold=0.75, declared_threshold=0.75)
+    rule = {"success_threshold": 0.25, "declared_threshold": 0.25, "convention": "ozoz"}
+    strict = make_environment("strict", default_return="max", **rule)
+    tasks = [make_task(environment=one) for one in (guess, strict) for _ in range(4)]
+    play(make_run("mixed"), tasks, 300)
+    play(make_run("other"), tasks, 200)
+    catch_up()
+
+
 @pytest.fixture(params=["rows", "blocks"])
-def run(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Return a run with 300 rollouts in two environments that differ in return, threshold and convention."""
+def run(request: pytest.FixtureRequest, record: None, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Return the run, whose figures are read from its rollouts or from blocks of them."""
     if request.param == "blocks":
         monkeypatch.setattr("episodes.analytics.zoom.MAX_RAW_ENDINGS", 0)
         monkeypatch.setattr(covers, "MAX_RAW_ENDINGS", 0)
         monkeypatch.setattr(covers, "MIN_RAW", 0)
-    guess = make_environment("guess", default_return="sum", success_threshold=0.75, declared_threshold=0.75)
-    rule = {"success_threshold": 0.25, "declared_threshold": 0.25, "convention": "ozoz"}
-    strict = make_environment("strict", default_return="max", **rule)
-    found, tasks = make_run("mixed"), [make_task(environment=one) for one in (guess, strict) for _ in range(4)]
-    play(found, tasks, 300)
-    play(make_run("other"), tasks, 200)
-    catch_up()
-    return found
+    return Run.objects.get(name="mixed")
 
 
 def play(run: Run, tasks: list[Task], count: int) -> None:

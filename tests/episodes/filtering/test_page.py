@@ -59,10 +59,15 @@ def some_episodes() -> None:
     make_episode(status="running", cause="")
 
 
+@pytest.fixture
+def few() -> None:
+    some_episodes()
+
+
+@pytest.mark.usefixtures("few")
 @each("sort", [sign + name for name in SORTS for sign in ("", "-")])
 @each("definition", ["sum", "last"])
 def test_pages_forth_hold_every_episode_once_and_pages_back_the_same(sort: str, definition: str) -> None:
-    some_episodes()
     pages = forth(asked(**{"return": definition}), sort)
     shown = [pk for page in pages for pk in ids(page)]
     assert sorted(shown) == sorted(Episode.objects.values_list("pk", flat=True))
