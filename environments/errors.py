@@ -110,8 +110,11 @@ class SessionExists(OrsError):
 
 
 class SessionDeleted(OrsError):
-    def __init__(self) -> None:
-        super().__init__("Session deleted")
+    """`interruption` says why the server ends the session; empty if it is not interrupted."""
+
+    def __init__(self, interruption: str = "") -> None:
+        why = f": the episode was interrupted. {interruption}" if interruption else ""
+        super().__init__(f"Session deleted{why}")
 
 
 class SessionStarting(OrsError):

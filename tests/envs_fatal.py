@@ -116,6 +116,12 @@ class Counting(Alone):
         return said(str(self.count), 1.0)
 
     @tool
+    def step_slowly(self) -> ToolOutput:
+        """Count, after a while."""
+        time.sleep(0.5)
+        return self.step()
+
+    @tool
     def crash_once(self) -> ToolOutput:
         """End the process at the first call of all."""
         if "ONCE" in os.environ and not (once := Path(os.environ["ONCE"])).exists():

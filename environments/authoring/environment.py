@@ -72,8 +72,10 @@ class Environment:
     restart of the server, and the end of its worker process: its calls are made again, and their outcomes compared."""
 
     fixed_tasks: ClassVar[bool] = False
-    """Whether what `list_tasks` returns depends on the class's code alone: not on data files, time or network. A server
-    then calls it again only when the environment's revision or Python has changed, and so starts faster."""
+    """Whether what `list_tasks` returns depends on the class's code alone: not on data files, time, network,
+    environment variables or packages that `revision_packages` does not name, nor on modules imported by name while it
+    runs. A server then calls it again only when the environment's revision or Python has changed, and so starts faster.
+    A subclass has to say so itself."""
 
     snapshot_every: ClassVar[int] = 1
     """Number of calls from one snapshot to the next, for a class that defines `def save(self) -> bytes` and

@@ -216,6 +216,10 @@ class HostedClass(HostedEnvironment):
         return dict(resources) if isinstance(resources, Mapping) else {}
 
     @property
+    def has_fixed_tasks(self) -> bool:
+        return bool(vars(self.cls).get("fixed_tasks", False))  # a subclass may list tasks in another way
+
+    @property
     def replayable(self) -> bool:
         """Return whether the same calls on the same task have the same outcomes in a new instance."""
         return bool(getattr(self.cls, "replayable", False))

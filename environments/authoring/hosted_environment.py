@@ -77,6 +77,11 @@ class HostedEnvironment(ABC):
         return False
 
     @property
+    def has_fixed_tasks(self) -> bool:
+        """Return whether its lists of tasks depend on its code alone, which this process can read."""
+        return False
+
+    @property
     def comes_back(self) -> bool:
         """Return whether a session can go on in a new instance."""
         return self.replayable or self.saves

@@ -17,7 +17,7 @@ from environments.authoring.hosted_environment import ClassRevision, HostedEnvir
 from environments.errors import Unhostable
 from environments.errors import describe as describe_error
 
-_DECLARED = ("reward_range", "success_threshold", "default_return", "convention", "required_secrets", "fixed_tasks")
+_DECLARED = ("reward_range", "success_threshold", "default_return", "convention", "required_secrets")
 """Attributes of a class that the server reads, besides its task schema."""
 
 

@@ -92,6 +92,8 @@ class WorkerHost:
         self._looking: set[asyncio.Task[None]] = set()
         self._ends: deque[float] = deque(maxlen=MAX_QUICK_STARTS + 8)
         """When processes ended that had sessions, the latest ones."""
+        self._suspects = asyncio.Lock()
+        """Held by the call that is made again of those that ran in a process when it ended."""
         self._is_closing = False
         self._next = 0
 
@@ -113,7 +115,7 @@ class WorkerHost:
                 worker = running
                 self.workers[worker].add(instance)
             await worker.start()
-            if self.is_alone and not (self._has_spare() or self._pause_seconds() > 0):
+            if self.is_alone and not (self._has_spare() or self._pause()):
                 self._start_spare()
         except BaseException:
             self.leave(instance, worker)
@@ -174,11 +176,12 @@ class WorkerHost:
 
     def _pause_seconds(self) -> float:
         """Return in how many seconds a process may start; 0 or less: now."""
-        now = time.monotonic()
-        further = sum(now - end < RECENT_SECONDS for end in self._ends) - MAX_QUICK_STARTS - 1
-        if further < 0:
-            return 0.0
-        return self._ends[-1] + min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**further) - now
+        return self._ends[-1] + self._pause() - time.monotonic() if self._ends else 0.0
+
+    def _pause(self) -> float:
+        """Return how long after the last end the next start has to wait; 0.0 unless there were many lately."""
+        further = sum(time.monotonic() - end < RECENT_SECONDS for end in self._ends) - MAX_QUICK_STARTS - 1
+        return min(MAX_PAUSE_SECONDS, FIRST_PAUSE_SECONDS * 2.0**further) if further >= 0 else 0.0
 
     def _has_spare(self) -> bool:
         return any(one.is_open and not played for one, played in self.workers.items())
@@ -205,6 +208,14 @@ class WorkerHost:
         instances.remove(instance)
         if not instances and (self.is_alone or worker.is_held):
             worker.kill("was ended after its last session")
+
+    def turn_after(self, lost: WorkerProcess) -> contextlib.AbstractAsyncContextManager[object]:
+        """Return what a call holds that ran in `lost` while it is made again.
+
+        If others ran there too, one of them may end the next process as well. So they are made one after the other,
+        and only the culprit fails.
+        """
+        return self._suspects if lost.waiting > 1 else contextlib.nullcontext()
 
     def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
         """End the process if the call of `instance` that was over its time goes on in it.

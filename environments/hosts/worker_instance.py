@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -46,6 +47,9 @@ class WorkerPool(Protocol):
 
     def leave(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Note that `instance` is closed."""
+
+    def turn_after(self, lost: WorkerProcess) -> AbstractAsyncContextManager[object]:
+        """Return what a call holds that ran in `lost` while it is made again: one of several may end that too."""
 
     def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
         """End the process if the call of `instance` that was over its time goes on in it."""
@@ -238,8 +242,7 @@ class WorkerInstance:
                     raise
                 if do == "run" and not self._replayable:  # it is told, and the session goes on without it
                     return packed(faulted(fault))
-                await self._come_back()
-                answer = await self._ask(do, *given, what=what)
+                answer = await self._ask_again(do, *given, what=what)
         except EnvironmentFault as fault:
             if fault.kind == WORKER_LOST:
                 if self.why_lost:
@@ -249,6 +252,13 @@ class WorkerInstance:
             raise fault from None
         self._keep(do, given, answer)
         return answer
+
+    async def _ask_again(self, do: str, *given: Any, what: str) -> Any:
+        """Return the answer to a request during which the process has ended, perhaps because of another session's."""
+        assert self._worker is not None
+        async with self._workers.turn_after(self._worker):
+            await self._come_back()
+            return await self._ask(do, *given, what=what)
 
     async def _settle_end(self) -> None:
         """Send nothing to a process that has ended: what is sent may have been done, and is told as failed."""

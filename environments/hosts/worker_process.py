@@ -67,6 +67,8 @@ class WorkerProcess:
         """The part of that sentence that says how it ended, such as "was ended by signal 11 (SIGSEGV)"."""
         self.running: tuple[NotedCall, ...] = ()
         """The code that it ran when it ended."""
+        self.waiting = 0
+        """Number of requests that waited for its answer when it ended."""
         self.last_asked = self._made = time.monotonic()
         self.pid = 0
         self._why_killed = ""
@@ -153,6 +155,7 @@ class WorkerProcess:
         logging.cancel()
         requests, self._requests = self._requests, {}
         running = sorted({request.what for request in requests.values() if request.do != "ping"})
+        self.waiting = sum(request.do != "ping" for request in requests.values())
         during = f" while it ran {', '.join(running)}" if running else ""
         self.how = self._why_killed or how_it_ended
         self.running = tuple(call for request in requests.values() if request.note and (call := request.note.read()))

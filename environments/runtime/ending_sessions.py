@@ -193,6 +193,8 @@ class EndingSessions:
 
     async def _stop_calls(self, episode: LiveEpisode, calls: list[Call]) -> None:
         tasks = [call.task for call in calls if call.task is not None]
+        if tasks:
+            await asyncio.sleep(0)  # a task that is cancelled before its first step would never answer its call
         for task in tasks:
             task.cancel()
         if tasks:

@@ -12,7 +12,9 @@ def check_alive(episode: LiveEpisode) -> None:
     Raises Draining if it ends here, and the next server goes on with it.
     """
     if episode.state == "closing":
-        raise Draining if episode.is_suspended else SessionDeleted
+        if episode.is_suspended:
+            raise Draining
+        raise SessionDeleted(episode.closing_detail if episode.closing_cause == "interrupted" else "")
     if episode.fault is not None:
         raise episode.fault.copy()
 

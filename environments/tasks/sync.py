@@ -131,6 +131,7 @@ async def _write_tasks(
     hosted: HostedEnvironment, lists: ClassLists, writer: Workers, *, is_procedural: bool
 ) -> list[SplitSync]:
     """Write the tasks of one environment, and return what was done, by split."""
+    await writer.run(_forget_code, hosted)
     synced = await writer.run(_taken, hosted) if is_procedural else []
     synced += [await _sync_split(hosted, split, lists, writer) for split in lists.texts]
     await writer.run(_mark_procedural, hosted, is_procedural)
@@ -274,16 +275,13 @@ def _floats(hosted: HostedEnvironment, name: str, default: Sequence[float], *, c
 
 def _known_lists(hosted: HostedEnvironment) -> list[SplitSync]:
     """Return what a sync would report if the rows have the lists of this code; empty if the class has to be asked."""
-    of_environment = Environment.objects.filter(name=hosted.name)
-    known, code = of_environment.values_list("listed_code", flat=True).get(), _code_of_lists(hosted)
-    if code and known == code:
-        rows = _splits_of_class(hosted.name).filter(name__in=_declared(hosted), is_served=True).order_by("position")
-        splits = [SplitSync(hosted.name, split.name, unchanged=split.size) for split in rows]
-        if len(splits) == len(hosted.splits):
-            return splits
-    if known:  # before anything is written, because an interrupted sync leaves rows of both codes
-        of_environment.update(listed_code="")
-    return []
+    code = _code_of_lists(hosted)
+    if not code or not Environment.objects.filter(name=hosted.name, listed_code=code).exists():
+        return []
+    served = {split.name: split for split in _splits_of_class(hosted.name).filter(is_served=True)}
+    if served.keys() != set(_declared(hosted)):
+        return []
+    return [SplitSync(hosted.name, name, unchanged=served[name].size) for name in _declared(hosted)]
 
 
 def _note_code(hosted: HostedEnvironment, written: list[SplitSync]) -> None:
@@ -293,11 +291,16 @@ def _note_code(hosted: HostedEnvironment, written: list[SplitSync]) -> None:
         Environment.objects.filter(name=hosted.name).update(listed_code=code)
 
 
+def _forget_code(hosted: HostedEnvironment) -> None:
+    """Note that the rows may follow no code, before they change: an interrupted sync leaves lists of two."""
+    Environment.objects.filter(name=hosted.name).exclude(listed_code="").update(listed_code="")
+
+
 def _code_of_lists(hosted: HostedEnvironment) -> str:
     """Return a digest of the code and the Python that make the lists; empty if they depend on more, or on unknown."""
-    if not hosted.declared("fixed_tasks", False) or hosted.revision is None or not hosted.revision.source_hash:
+    if not hosted.has_fixed_tasks or hosted.revision is None or not hosted.revision.source_hash:
         return ""
-    return digest_of(hosted.revision.code, sys.version)
+    return digest_of(hosted.origin, hosted.revision.code, sys.version)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ MAX_AGE_SECONDS = 1.0
 MAX_SHARE = 0.01
 """Share of one core that making a part again and again may take."""
 MAX_PAUSE_SECONDS = 5.0
-"""Longest pause between two makings of a part, however long they take."""
+"""Longest pause between two makings of a part, however long they take, while the process is not busy."""
 BUSY_SHARE = 0.5
 """Share of one core from which on the process has better things to do: pauses are then twice as long."""
 LOAD_SECONDS = 1.0

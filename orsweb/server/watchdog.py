@@ -94,8 +94,9 @@ class Watchdog:
     # --- a loop that does not turn ------------------------------------------------------------------------------------
 
     def _find_holder(self, before: _Usage) -> IncidentReport:
-        after, stacks, sources = self._use(), self._ask_for_stacks(), read_sources(self._directory)
+        after, sources = self._use(), read_sources(self._directory)
         running = [call for call in read_running_calls(self._directory) if call.environment in sources]
+        stacks = self._ask_for_stacks()  # after that, the call may be over
         if holder := self._lock_holder(before, after):
             suspects = [call for call in running if call.thread_number == holder]
             how, own = "the interpreter's lock", {call.thread for call in suspects}

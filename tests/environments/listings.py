@@ -13,8 +13,8 @@ from environments.runtime.host import LocalHost
 from environments.runtime.limits import Limits
 from environments.runtime.threads import ThreadPool
 from environments.tasks.catalog import Catalogue
-from environments.tasks.sync import sync
-from environments.tasks.sync_report import SyncReport
+from environments.tasks.sync import sync, sync_environment
+from environments.tasks.sync_report import SplitSync, SyncReport
 
 
 class Playable(Environment):
@@ -74,6 +74,15 @@ async def synced(*hosted: HostedClass, is_alone: bool = False) -> SyncReport:
     try:
         registry = Registry(hosted)
         return await sync(registry, LocalHost(registry, pool, Limits()), is_alone=is_alone)
+    finally:
+        pool.close()
+
+
+async def synced_beside(hosted: HostedClass) -> list[SplitSync]:
+    """Sync one environment while others are served, as those of other servers are."""
+    pool = ThreadPool()
+    try:
+        return await sync_environment(hosted, LocalHost(Registry([hosted]), pool, Limits()))
     finally:
         pool.close()
 

@@ -257,6 +257,17 @@ async def test_code_that_ends_its_process_again_and_again_gets_others_ever_later
         assert workers._pause_seconds() <= 0
 
 
+async def test_only_the_call_that_ends_the_process_fails_of_those_that_run_in_it() -> None:
+    async with hosting("tests.envs_fatal:Counting") as workers:
+        instances = [await opened(workers) for _ in range(4)]
+        assert len(workers.workers) == 1
+        tools = ["step_slowly", "leave", "step_slowly", "leave"]
+        calls = [asyncio.create_task(one.run(tool, {})) for one, tool in zip(instances, tools, strict=True)]
+        outcomes = [await call for call in calls]
+        assert [outcome.status for outcome in outcomes] == ["ok", "failed", "ok", "failed"]
+        assert [(await one.run("step", {})).reward for one in instances[::2]] == [1.0, 1.0]
+
+
 async def test_while_a_start_has_to_wait_the_processes_that_run_get_the_sessions() -> None:
     async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2)) as workers:
         first = await opened(workers)

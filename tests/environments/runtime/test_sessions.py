@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from environments import JSONObject, ToolOutput, tool
+from environments import JSONObject, ToolOutput, tool, wire
 from environments.errors import (
     Draining,
     EnvironmentFault,
@@ -402,3 +402,23 @@ async def test_the_end_of_a_run_cuts_a_running_call_short() -> None:
         Staged.doors["work"].set()
         await within(closing)
         assert (await ended(call)).data == "Session deleted"
+
+
+async def test_a_call_that_has_not_begun_when_its_session_ends_is_answered_and_recorded() -> None:
+    async with Play(Echo) as play:
+        await play.open("s")
+        call = await play.service.call("s", "", None, wire.ToolCall(name="echo", input={"text": "x"}))
+        await play.service.delete("s", "")  # in the same turn of the loop
+        assert (await ended(call)).data == "Session deleted"
+        assert [step.reason for step in play.record.steps] == ["deleted"]
+
+
+async def test_a_request_that_comes_while_a_session_is_interrupted_is_told_why() -> None:
+    async with Play(Staged) as play:
+        await play.open("s", spec={"waits": ["teardown"]})
+        closing = asyncio.ensure_future(play.service.close_owned("", "The key is gone."))
+        await until(lambda: "teardown starts" in Staged.events)
+        with pytest.raises(SessionDeleted, match=r"^Session deleted: the episode was interrupted. The key is gone.$"):
+            await play.start("s", "echo", text="x")
+        Staged.doors["teardown"].set()
+        await within(closing)

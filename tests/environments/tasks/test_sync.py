@@ -16,7 +16,7 @@ from environments.errors import Unhostable
 from environments.models import Environment, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
 from environments.tasks.sync_report import SplitSync, SyncReport
-from tests.environments.listings import listing, numbered, procedural, synced
+from tests.environments.listings import listing, numbered, procedural, synced, synced_beside
 from tests.rows import each
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -293,9 +293,12 @@ class FixedTasks:
     def __init__(self, tasks: dict[str, Any]) -> None:
         self.tasks, self.asked = tasks, 0
 
-    def sync(self, code: str | None = "a") -> list[SplitSync]:
-        """Sync the class with the code `code`; None: it is unknown."""
-        made = listing(self.tasks, fixed_tasks=True)
+    def sync(self, code: str | None = "a", name: str = "shop") -> list[SplitSync]:
+        """Sync the class with the code `code`; None: it is unknown. `name`: of the class, which is served as shop."""
+        return list(sync_now(self.hosted(code, name)).splits)
+
+    def hosted(self, code: str | None = "a", name: str = "shop") -> HostedClass:
+        made = HostedClass(listing(self.tasks, name, fixed_tasks=True).cls, "shop")
         list_tasks = made.cls.list_tasks
 
         def counted(split: str) -> Any:
@@ -304,7 +307,7 @@ class FixedTasks:
 
         made.cls.list_tasks = staticmethod(counted)
         made.revision = ClassRevision("source", "", False, (), code, code) if code is not None else None
-        return list(sync_now(made).splits)
+        return made
 
 
 def test_a_class_whose_tasks_depend_on_its_code_alone_is_asked_again_only_for_other_code() -> None:
@@ -325,18 +328,12 @@ def test_a_class_whose_tasks_depend_on_its_code_alone_is_asked_again_only_for_ot
     assert specs() == ['{"n":0}', '{"n":1}', '{"n":2}', '{"n":3}']
 
 
-def test_code_that_is_unknown_or_was_written_in_part_is_asked_for_its_tasks() -> None:
+def test_a_class_whose_code_is_unknown_is_asked_for_its_tasks() -> None:
     fixed = FixedTasks({"train": numbered(3)})
     fixed.sync()
     fixed.sync(None)
-    assert fixed.asked == 2
     fixed.sync()
-    fixed.tasks["train"] = ValueError("interrupts the sync")
-    with pytest.raises(Unhostable):
-        fixed.sync("b")
-    fixed.tasks["train"] = numbered(3)
-    fixed.sync()
-    assert fixed.asked == 5
+    assert fixed.asked == 3
 
 
 def test_what_has_to_be_reported_at_each_start_is_reported_of_fixed_tasks_too() -> None:
@@ -348,3 +345,29 @@ def test_what_has_to_be_reported_at_each_start_is_reported_of_fixed_tasks_too() 
     assert [split.is_frozen for split in fixed.sync("b")] == [True, False]
     Split.objects.filter(name="train").delete()
     assert [split.added for split in fixed.sync("b")] == [2, 0]
+
+
+def test_tasks_that_others_have_written_under_the_name_are_not_taken_for_fixed_ones() -> None:
+    fixed = FixedTasks({"train": numbered(2)})
+    fixed.sync()
+    asyncio.run(synced_beside(listing({"train": numbered(3, start=7)})))
+    assert len(specs()) == 3
+    fixed.sync()
+    assert (specs(), fixed.asked) == (['{"n":0}', '{"n":1}'], 2)
+    fixed.tasks["train"] = numbered(4)
+    fixed.sync(name="another")  # of the same code, as those that a function makes
+    assert len(specs()) == 4
+
+
+def test_fixed_tasks_are_no_longer_served_from_a_split_that_the_class_has_given_up() -> None:
+    fixed = FixedTasks({"train": numbered(1), "test": numbered(1)})
+    fixed.sync()
+    del fixed.tasks["test"]
+    fixed.sync()
+    assert list(Split.objects.filter(is_served=True).values_list("name", flat=True)) == ["train"]
+
+
+def test_a_subclass_has_to_say_itself_that_its_tasks_are_fixed() -> None:
+    fixed = FixedTasks({"train": numbered(1)}).hosted()
+    assert fixed.has_fixed_tasks
+    assert not HostedClass(type("Mine", (fixed.cls,), {}), "mine").has_fixed_tasks
