@@ -19,7 +19,8 @@ from environments.models import Environment
 
 
 def hidden_from(user: Any) -> frozenset[int]:
-    """Return the ids of the private environments that a person may not see. One query the first time.
+    """Return the ids of the private environments that a person may not see. The first time one query, or two if some
+    environments are private.
 
     Later calls with the same object return the same, so pass the `user` of one request, or load it again. A visitor
     without an account sees none of them.
@@ -33,10 +34,11 @@ def hidden_from(user: Any) -> frozenset[int]:
 def _hidden_from(user: Any) -> frozenset[int]:
     if user.has_perm(SEE_PRIVATE):
         return frozenset()
-    private = Environment.objects.filter(is_private=True)
-    if user.pk is not None:
-        private = private.exclude(members=user.pk).exclude(member_groups__user=user.pk)
-    return frozenset(private.values_list("pk", flat=True))
+    private = frozenset(Environment.objects.filter(is_private=True).values_list("pk", flat=True))
+    if not private or user.pk is None:
+        return private
+    is_member = Q(members=user.pk) | Q(member_groups__user=user.pk)
+    return private.difference(Environment.objects.filter(is_member, is_private=True).values_list("pk", flat=True))
 
 
 def visible(hidden: frozenset[int], path: str = "environment") -> Q:

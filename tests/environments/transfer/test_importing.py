@@ -194,20 +194,20 @@ def test_new_content_is_released_by_its_row(shelf: Shelf) -> None:
     assert (task(PEAR).state, served()) == ("active", [PEAR])
 
 
-def test_thousands_of_changes_are_made(shelf: Shelf) -> None:
-    specs = [{"n": n} for n in range(2000)]
+def test_more_changes_than_one_batch_are_made(shelf: Shelf) -> None:
+    specs = [{"n": n} for n in range(1000)]
     shelf.apply(shelf.lines(*specs))
     labels = [{"_tags": ["odd"]} if spec["n"] % 2 else {"_state": "quarantined", "_reason": "even"} for spec in specs]
     edits = [{"n": -1 - spec["n"], "_hash": digest(spec)} | label for spec, label in zip(specs, labels, strict=True)]
-    assert counts(shelf.apply(shelf.lines(*edits))) == (0, 2000, 0, 0)
-    assert served() == [{"n": -1 - n} for n in range(2000) if n % 2]
-    assert counts(shelf.apply(shelf.lines(*[{"n": -1 - n, "_state": "active"} for n in range(2000)]))) == (
+    assert counts(shelf.apply(shelf.lines(*edits))) == (0, 1000, 0, 0)
+    assert served() == [{"n": -1 - n} for n in range(1000) if n % 2]
+    assert counts(shelf.apply(shelf.lines(*[{"n": -1 - n, "_state": "active"} for n in range(1000)]))) == (
         0,
-        1000,
-        1000,
+        500,
+        500,
         0,
     )
-    assert served() == [{"n": -1 - n} for n in range(2000)]
+    assert served() == [{"n": -1 - n} for n in range(1000)]
 
 
 # --- all or nothing --------------------------------------------------------------------------------------------------
