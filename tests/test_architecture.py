@@ -130,6 +130,11 @@ def modules() -> dict[str, Path]:
 
 
 @cache
+def ours(name: str) -> list[str]:
+    return [other for other in imports_of(name) if other in modules()]
+
+
+@cache
 def tree_of(name: str) -> ast.Module:
     return ast.parse(modules()[name].read_text(encoding="utf-8"))
 
@@ -137,15 +142,29 @@ def tree_of(name: str) -> ast.Module:
 @cache
 def imports_of(name: str) -> frozenset[str]:
     """Return what a module imports, also inside functions: our modules by name, others by their top-level package."""
-    return frozenset(_module_of(full) for full in _imported(tree_of(name))) - {name}
+    return frozenset(map(_module_of, imported(name))) - {name}
+
+
+@cache
+def imported(name: str) -> list[str]:
+    """Return the full names that a module imports."""
+    return list(_imported(tree_of(name)))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
-    for node in ast.walk(tree):
+    """Yield the names that the statements of a tree import, without a look at its expressions, which are most of it."""
+    for node in _statements(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+def _statements(tree: ast.AST) -> Iterator[ast.AST]:
+    for part in ("body", "orelse", "handlers", "finalbody", "cases"):
+        for node in getattr(tree, part, ()):
+            yield node
+            yield from _statements(node)
 
 
 def _module_of(full: str) -> str:
@@ -154,10 +173,6 @@ def _module_of(full: str) -> str:
     while full not in modules():
         full = full.rpartition(".")[0]
     return full
-
-
-def ours(name: str) -> list[str]:
-    return [other for other in imports_of(name) if other in modules()]
 
 
 def room_of(name: str) -> str:
@@ -329,18 +344,15 @@ def test_play_and_authors_code_reach_no_django_and_no_http() -> None:
 def test_what_authors_install_imports_nothing_else() -> None:
     project = tomllib.loads((ROOT / "author/pyproject.toml").read_text(encoding="utf-8"))
     listed = project["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"].values()
-    installed = {name for name, path in modules().items() if _is_in(path, listed)}
+    places = tuple(ROOT / entry for entry in listed)
+    installed = {name for name, path in modules().items() if any(map(path.is_relative_to, places))}
     needed = {re.split(r"[^\w-]", requirement)[0] for requirement in project["project"]["dependencies"]}
     used = set[str]().union(*map(imports_of, installed)) - installed - set(sys.stdlib_module_names)
     assert not used - needed - {"pydantic_core"}  # which pydantic needs
 
 
-def _is_in(path: Path, listed: Iterable[str]) -> bool:
-    return any(path.relative_to(ROOT).is_relative_to(entry) for entry in listed)
-
-
 def test_only_faces_conf_and_service_of_environments_read_settings() -> None:
-    readers = {name for name in modules() if "django.conf.settings" in set(_imported(tree_of(name)))}
+    readers = {name for name in modules() if "django.conf.settings" in imported(name)}
     inner = {name for name in readers if name.startswith("environments.") and name.split(".")[1] not in FACES}
     assert inner <= {"environments.conf", "environments.service"}
 

@@ -1,8 +1,8 @@
 """Clients made from /openapi.json play an episode: TypeScript and Python with generated code, Go without any.
 
 Each language has a program in a directory here that plays the last task of the first split and prints what it saw.
-What it sends and receives is compared with the document, and then the record with what it printed. Generated code and
-compilers' outputs are in temporary directories.
+What it sends and receives is compared with the document, and then the record with what it printed. What was generated
+and compiled is in `.pytest_cache` until the document, the client or a generator changes.
 """
 
 from __future__ import annotations
@@ -13,7 +13,10 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+import tempfile
+import urllib.request
+from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -58,27 +61,58 @@ def go(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
 
 
 @pytest.fixture(scope="module")
-def python(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
-    """Return the command that runs the Python client."""
-    directory = tmp_path_factory.mktemp("python")
-    shutil.copy(HERE / "python" / "play.py", directory)
-    generator = str(Path(sys.executable).with_name("openapi-python-client"))
-    options = ["--meta", "none", "--output-path", "ors_client", "--config", str(HERE / "python" / "generator.yaml")]
-    _run(generator, "generate", "--url", f"{server.url}/openapi.json", *options, "--fail-on-warning", cwd=directory)
-    return [sys.executable, str(directory / "play.py")]
+def document(server: LiveServer) -> bytes:
+    with urllib.request.urlopen(f"{server.url}/openapi.json") as answer:
+        return bytes(answer.read())
 
 
 @pytest.fixture(scope="module")
-def typescript(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+def python(document: bytes, server: LiveServer) -> list[str]:
+    """Return the command that runs the Python client."""
+    generator = "openapi-python-client"
+    options = ["--meta", "none", "--output-path", "ors_client", "--config", str(HERE / "python" / "generator.yaml")]
+
+    def make(directory: Path) -> None:
+        source = ["--url", f"{server.url}/openapi.json"]
+        program = str(Path(sys.executable).with_name(generator))
+        _run(program, "generate", *source, *options, "--fail-on-warning", cwd=directory)
+
+    return [sys.executable, str(_kept("python", document + version(generator).encode(), make) / "play.py")]
+
+
+@pytest.fixture(scope="module")
+def typescript(document: bytes, server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
     """Return the command that runs the TypeScript client."""
     _need("npm", "npm")
-    directory = tmp_path_factory.mktemp("typescript")
-    shutil.copytree(HERE / "typescript", directory, dirs_exist_ok=True)
-    (directory / "node_modules").symlink_to(_node_modules(tmp_path_factory.mktemp("npm")))
-    programs = directory / "node_modules" / ".bin"
-    _run(str(programs / "openapi-typescript"), f"{server.url}/openapi.json", "-o", "schema.d.ts", cwd=directory)
-    _run(str(programs / "tsc"), "-p", ".", cwd=directory)
-    return ["node", str(directory / "dist" / "play.js")]
+    packages = _node_modules(tmp_path_factory.mktemp("npm"))
+
+    def make(directory: Path) -> None:
+        (directory / "node_modules").symlink_to(packages)
+        programs = packages / ".bin"
+        _run(str(programs / "openapi-typescript"), f"{server.url}/openapi.json", "-o", "schema.d.ts", cwd=directory)
+        _run(str(programs / "tsc"), "-p", ".", cwd=directory)
+
+    return ["node", str(_kept("typescript", document, make) / "dist" / "play.js")]
+
+
+def _kept(language: str, source: bytes, make: Callable[[Path], None]) -> Path:
+    """Return a copy of the client of `language` with what `make` adds to it from `source` and from the client's files.
+
+    It is made anew when any of them has changed.
+    """
+    digest = hashlib.sha256(source)
+    for file in sorted((HERE / language).glob("*.*")):
+        digest.update(file.read_bytes())
+    kept = CACHE / f"client-{language}-{digest.hexdigest()[:16]}"
+    if not kept.exists():
+        for outdated in CACHE.glob(f"client-{language}-*"):
+            shutil.rmtree(outdated)
+        CACHE.mkdir(exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=CACHE) as directory:  # so that a run that is stopped leaves no part of it
+            made = Path(shutil.copytree(HERE / language, Path(directory) / language))
+            make(made)
+            made.replace(kept)
+    return kept
 
 
 def _node_modules(directory: Path) -> Path:
