@@ -47,8 +47,14 @@ class Fatal(Small):
         return said("slept", 0.0)
 
     @tool
+    def hold(self) -> ToolOutput:
+        """Hold the interpreter's lock for ten minutes, asleep in C code."""
+        ctypes.PyDLL(None).sleep(600)
+        return said("unreachable", 0.0)
+
+    @tool
     def backtrack(self) -> ToolOutput:
-        """Hold the interpreter's lock for ever."""
+        """Hold the interpreter's lock for ever, and a core."""
         re.fullmatch(r"(a|aa)+b", "a" * 60)
         return said("unreachable", 0.0)
 

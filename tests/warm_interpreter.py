@@ -159,6 +159,7 @@ def _become(program: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.update(program["env"])
     os.chdir(program["cwd"])
     sys.argv = program["argv"]
+    sys.orig_argv[:] = [sys.executable, *sys.argv]
     sys.path[0] = str(Path(sys.argv[0]).parent)
 
 

@@ -8,7 +8,13 @@ import psutil
 
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.reloading import ready_since, reload, visited, write
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
+
+NEVER_READY = (
+    "deaths = open('deaths', 'a'); print('.', end='', file=deaths, flush=True); "
+    "deaths.tell() > 2 or os._exit(3); time.sleep(600)"
+)
+"""The new servers, which list their tasks one after the other, die twice, and then hang."""
 
 
 def servers(server: LiveServer) -> set[int]:
@@ -31,19 +37,20 @@ def test_the_old_servers_go_on_and_can_be_reloaded_again(tmp_path: Path) -> None
         "ORSWEB_PROCESSES": "2",
         "ORSWEB_RELOAD_WAIT": "0.3",
         "ORSWEB_RELOAD_LIMIT": "10",
-        "PYTHONPATH": f"{tmp_path}:{ROOT}",
-        "PYTHONDONTWRITEBYTECODE": "1",
     }
-    with LiveServer("changing_env:Changing", env=variables) as server, visited(server, pause_seconds=0.1) as problems:
+    with (
+        LiveServer("changing_env:Changing", cwd=tmp_path, env=variables) as server,
+        visited(server, pause_seconds=0.1) as problems,
+    ):
         eventually(lambda: is_ready(server))
         old = servers(server)
-        for first in ("time.sleep(600)", "time.sleep(4); os._exit(3)"):  # neither one blocks the next reload
-            write(tmp_path, "two", first)
-            status, text = reload(server)
-            assert status == 1
-            assert "The new servers were not ready after 10 s (ORSWEB_RELOAD_LIMIT)" in text
-            eventually(lambda: servers(server) == old)
-            assert version(server) == "one"
+        write(tmp_path, "two", NEVER_READY)
+        status, text = reload(server)
+        assert status == 1
+        assert "The new servers were not ready after 10 s (ORSWEB_RELOAD_LIMIT)" in text
+        assert server.log.count("the server died and is started again") == 2
+        eventually(lambda: servers(server) == old)
+        assert version(server) == "one"
         write(tmp_path, "three")
         assert reload(server) == (0, "The server goes on with the new code.\n")
         assert version(server) == "three"

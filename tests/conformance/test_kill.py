@@ -36,6 +36,8 @@ class Counted:
     is_over: threading.Event = field(default_factory=threading.Event)
     is_up: threading.Event = field(default_factory=threading.Event)
     """Whether the server answers, for which clients wait without asking it, as eight that ask take a core."""
+    pause_seconds: float = 0.0
+    """How long a client waits between two calls."""
 
     @property
     def steps(self) -> int:
@@ -59,6 +61,7 @@ def _play_episode(server: LiveServer, counted: Counted) -> None:
         answer = agent.call("count")
         assert answer.text == str(number)
         answered.append(answer.task_id)
+        counted.is_over.wait(counted.pause_seconds)
     agent.close()
     agent.http.close()
 

@@ -22,7 +22,7 @@ from tests.conformance.agent import Agent, eventually, lines
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.record import ALIAS, recorded
 from tests.conformance.reloading import reload, visited
-from tests.server import ROOT, LiveServer
+from tests.server import LiveServer
 
 _OWNER = (
     "SELECT s.pid FROM environments_sessionlease AS l JOIN environments_clusterserver AS s ON s.id = l.server_id "
@@ -38,9 +38,7 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(log: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer]:
     settings = {"ORSWEB_PROCESSES": "2", "ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RELOAD_WAIT": "0.3", "ADDING_LOG": str(log)}
-    # PYTHONPATH makes it start a new interpreter, whose command line the supervisor can repeat
-    variables = settings | {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1"}
-    with LiveServer("tests.envs_returning:Adding", env=variables) as running, recorded(running, django_db_blocker):
+    with LiveServer("tests.envs_returning:Adding", env=settings) as running, recorded(running, django_db_blocker):
         yield running
 
 

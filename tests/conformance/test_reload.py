@@ -4,71 +4,85 @@ from __future__ import annotations
 
 import signal
 from collections.abc import Iterator
-from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient
-from tests.conformance.reloading import ready_since, reload, visited, write
-from tests.server import ROOT, LiveServer
+from tests.conformance.reloading import reload, visited, write
+from tests.server import LiveServer
+
+
+class Reloaded(NamedTuple):
+    """A server that was reloaded twice while sessions were open: by SIGHUP, and by a command during that reload."""
+
+    server: LiveServer
+    before: tuple[int, int]
+    """Process ids of the supervisor and of the first server."""
+    told: tuple[int, str]
+    """Status of the command, and what it printed."""
+    problems: list[str]
+    """What clients saw that opened connections all the time."""
+    played: list[list[str]]
+    """For the session of each SDK, the sums before and after, and the version of the code afterwards."""
+    dropped: Agent
+    """An agent whose session could not go on."""
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+def reloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
     here = tmp_path_factory.mktemp("reload")
     write(here, "one")
-    # PYTHONPATH also makes it start a new interpreter, whose command line the supervisor can repeat
-    variables = {"PYTHONPATH": f"{here}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1", "ORSWEB_RELOAD_WAIT": "0.3"}
-    with LiveServer("changing_env:Changing", "changing_env:Dropping", env=variables) as running:
-        yield running
-
-
-def directory(server: LiveServer) -> Path:
-    return Path(server.env["PYTHONPATH"].partition(":")[0])
-
-
-def test_sessions_go_on_and_nobody_is_refused(server: LiveServer) -> None:
-    supervisor, old = server.process.pid, server.pid
-    with OrsClient(server) as ors, OpenRewardClient(server) as openreward, visited(server) as problems:
+    classes = ("changing_env:Changing", "changing_env:Dropping")
+    with (
+        LiveServer(*classes, cwd=here, env={"ORSWEB_RELOAD_WAIT": "0.3"}) as server,
+        OrsClient(server) as ors,
+        OpenRewardClient(server) as openreward,
+        visited(server) as problems,
+    ):
+        before = server.process.pid, server.pid
+        dropped = Agent(server).open({"id": 1}, "dropping")
+        dropped.call("add", {"number": 1})
         sessions = [one.environment("changing").session(split="train", index=0) for one in (ors, openreward)]
-        for session in sessions:
-            session.__enter__()
-            assert session.call_tool("add", {"number": 1}).blocks[0].text == "1"
-        write(directory(server), "two")
-        assert reload(server) == (0, "The server goes on with the new code.\n")
-        for session in sessions:
-            assert session.call_tool("add", {"number": 2}).blocks[0].text == "3"
-            assert session.call_tool("version", {}).blocks[0].text == "two"
+        played = [[session.__enter__().call_tool("add", {"number": 1}).blocks[0].text] for session in sessions]
+        server.process.send_signal(signal.SIGHUP)
+        eventually(lambda: server.log.count("the new code is checked") == 1)
+        write(here, "two")
+        told = reload(server)
+        for session, seen in zip(sessions, played, strict=True):
+            seen.append(session.call_tool("add", {"number": 2}).blocks[0].text)
+            seen.append(session.call_tool("version", {}).blocks[0].text)
             session.__exit__(None, None, None)
-    assert not problems
-    assert server.process.pid == supervisor and server.pid != old
+        yield Reloaded(server, before, told, problems, played, dropped)
 
 
-def test_sighup_reloads_too_and_other_sessions_end_after_a_while(server: LiveServer) -> None:
-    old, since = server.pid, ready_since(server)
-    agent = Agent(server).open({"id": 1}, "dropping")
-    agent.call("add", {"number": 1})
-    server.process.send_signal(signal.SIGHUP)
-    eventually(lambda: ready_since(server) != since)
-    assert server.pid not in (old, server.process.pid) and server.is_healthy()
-    assert "The server was stopped before the episode had ended" in agent.post("/ping").text
+def test_sessions_go_on_with_the_new_code(reloaded: Reloaded) -> None:
+    assert reloaded.played == [["1", "3", "two"]] * 2
 
 
-def test_a_reload_that_is_asked_for_during_another_comes_after_it(server: LiveServer) -> None:
-    checks = server.log.count("the new code is checked")
-    server.process.send_signal(signal.SIGHUP)
-    eventually(lambda: server.log.count("the new code is checked") == checks + 1)
-    write(directory(server), "three")
-    assert reload(server) == (0, "The server goes on with the new code.\n")
-    assert server.log.count("the new code is checked") == checks + 2
-    with Agent(server).open({"id": 1}, "changing") as agent:
-        assert agent.call("version", {}).text == "three"
+def test_nobody_is_refused(reloaded: Reloaded) -> None:
+    assert not reloaded.problems
 
 
-def test_it_goes_on_as_it_was_if_the_new_code_is_broken(server: LiveServer) -> None:
-    old = server.pid
-    (directory(server) / "changing_env.py").write_text("this is no Python")
+def test_the_server_is_another_under_the_same_supervisor(reloaded: Reloaded) -> None:
+    assert reloaded.server.process.pid == reloaded.before[0]
+    assert reloaded.server.pid not in reloaded.before and reloaded.server.is_healthy()
+
+
+def test_other_sessions_end_after_a_while(reloaded: Reloaded) -> None:
+    assert "The server was stopped before the episode had ended" in reloaded.dropped.post("/ping").text
+
+
+def test_a_reload_that_is_asked_for_during_another_comes_after_it(reloaded: Reloaded) -> None:
+    assert reloaded.told == (0, "The server goes on with the new code.\n")
+    assert reloaded.server.log.count("the new code is checked") == 2
+    assert reloaded.server.log.count("orsweb is ready") == 3
+
+
+def test_it_goes_on_as_it_was_if_the_new_code_is_broken(reloaded: Reloaded) -> None:
+    server, old = reloaded.server, reloaded.server.pid
+    (server.cwd / "changing_env.py").write_text("this is no Python")
     status, text = reload(server)
     assert status == 1
     assert text.startswith("CommandError: The server goes on as it was, because the new code cannot be served. ")

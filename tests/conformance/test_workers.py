@@ -70,7 +70,7 @@ def test_agents_notice_no_difference(live: LiveServer, record: Recorded) -> None
         ("crash", "was ended by signal 11 (SIGSEGV)"),
         ("leave", "exited with status 0"),
         ("leave_a_child", "exited with status 3"),
-        ("backtrack", "was ended, because it did not respond for"),
+        ("hold", "was ended, because it did not respond for"),
     ],
 )
 def test_a_call_that_ends_its_process_ends_its_sessions_alone(
@@ -105,7 +105,7 @@ def test_the_end_of_a_process_is_an_incident(live: LiveServer, record: Recorded)
 
 def test_others_are_answered_while_code_holds_the_interpreter(live: LiveServer) -> None:
     other, (agent, pid) = opened(live, "alone")[0], opened(live, "together")
-    pending = agent.begin("backtrack")
+    pending = agent.begin("hold")
     started = time.monotonic()
     for _ in range(5):
         other.call("pid")

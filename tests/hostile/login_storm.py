@@ -73,7 +73,7 @@ async def measure(url: str, *, logins: int, seconds: float = SECONDS) -> StormRe
         people = [httpx.AsyncClient(base_url=url, timeout=60) for _ in range(logins)]
         over = asyncio.Event()
         storm = asyncio.gather(*(log_in(one, number, over) for number, one in enumerate(people)))
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(min(seconds, 0.5))
         loud = await _calls(agents, seconds)
         over.set()
         answers = Counter(status for one in await storm for status in one)

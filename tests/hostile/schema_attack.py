@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl, urlsplit
 import requests
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
-from hypothesis.errors import Unsatisfiable
+from hypothesis.errors import FailedHealthCheck, Unsatisfiable
 from schemathesis import GenerationMode
 from schemathesis.checks import not_a_server_error
 from schemathesis.core.failures import AcceptedNegativeData, FailureGroup
@@ -34,6 +34,8 @@ CHECKS = [
 ]
 """Without the schema of the body, which is not checked for streams of events: OpenAPI 3.1 has no words for those."""
 TIMEOUT_SECONDS = 60
+GIVES_UP, FEW = {HealthCheck.filter_too_much}, 10
+"""Hypothesis gives up when it has drawn 50 requests in vain and fewer than FEW of use, and otherwise after hundreds."""
 REAL_SHARE, KEYLESS_SHARE = 0.6, 0.03
 KEY_HEADERS = {"x-api-key", "authorization"}
 STATUSES_WITHOUT_KEY = {400, 401, 404, 405, 431}
@@ -71,7 +73,7 @@ class SchemaAttack:
             count = cases(operation.path)
             try:
                 self._attack(operation, GenerationMode.NEGATIVE, count // 2)
-            except Unsatisfiable:  # every request is valid
+            except (FailedHealthCheck, Unsatisfiable):  # every request is valid
                 self._attack(operation, GenerationMode.POSITIVE, count // 2)
             self._attack(operation, GenerationMode.POSITIVE, count - count // 2)
 
@@ -86,7 +88,7 @@ class SchemaAttack:
             database=None,
             derandomize=True,
             phases=[Phase.generate],
-            suppress_health_check=list(HealthCheck),
+            suppress_health_check=set(HealthCheck) - (GIVES_UP if cases < FEW else set()),
         )
         @given(case=operation.as_strategy(generation_mode=mode))
         def send(case: Any) -> None:

@@ -28,9 +28,9 @@ DISK_MEGABYTES = 60
 
 
 @contextlib.contextmanager
-def playing(server: LiveServer) -> Iterator[Counted]:
+def playing(server: LiveServer, pause_seconds: float = 0.0) -> Iterator[Counted]:
     """Let agents play episodes of 20 steps within the block; afterwards all their steps have been answered."""
-    counted = Counted()
+    counted = Counted(pause_seconds=pause_seconds)
     players = [threading.Thread(target=play, args=[server, counted], daemon=True) for _ in range(PLAYERS)]
     for player in players:
         player.start()

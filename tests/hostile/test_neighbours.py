@@ -23,7 +23,7 @@ from tests.server import ROOT, LiveServer
 
 KEY = "a-key-of-0123456789abcdef"
 AGENTS, PACE_SECONDS = 10, 0.1
-ROUNDS, SETTLE_SECONDS, SECONDS = size(2, 5), size(0.3, 0.5), size(0.5, 5)
+ROUNDS, SETTLE_SECONDS, SECONDS = size(1, 5), size(0.3, 0.5), size(0.5, 5)
 MAX_ROUNDS = size(10, 5)
 """Beside the short form, other tests stop the machine for moments, so its rounds go on until what they saw is good."""
 MAX_SLOWER = 2.0

@@ -6,8 +6,6 @@ import os
 import signal
 import socket
 import sqlite3
-import subprocess
-import sys
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -16,6 +14,7 @@ import httpx
 from django.conf import settings
 
 from environments import command_line
+from tests import programs
 from tests.envs_unavailable import REASON
 from tests.server import ROOT, LiveServer
 
@@ -63,9 +62,7 @@ def test_a_check_refuses_what_a_server_refuses(tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(
         'from tests.envs import Echo\nclass Odd(Echo):\n    convention = {"nocall": "out"}\n'
     )
-    command = [sys.executable, str(ROOT / "manage.py"), "serve", "odd:Odd", "--check"]
-    path = f"{tmp_path}{os.pathsep}{ROOT}"
-    done = subprocess.run(command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": path}, capture_output=True, text=True)
+    done = programs.run("serve", "odd:Odd", "--check", cwd=tmp_path)
     assert done.returncode == 1 and "odd: convention has the part 'nocall'" in done.stdout + done.stderr
 
 

@@ -68,9 +68,9 @@ def test_a_server_that_dies_while_it_starts_is_not_started_again(tmp_path: Path)
         server.discard()
 
 
-def test_a_regular_expression_that_spins_does_not_hold_up_a_stop() -> None:
+def test_code_that_holds_the_interpreters_lock_does_not_hold_up_a_stop() -> None:
     with LiveServer("tests.envs_fatal:Fatal", env={"ORSWEB_SHUTDOWN_TIMEOUT": "0.5"}) as server:
         agent = Agent(server).open({"id": 1})
-        agent.begin("backtrack", {})
+        agent.begin("hold", {})
         eventually(lambda: not server.is_healthy())
         assert server.stop() == 1
