@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
+import sys
 import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
@@ -82,8 +83,9 @@ class Reader:
         if text.startswith(MANAGE) and text.count("\n") == 1:  # from a warm interpreter, which saves a second
             words = shlex.split(text.removeprefix(MANAGE))
             return programs.run(*words, env=self.server.env, cwd=self.directory).stdout
+        warm = text.replace(MANAGE, f"{sys.executable} {programs.__file__} manage.py ")
         done = subprocess.run(
-            ["bash", "-c", text], cwd=self.directory, env=self.server.env, capture_output=True, text=True, check=False
+            ["bash", "-c", warm], cwd=self.directory, env=self.server.env, capture_output=True, text=True, check=False
         )
         assert not done.stderr, done.stderr
         return done.stdout

@@ -133,25 +133,6 @@ def test_it_searches_and_moves_by_keys_and_goes_back_to_what_an_action_would_tou
     expect(page.get_by_text("What is train 30?").first).to_be_visible()
 
 
-def test_tasks_are_reviewed_in_a_row_by_keys(page: Page, tmp_path: Path) -> None:
-    import_file(page, write_tasks(tmp_path, "quinces", 3), "quinces")
-    page.goto(f"{TASKS}?search=quinces")
-    page.locator("[data-row] .wide a").first.click()
-    content = page.locator(".main section").first
-    expect(content).to_contain_text("How many quinces are 2")
-    page.keyboard.press("a")
-    expect(content).to_contain_text("How many quinces are 1")
-    page.keyboard.press("k")
-    expect(content).to_contain_text("How many quinces are 2")
-    expect(page.locator(".headline")).to_contain_text("accepted")
-    page.keyboard.press("q")
-    page.keyboard.type("no unit")
-    page.keyboard.press("Control+Enter")
-    expect(content).to_contain_text("How many quinces are 1")
-    page.keyboard.press("u")
-    expect(page.locator("[data-row]")).to_have_count(2)
-
-
 def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
     def out_of_time(route: Route) -> None:
         """Answer as a server does whose time ran out before it had found anything."""
@@ -166,17 +147,37 @@ def test_a_search_goes_on_until_it_has_looked_at_everything(page: Page) -> None:
     expect(page.get_by_role("link", name="Search more")).to_have_count(0)
 
 
-def test_a_curated_split_is_what_clients_are_served(
+def test_tasks_are_reviewed_in_a_row_by_keys_and_a_curated_split_is_what_clients_are_served(
     page: Page, complaints: list[str], live: LiveServer, tmp_path: Path
 ) -> None:
-    import_file(page, write_tasks(tmp_path, "dates", 4), "dates-all")
+    import_file(page, write_tasks(tmp_path, "dates", 5), "dates-all")
     page.get_by_role("link", name="Open the split").click()
     page.get_by_role("link", name="Import tasks").click()
     page.get_by_label("File").set_input_files(write_tasks(tmp_path, "lemons", 2))
     page.get_by_role("button", name="Preview import").click()
     expect(page.locator("article")).to_contain_text("lemons.jsonl into math/dates-all")  # whose page led there
+    review_by_keys(page)
     quarantine(page, "are 2 dates", "Nobody counts these.")
     save_as_split(page, "dates", "dates-good")
     kept = {f"How many dates are {n} dates?" for n in (0, 1, 3)}
     for client, split in product((OrsClient, OpenRewardClient), ("dates-good", "dates-all")):
         assert set(read(client, live, split)) == kept
+
+
+def review_by_keys(page: Page) -> None:
+    """Accept the last of the tasks about dates, go back to it and quarantine it."""
+    page.goto(f"{TASKS}?search=dates")
+    page.locator("[data-row] .wide a").first.click()
+    content = page.locator(".main section").first
+    expect(content).to_contain_text("How many dates are 4")
+    page.keyboard.press("a")
+    expect(content).to_contain_text("How many dates are 3")
+    page.keyboard.press("k")
+    expect(content).to_contain_text("How many dates are 4")
+    expect(page.locator(".headline")).to_contain_text("accepted")
+    page.keyboard.press("q")
+    page.keyboard.type("no unit")
+    page.keyboard.press("Control+Enter")
+    expect(content).to_contain_text("How many dates are 3")
+    page.keyboard.press("u")
+    expect(page.locator("[data-row]")).to_have_count(4)
