@@ -12,6 +12,7 @@ and in the end its exit status are written.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import gc
 import importlib
@@ -23,8 +24,9 @@ import signal
 import socket
 import sys
 import tempfile
+import threading
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import django
 from asgiref.local import Local
@@ -42,10 +44,22 @@ LIBRARIES = (
     *("django.core.management.base", "django.core.handlers.asgi", "django.core.mail.message", "django.test"),
     *("django.core.servers.basehttp", "django.db.migrations.executor", "django.forms.models", "django.urls"),
     *("django.template.defaulttags", "jsonschema", "jwt", "latex2mathml.converter", "markdown_it", "nh3", "pydantic"),
-    *("sqlite3", "sqlparse", "structlog", "uvicorn", "uvicorn.protocols.http.httptools_impl", "uvloop", "yaml"),
-    "uvicorn.protocols.websockets.websockets_sansio_impl",
+    *("channels.routing", "channels.security.websocket", "servestatic.middleware", "sqlite3", "sqlparse", "structlog"),
+    *(
+        "uvicorn",
+        "uvicorn.lifespan.on",
+        "uvicorn.loops.auto",
+        "uvicorn.protocols.http.httptools_impl",
+        "uvloop",
+        "yaml",
+    ),
+    *("uvicorn.protocols.websockets.auto", "uvicorn.protocols.websockets.websockets_sansio_impl"),
 )
 PAGES = ("episodes.api.urls", "episodes.dashboard.urls", "episodes.playtest.urls", "orsweb.operations.page")
+AGENTS = (
+    *("environments.mcp_protocol.urls", "environments.protocol.urls", "episodes.platform_api.urls"),
+    *("episodes.recording.recorder", "orsweb.operations.urls"),
+)
 BUNDLED = ("code.puzzles.bank", "maze.layouts")
 """The modules of bundled environments that make their tasks once in a process, which takes most of a server's start."""
 SERVER = ("environments.agent_http.handler", "environments.tasks.sync", "orsweb.management.commands.serve")
@@ -104,7 +118,7 @@ def _import_project(data_dir: str) -> None:
     os.environ |= {"DJANGO_SETTINGS_MODULE": "orsweb.settings", "ORSWEB_DATA_DIR": data_dir}
     sys.path[0] = str(Path(__file__).parent.parent)
     django.setup()
-    for name in (*PAGES, *SERVER):
+    for name in (*PAGES, *AGENTS, *SERVER):
         importlib.import_module(name)
     for name in BUNDLED:
         module = importlib.import_module(f"environments.builtin.{name}")
@@ -163,6 +177,30 @@ def _become(program: dict[str, Any], descriptors: list[int]) -> None:
     sys.path[0] = str(Path(sys.argv[0]).parent)
 
 
+def _status() -> int:
+    """Run the program; return its exit status, after printing the reason as a new interpreter would."""
+    try:
+        runpy.run_path(sys.argv[0], run_name="__main__")
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            return left.code or 0
+        print(left.code, file=sys.stderr)
+        return 1
+    except BaseException:
+        sys.excepthook(*sys.exc_info())
+        return 1
+    return 0
+
+
+def _end(status: int) -> NoReturn:
+    """End as an interpreter does, but without freeing all that was imported, which took as long as a short command."""
+    threading._shutdown()  # type: ignore[attr-defined]  # as Python itself does first; it waits for threads
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(status)
+
+
 if __name__ == "__main__":
     main()
-    runpy.run_path(sys.argv[0], run_name="__main__")
+    _end(_status())
