@@ -17,7 +17,7 @@ from environments.authoring.registry import load_class
 from environments.errors import WORKER_LOST, EnvironmentFault
 from environments.hosts import worker_host, worker_process
 from environments.hosts.process_launcher import LocalLauncher, LocalProcess
-from environments.hosts.worker_host import MAX_QUICK_STARTS, WorkerHost
+from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
 from environments.runtime.limits import Limits, WorkerSettings
@@ -161,10 +161,9 @@ async def pid(instance: WorkerInstance) -> str:
     return str((await instance.run("pid", {})).output_json)
 
 
-@pytest.mark.parametrize("deaths", [1, 2])
 @pytest.mark.parametrize("place", ["constructor", "setup"])
 async def test_a_session_of_a_replayable_class_opens_although_its_process_ends_meanwhile(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str, deaths: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, place: str
 ) -> None:
     marks, goes_on = tmp_path / "pids", tmp_path / "goes-on"
     monkeypatch.setenv("OPENING_MARKS", str(marks))
@@ -172,12 +171,12 @@ async def test_a_session_of_a_replayable_class_opens_although_its_process_ends_m
     async with hosting("tests.envs_fatal:SlowToOpen") as workers:
         opening = asyncio.create_task(opened(workers, waits_in=place))
         await until(lambda: marks.exists() and marks.read_text())
-        for death in range(1, deaths + 1):
+        for death in (1, 2):
             next(one for one in workers.workers if one.is_open).kill("was ended by a test")
             await until(lambda death=death: marks.read_text().count("\n") == death + 1)  # type: ignore[misc]
         goes_on.touch()
         assert (await (await opening).run("step", {})).status == "ok"
-        assert len(set(marks.read_text().split())) == deaths + 1
+        assert len(set(marks.read_text().split())) == 3
         await (await opened(workers)).close()
 
 
@@ -245,14 +244,15 @@ async def test_code_that_ends_its_process_again_and_again_gets_others_ever_later
     monkeypatch: pytest.MonkeyPatch, environment: str
 ) -> None:
     monkeypatch.setattr(worker_host, "FIRST_PAUSE_SECONDS", 0.5)
+    monkeypatch.setattr(worker_host, "MAX_QUICK_STARTS", 1)
     async with hosting(f"tests.envs_fatal:{environment}") as workers:
         waits = []
-        for _ in range(6):
+        for _ in range(4):
             since = time.monotonic()
             instance = await opened(workers)
             waits.append(time.monotonic() - since)
             assert (await instance.run("leave", {})).reason == WORKER_LOST
-        assert waits[-1] > 0.99  # after the fifth end
+        assert waits[-1] > 0.99  # after the third end
         monkeypatch.setattr(worker_host, "RECENT_SECONDS", 0.0)
         assert workers._pause_seconds() <= 0
 
@@ -268,10 +268,14 @@ async def test_only_the_call_that_ends_the_process_fails_of_those_that_run_in_it
         assert [(await one.run("step", {})).reward for one in instances[::2]] == [1.0, 1.0]
 
 
-async def test_while_a_start_has_to_wait_the_processes_that_run_get_the_sessions() -> None:
+async def test_while_a_start_has_to_wait_the_processes_that_run_get_the_sessions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_host, "MAX_QUICK_STARTS", 1)
+    monkeypatch.setattr(worker_host, "FIRST_PAUSE_SECONDS", 2.0)
     async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(count=2)) as workers:
         first = await opened(workers)
-        for _ in range(MAX_QUICK_STARTS + 1):
+        for _ in range(2):
             await (await opened(workers)).run("leave", {})
         assert await pid(await opened(workers)) == await pid(first)
 

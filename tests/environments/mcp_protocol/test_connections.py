@@ -6,12 +6,12 @@ import asyncio
 import json
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import httpx
 import pytest
 from pytest_django import DjangoDbBlocker
 
+from tests.conformance.agent import eventually
 from tests.conformance.proxy import cutting_proxy
 from tests.conformance.record import Recorded, recorded
 from tests.environments.mcp_protocol.playing import Raw, events, playing, refusal
@@ -22,13 +22,6 @@ from tests.server import LiveServer
 @pytest.fixture
 def raw(server: LiveServer) -> Raw:
     return Raw(f"{server.url}/mcp/slow").opened()
-
-
-def until(condition: Any, seconds: float = 60) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 async def test_a_slow_tool_reports_its_progress(server: LiveServer) -> None:
@@ -93,7 +86,7 @@ def test_a_call_that_is_repeated_after_a_lost_connection_runs_once(raw: Raw, rec
 def test_a_call_goes_on_when_its_client_vanishes(raw: Raw, record: Recorded) -> None:
     with raw.stream(raw.call("wait", seconds=0.7)) as answer:
         events(answer.iter_lines(), 1)
-    until(lambda: len(record.steps(raw.sid)) == 1)
+    eventually(lambda: len(record.steps(raw.sid)) == 1)
     assert record.steps(raw.sid)[0].status == "ok"
 
 
@@ -119,7 +112,7 @@ def test_a_cancelled_request_is_answered_and_its_tool_goes_on(raw: Raw, record: 
         assert raw.post(cancel).status_code == 202
         last = [line for line in lines if line][-1]
     assert json.loads(last.removeprefix("data: "))["error"] == {"code": -32800, "message": "Request cancelled"}
-    until(lambda: len(record.steps(raw.sid)) == 1)
+    eventually(lambda: len(record.steps(raw.sid)) == 1)
     assert record.steps(raw.sid)[0].status == "ok"
 
 
@@ -166,7 +159,7 @@ def is_live(raw: Raw) -> bool:
 
 def test_an_idle_session_expires(hasty: LiveServer) -> None:
     raw = Raw(f"{hasty.url}/mcp/slow").opened()
-    until(lambda: "session expired" in hasty.log)
+    eventually(lambda: "session expired" in hasty.log)
     assert refusal(raw.request("tools/list")) == (404, "Active environment not found")
 
 
@@ -178,7 +171,7 @@ def test_a_client_that_vanishes_in_a_call_ends_its_own_episode_only(
         events(answer.iter_lines(), 1)
     with recorded(hasty, django_db_blocker) as record:
         with other.get():  # who listens does not expire
-            until(lambda: record.episode(gone.sid).status == "ended")
+            eventually(lambda: record.episode(gone.sid).status == "ended")
         assert other.post(other.call("echo", text="still here")).status_code == 200
         assert [(step.tool, step.status) for step in record.steps(gone.sid)] == [("wait", "ok")]
         assert record.episode(gone.sid).cause == "expired"
@@ -193,7 +186,7 @@ def test_a_session_does_not_expire_while_its_client_listens(hasty: LiveServer) -
         while time.monotonic() - started < 1.5 * IDLE_SECONDS:
             assert events(lines, 1) == [": ping"]
     assert is_live(raw)
-    until(lambda: raw.request("ping").status_code == 200)
+    eventually(lambda: raw.request("ping").status_code == 200)
 
 
 def test_a_session_does_not_expire_while_a_tool_runs(hasty: LiveServer) -> None:

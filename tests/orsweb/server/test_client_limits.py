@@ -5,7 +5,7 @@ from __future__ import annotations
 import resource
 import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,6 +13,7 @@ import httpx
 import psutil
 import pytest
 
+from tests.conformance.agent import eventually
 from tests.rows import each
 from tests.server import LiveServer
 
@@ -36,13 +37,6 @@ def server() -> Iterator[LiveServer]:
 def many_files() -> None:
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-
-
-def until(is_true: Callable[[], object], seconds: float = 30) -> None:
-    deadline = time.monotonic() + seconds
-    while not is_true():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def connect(server: LiveServer, *pieces: bytes, source: str = "127.0.0.1") -> socket.socket:
@@ -84,7 +78,7 @@ def test_a_response_that_nobody_reads_is_dropped(server: LiveServer) -> None:
     with connect(server, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n") as connection:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
         connection.sendall(b"GET /openapi.json HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
-        until(lambda: connections_of(server) == 0)
+        eventually(lambda: connections_of(server) == 0)
 
 
 def test_a_connection_that_waits_for_the_server_is_kept(server: LiveServer) -> None:
@@ -99,13 +93,13 @@ def test_five_thousand_half_open_connections_are_gone_after_the_deadline(server:
     with ExitStack() as opened:
         for number in range(5000):
             opened.enter_context(connect(server, HEAD if number % 2 else b""))
-        until(lambda: connections_of(server) == 0)
+        eventually(lambda: connections_of(server) == 0)
         assert httpx.get(f"{server.url}/health", timeout=30).status_code == 200
 
 
 def test_an_address_has_only_so_many_connections(server: LiveServer) -> None:
     with LiveServer("tests.envs:Echo", env={"ORSWEB_MAX_CONNECTIONS_PER_ADDRESS": "3"}) as small, ExitStack() as opened:
-        until(lambda: connections_of(small) == 0)
+        eventually(lambda: connections_of(small) == 0)
         for _ in range(3):
             opened.enter_context(connect(small))
         with connect(small) as fourth:
@@ -113,7 +107,7 @@ def test_an_address_has_only_so_many_connections(server: LiveServer) -> None:
         with connect(small, b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n", source="127.0.0.2") as other:
             assert other.recv(2000).startswith(b"HTTP/1.1 200")
         opened.close()
-        until(lambda: small.is_healthy())
+        eventually(lambda: small.is_healthy())
 
 
 def test_connections_leave_files_for_the_server_itself(tmp_path: Path) -> None:
