@@ -27,7 +27,8 @@ Answer = Callable[[HttpRequest], Awaitable[Response]]
 
 MCP_PATH = "/mcp/"
 NOT_HERE = 421
-"""Status of the answer to a server that passed on a request about a session which is not here any more."""
+"""Status of the answer to a server that passed on a request about a session which is not here any more, or which meant
+the server that listened here before: the successor of a dead one may answer before its death is known."""
 MAX_SECONDS = 30.0
 """How long a request waits for a server that does not answer and is not known to be dead."""
 RETRY_SECONDS = 0.1
@@ -63,7 +64,7 @@ class Forwarding:
     ) -> Response:
         """Answer a request that another server has passed on about a session that is not live here."""
         if not hmac.compare_digest(token.encode("latin-1"), ownership.membership.token.encode()):
-            return refusal(403, "Only servers of this cluster send X-Orsweb-Peer")
+            return refusal(NOT_HERE, "Only servers of this cluster send X-Orsweb-Peer, to the server that they know")
         ownership.forget_place(sid)
         is_here = _opens(request) or await ownership.place_of(sid) is None
         if is_here and not service.is_suspended(sid):
@@ -89,6 +90,7 @@ class Forwarding:
                     ownership.counts.passed_on["answered"] += 1
                     return response
                 ownership.counts.passed_on["moved"] += 1
+                await ownership.check_peers()
             ownership.forget_place(sid)
             if time.monotonic() > until or request.has_disconnected():
                 ownership.counts.passed_on["given up"] += 1
