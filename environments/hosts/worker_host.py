@@ -38,6 +38,8 @@ ROOM_SECONDS = 5.0
 """How long a session waits for the start of another process while it could be played in one that runs."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
+TURN_SECONDS = 10.0
+"""How long a call waits for others that ran in its process when that ended, before it is made again beside them."""
 RECENT_SECONDS = 10.0
 """How long the end of a process that had sessions delays the start of the next ones."""
 MAX_QUICK_STARTS = 3
@@ -209,13 +211,22 @@ class WorkerHost:
         if not instances and (self.is_alone or worker.is_held):
             worker.kill("was ended after its last session")
 
-    def turn_after(self, lost: WorkerProcess) -> contextlib.AbstractAsyncContextManager[object]:
-        """Return what a call holds that ran in `lost` while it is made again.
+    @contextlib.asynccontextmanager
+    async def turn_after(self, lost: WorkerProcess) -> AsyncIterator[None]:
+        """Hold the turn of a call that ran in `lost` while it is made again.
 
         If others ran there too, one of them may end the next process as well. So they are made one after the other,
-        and only the culprit fails.
+        and only the culprit fails. No call waits for longer than TURN_SECONDS, because another one may take for ever.
         """
-        return self._suspects if lost.waiting > 1 else contextlib.nullcontext()
+        has_turn = False
+        if lost.waiting > 1:
+            with contextlib.suppress(TimeoutError):
+                has_turn = await asyncio.wait_for(self._suspects.acquire(), TURN_SECONDS)
+        try:
+            yield
+        finally:
+            if has_turn:
+                self._suspects.release()
 
     def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
         """End the process if the call of `instance` that was over its time goes on in it.

@@ -268,6 +268,19 @@ async def test_only_the_call_that_ends_the_process_fails_of_those_that_run_in_it
         assert [(await one.run("step", {})).reward for one in instances[::2]] == [1.0, 1.0]
 
 
+async def test_a_call_is_made_again_beside_one_that_goes_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(worker_host, "TURN_SECONDS", 0.1)
+    async with hosting("tests.envs_fatal:Counting") as workers:
+        first, second = await opened(workers), await opened(workers)
+        waiting = asyncio.create_task(first.run("wait", {}))
+        stepping = asyncio.create_task(second.run("step_slowly", {}))
+        (worker,) = workers.workers
+        await until(lambda: len(worker._requests) == 2)
+        worker.kill("was ended by a test")
+        assert (await asyncio.wait_for(stepping, 30)).status == "ok"
+        waiting.cancel()
+
+
 async def test_while_a_start_has_to_wait_the_processes_that_run_get_the_sessions(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
