@@ -85,7 +85,7 @@ MIN_REST_SECONDS = 0.4
 """Least time between two rounds."""
 REST_PER_ENDING_SECONDS = 0.02
 """How much longer the rest is for each ending of the round before it."""
-MAX_REST_SECONDS = 2.0
+MAX_REST_SECONDS = 1.0
 CROWDED_SECONDS = 0.3
 """Time on a core after which a part that is not at the end rests, if others wait for the cores."""
 CROWDED_SHARE = 0.1

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 from playwright.sync_api import Browser, ConsoleMessage, Error, Page, Request, ViewportSize, expect, sync_playwright
@@ -118,8 +119,10 @@ class Tab:
         page.unroute_all()
         try:
             page.evaluate(FORGET)
-        except Error:  # a navigation that the test has begun interrupted it, or the page is none of the server's
-            page.goto("/health")
+        except Error:  # a navigation interrupted it, or the page is none of the server's
+            with suppress(Error):  # a page of a run loads itself again when an episode ends, which interrupts this, too
+                page.goto("/health")
+            page.wait_for_load_state()
             page.evaluate(FORGET)
         page.context.clear_cookies()
         page.context.clear_permissions()
