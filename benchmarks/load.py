@@ -56,6 +56,8 @@ class Load:
     """Time in which the follower's process loads its code, too."""
     seconds: float = 5.0
     port: int = 0
+    more_ports: tuple[int, ...] = ()
+    """Ports of further servers: agents connect to one server after the other."""
     processes: dict[str, int] = field(default_factory=dict)
 
 
@@ -174,9 +176,9 @@ def _naps(load: Load, number: int) -> bool:
 async def _connect(load: Load, scripts: list[Script], tally: Tally, interval: float = 0.0) -> list[Connection]:
     loop = asyncio.get_running_loop()
     connections: list[Connection] = []
-    for script in scripts:
+    for script, port in zip(scripts, itertools.cycle((load.port, *load.more_ports)), strict=False):
         connection = Connection(script, tally, interval)
-        await loop.create_connection(lambda made=connection: made, "127.0.0.1", load.port)  # type: ignore[misc]
+        await loop.create_connection(lambda made=connection: made, "127.0.0.1", port)  # type: ignore[misc]
         connections.append(connection)
     return connections
 

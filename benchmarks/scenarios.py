@@ -198,7 +198,7 @@ SCENARIOS = [
         "32 agents, inputs and outputs of 1 MB",
         Load(text_bytes=1_000_000),
         ["reference", "ours"],
-        [cheaper("ours", 1.5)],
+        [cheaper("ours", 1.2)],
     ),
 ]
 
