@@ -51,6 +51,12 @@ def _start_postgresql() -> str:
     url = str(server.get_uri())
     with psycopg.connect(url, autocommit=True) as connection:
         connection.execute("ALTER SYSTEM SET fsync = off")
+        connection.execute("ALTER SYSTEM SET autovacuum = off")
+        connection.execute("ALTER SYSTEM SET full_page_writes = off")
+        connection.execute("ALTER SYSTEM SET synchronous_commit = off")
+        connection.execute("ALTER SYSTEM SET max_wal_size = '4GB'")
+        connection.execute("ALTER SYSTEM SET checkpoint_timeout = '1h'")
+        connection.execute("ALTER SYSTEM SET jit = off")
         connection.execute("SELECT pg_reload_conf()")
     return url
 

@@ -13,7 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
 from django.db import Error, InterfaceError, OperationalError, connections
@@ -29,14 +29,17 @@ _Job = tuple["asyncio.Future[Any]", Callable[..., Any], tuple[Any, ...]]
 
 
 class Workers:
-    """`count` threads that take units of work in order, each with a database connection of its own."""
+    """Up to `count` threads that take units of work in order, each with a database connection of its own.
+
+    A thread is started only for a unit for which none is idle. For use from one event loop.
+    """
 
     def __init__(self, count: int, name: str) -> None:
+        self._count, self._name = count, name
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
         self._is_closed = False
-        self._threads = [threading.Thread(target=self._work, name=f"{name}-{n}", daemon=True) for n in range(count)]
-        for thread in self._threads:
-            thread.start()
+        self._threads: list[threading.Thread] = []
 
     async def run(self, fn: Callable[..., T], *args: Any) -> T:
         """Return what `fn(*args)` returns, or raise what it raises. A unit goes on if its caller is cancelled.
@@ -47,7 +50,14 @@ class Workers:
             raise RuntimeError("The workers are closed.")
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         self._jobs.put((future, fn, args))
+        if not self._idle.acquire(blocking=False) and len(self._threads) < self._count:
+            self._start()
         return await future
+
+    def _start(self) -> None:
+        thread = threading.Thread(target=self._work, name=f"{self._name}-{len(self._threads)}", daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def close(self) -> None:
         """Finish what is queued, then end the threads and their connections; a thread that hangs is left running."""
@@ -60,10 +70,17 @@ class Workers:
             thread.join(MAX_CLOSE_SECONDS)
 
     def _work(self) -> None:
-        while (job := self._jobs.get()) is not None:
+        while (job := self._next()) is not None:
             _answer(*job)
             del job  # because an idle thread would keep the last answer alive
         connections.close_all()
+
+    def _next(self) -> _Job | None:
+        try:
+            return self._jobs.get_nowait()
+        except Empty:
+            self._idle.release()
+            return self._jobs.get()
 
 
 def _answer(future: asyncio.Future[Any], fn: Callable[..., Any], args: tuple[Any, ...]) -> None:

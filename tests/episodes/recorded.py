@@ -7,13 +7,13 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import TypeVar
 
-from django.db import connection
-
+from environments.database.worker_threads import Workers
 from environments.runtime.records import Row
 from episodes.recording.recorder import Recorder
 
 T = TypeVar("T")
 DEADLINE_SECONDS = 60.0
+READER = Workers(1, "query")
 
 
 @asynccontextmanager
@@ -38,15 +38,8 @@ async def commit(recorder: Recorder, *rows: Row) -> None:
 
 
 async def query(fn: Callable[[], T]) -> T:
-    """Return what `fn` reads from the database in another thread."""
-
-    def read() -> T:
-        try:
-            return fn()
-        finally:
-            connection.close()
-
-    return await asyncio.to_thread(read)
+    """Return what `fn` reads from the database in another thread, which keeps its connection for the next test."""
+    return await READER.run(fn)
 
 
 def run(play: Callable[[Recorder], Awaitable[T]], *, has_duties: bool = False) -> T:
