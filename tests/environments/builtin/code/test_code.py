@@ -24,6 +24,8 @@ DOUBLE = {
     "time_limit": 1,
 }
 RIGHT = "def double(n):\n    return 2 * n\n"
+OUT_OF_TIME = "__import__('os').kill(__import__('os').getpid(), 24)"
+"""Ends a call with the signal of the kernel for used CPU time, without using any: SIGXCPU, which it sends to itself."""
 
 
 def run(code: str, **changes: Any) -> str:
@@ -109,7 +111,7 @@ def test_run_cuts_long_output() -> None:
 
 @needs_bubblewrap
 def test_run_keeps_what_was_printed_before_time_ran_out() -> None:
-    text = run("print('begun', flush=True)\nwhile True: pass")
+    text = run(f"print('begun', flush=True)\n{OUT_OF_TIME}")
     assert text.startswith("begun\nThe program alone ran out of time.")
 
 
@@ -142,8 +144,9 @@ def test_calls_that_fail_do_not_spoil_the_others() -> None:
 
 
 @needs_bubblewrap
-def test_a_call_that_takes_too_long_does_not_spoil_the_others() -> None:
-    assert said(submit("def double(n):\n    while n == 5: pass\n    return 2 * n")).startswith("3 of 4")
+def test_a_call_that_prints_without_end_does_not_spoil_the_others() -> None:
+    output = submit("def double(n):\n    while n == 5: print('x' * 10**6)\n    return 2 * n")
+    assert said(output) == "3 of 4 hidden tests passed. Out of time or not tried: 1."
 
 
 @needs_bubblewrap
@@ -155,7 +158,7 @@ def test_a_call_that_never_returns_does_not_spoil_the_others() -> None:
 @needs_bubblewrap
 def test_it_gives_up_after_three_calls_out_of_time() -> None:
     cases = [{"args": [n], "expected": n} for n in range(100)]
-    output = submit("def double(n):\n    while True: pass", test_cases=cases)
+    output = submit(f"def double(n):\n    {OUT_OF_TIME}", test_cases=cases)
     assert said(output) == "0 of 100 hidden tests passed. Out of time or not tried: 100."
 
 
@@ -224,7 +227,6 @@ HOSTILE = {
     "returns a deep result": "def double(n):\n    x = 1\n    for _ in range(900): x = [x]\n    return x",
     "takes all memory": "def double(n): return [b'x' * 10**8 for _ in range(100)]",
     "forks without end": "import os\ndef double(n):\n    while True: os.fork()",
-    "prints without end": "def double(n):\n    while True: print('x' * 10**6)",
     "reads the server's files": "def double(n): return open('/etc/passwd').read()",
 }
 
