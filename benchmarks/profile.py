@@ -71,11 +71,11 @@ def _serve(environment: str, on_ready: Callable[[int], Any]) -> None:
     from django.core.management import call_command
     from django.db import connection
 
-    from orsweb.server import uvicorn_server
+    from orsweb.server import listening, uvicorn_server
 
     call_command("migrate", verbosity=0)
     connection.close()
-    [listeners] = uvicorn_server.listen("127.0.0.1", 0)
+    [listeners] = listening.listen("127.0.0.1", 0)
     settings.ORSWEB_PORT = port = listeners[0].getsockname()[1]
     settings.ORSWEB_ENVIRONMENTS = [environment]
     from orsweb.asgi import agents, application

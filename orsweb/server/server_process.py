@@ -7,10 +7,11 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
+from orsweb.server.listening import listen_again
 from orsweb.server.pulse import Pulse
 from orsweb.server.starting import StartingAnswers
 from orsweb.server.watchdog import Watchdog
@@ -28,7 +29,8 @@ class ServerPlace:
 
     number: int
     """From 0; unique among the servers of this machine that run at the same time."""
-    listeners: Sequence[socket.socket]
+    listeners: list[socket.socket]
+    """Empty while the server is away and others on the port take its connections."""
     address: str
     """Where other servers of the database reach it; empty if it has its database alone."""
     directory: Path
@@ -45,6 +47,7 @@ class ServerProcess:
         self.pulse = Pulse()
         self.starts_at = 0.0
         """Moment at which to start it, if it does not run; on the monotonic clock."""
+        self._addresses = [(one.family, one.getsockname()) for one in place.listeners]
         self._answers = StartingAnswers(place.listeners, silence_seconds)
         self._started = 0.0
         self._deaths = 0  # since a server has lived for STABLE_SECONDS
@@ -55,7 +58,8 @@ class ServerProcess:
         return self.pid != 0 and self.pulse.is_ready
 
     def fork(self, watched_signals: Collection[signal.Signals]) -> bool:
-        """Start the server; return True in the new process, which gets `watched_signals` again."""
+        """Start the server; return True in the new process, which gets `watched_signals` again. Raises: OSError."""
+        self.listen()
         self.pulse, supervisor, self._started = Pulse(), os.getpid(), time.monotonic()
         self.pid = os.fork()
         if self.pid == 0:
@@ -90,6 +94,21 @@ class ServerProcess:
     def answer_waiting(self) -> None:
         """Answer clients that have waited too long for a server that starts."""
         self._answers.give(is_ready=self.is_ready)
+
+    @property
+    def rests(self) -> bool:
+        """Whether its server has died and is not started again for a while."""
+        return self.pid == 0 and self.starts_at > time.monotonic()
+
+    def leave_port(self) -> None:
+        """Leave new connections to the other servers on the port. Those that wait break, as the open ones did."""
+        self.close()
+        self.place.listeners.clear()
+
+    def listen(self) -> None:
+        """Take connections again after `leave_port`. Raises: OSError."""
+        if not self.place.listeners:
+            self.place.listeners.extend(listen_again(self._addresses))
 
     def close(self) -> None:
         """Close this process's copies of the listening sockets."""

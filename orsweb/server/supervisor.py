@@ -6,7 +6,8 @@ runs no hosted code and opens no database, so it answers signals whatever the se
 stop, and enforces that after ORSWEB_SHUTDOWN_TIMEOUT.
 
 With ORSWEB_PROCESSES it runs several servers, each on sockets of its own on the same port. The first is started alone,
-so that a problem is told once; the others follow when it is ready. Each is started again by itself.
+so that a problem is told once; the others follow when it is ready. Each is started again by itself. While one that dies
+again and again rests, the others take its connections.
 
 Asked to reload, it checks whether the program that is installed now can be served, and becomes that program
 (`succession.py`), which lets the servers hand over to new ones: a single one before its successor starts, because it
@@ -138,6 +139,7 @@ class Supervisor:
         self._has_been_ready |= server.is_ready  # before it is reaped: it may have died since
         status = server.reap()
         if self._predecessor_of(server) is None:
+            self._let_others_serve(server)
             server.answer_waiting()
         if status is not None and not self._is_replaced(server):
             self._consider_ending(status, server)
@@ -160,7 +162,14 @@ class Supervisor:
             if self._is_several:
                 facts["process"] = server.place.number
             pause = server.pause()
+            self._let_others_serve(server)
             log.error("the server died and is started again", death=describe(status), pause_seconds=pause, **facts)
+
+    def _let_others_serve(self, server: ServerProcess) -> None:
+        """While it rests, leave its connections to the others, if one of them is ready."""
+        is_alone = self._predecessor_of(server) is None  # otherwise that shares its sockets
+        if server.rests and is_alone and self._deadline is None and any(one.is_ready for one in self._servers):
+            server.leave_port()
 
     def _consider_settled(self) -> None:
         """Tell once, when every server is ready and no earlier one serves any more."""
@@ -250,6 +259,8 @@ class Supervisor:
             _notify_systemd("RELOADING=1")
             running = {one.number: one.pid for one in self._predecessors}
             running |= {server.place.number: server.pid for server in self._servers if server.pid}
+            for server in self._servers:
+                server.listen()
             become_successor(running, [server.place.listeners for server in self._servers])
 
     def _see_predecessors_off(self) -> None:

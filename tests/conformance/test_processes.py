@@ -133,6 +133,20 @@ def test_a_reload_replaces_all_and_refuses_nobody(server: LiveServer) -> None:
     assert not wait_for_all(server) & old
 
 
+def test_while_a_server_that_dies_again_and_again_rests_the_others_take_its_connections(server: LiveServer) -> None:
+    wait_for_all(server)
+    deaths = server.log.count("the server died and is started again")
+    while "pause_seconds=8.0" not in server.log:
+        eventually(lambda: len(servers(server)) == 2)
+        os.kill(max(servers(server), key=lambda pid: psutil.Process(pid).create_time()), signal.SIGKILL)
+        deaths += 1
+        eventually(lambda: server.log.count("the server died and is started again") == deaths)  # noqa: B023 # it is over
+    for _ in range(30):  # by chance, each would wait for the other one with a probability of a half
+        assert httpx.get(f"{server.url}/health", timeout=2).status_code == 200
+    assert len(servers(server)) == 1
+    assert server.process.poll() is None
+
+
 def test_a_stop_ends_all_in_order(server: LiveServer) -> None:
     assert server.stop() == 0
 

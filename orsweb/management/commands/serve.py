@@ -25,7 +25,7 @@ from environments.hosts.loading import load
 from environments.runtime.records import RETURN_SECONDS
 from environments.service import get_service
 from environments.tasks.sync import check_declared
-from orsweb.server import database_lock, exposure, pending_migrations, succession, uvicorn_server
+from orsweb.server import database_lock, exposure, listening, pending_migrations, succession, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
 from orsweb.server.server_process import ServerPlace, ServerProcess
@@ -192,7 +192,7 @@ def listen(host: str, port: int, servers: int = 1) -> list[list[socket.socket]]:
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
-        return uvicorn_server.listen(host, port, servers)
+        return listening.listen(host, port, servers)
     except socket.gaierror:
         _fail(f"Host {host!r} is not an address of this machine; use 127.0.0.1, or 0.0.0.0 for all addresses.")
     except OverflowError:
@@ -227,7 +227,7 @@ def _listening_at(path: Path) -> Iterator[socket.socket]:
         _fail(
             f"The path {path} is too long for a socket; set ORSWEB_CLUSTER to a shorter one, such as /run/orsweb/one."
         )
-    with uvicorn_server.listen_at(path) as listener:
+    with listening.listen_at(path) as listener:
         yield listener
 
 
