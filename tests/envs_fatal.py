@@ -6,6 +6,8 @@ import asyncio
 import ctypes
 import os
 import re
+import resource
+import signal
 import subprocess
 import time
 from pathlib import Path
@@ -57,6 +59,14 @@ class Fatal(Small):
         """Hold the interpreter's lock for ever, and a core."""
         re.fullmatch(r"(a|aa)+b", "a" * 60)
         return said("unreachable", 0.0)
+
+    @tool
+    def run_out_of_cpu_time(self) -> ToolOutput:
+        """End as the kernel ends a process at its limit of CPU time, if there is one that two more seconds reach."""
+        limit, _ = resource.getrlimit(resource.RLIMIT_CPU)
+        if 0 < limit - time.process_time() <= 2:
+            os.kill(os.getpid(), signal.SIGXCPU)
+        return said("there is no such limit", 0.0)
 
 
 class Harmless(Fatal):

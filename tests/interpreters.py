@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import re
-import subprocess
-import sys
+import venv
 from importlib.metadata import distribution
 from pathlib import Path
 
@@ -14,7 +13,7 @@ NEEDED = ("pydantic", "structlog", "uvloop")
 
 def make(directory: Path) -> Path:
     """Make a virtual environment that shares files of needed packages with this one; return its interpreter."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(directory)], check=True)
+    venv.create(directory, symlinks=True)
     for name in with_requirements(*NEEDED):
         for top in {Path(str(file)).parts[0] for file in distribution(name).files or ()} - {"..", "__pycache__"}:
             source, target = Path(str(distribution(name).locate_file(top))), packages_of(directory) / top

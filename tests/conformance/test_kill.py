@@ -21,7 +21,7 @@ from tests.conformance.record import Recorded, recorded
 from tests.hostile.sizes import size
 from tests.server import LiveServer
 
-KILLS = size(5, 100)
+KILLS = size(3, 100)
 PLAYERS = 8
 STEPS_BEFORE_A_KILL = 130
 STEPS_AFTER_THE_FOLLOWER = 20

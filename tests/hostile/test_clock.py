@@ -18,7 +18,7 @@ from tests.hostile.test_faults import PLAYERS, Counted, check_record, playing
 from tests.server import LiveServer
 
 JUMPS = ("+2d", "-2d", "+1h", "-1h", "+400d", "+0", "-1y", "+0")[: size(2, 8)]
-PAUSE_SECONDS = size(0.02, 0.0)
+PAUSE_SECONDS = size(0.05, 0.0)
 """Between two calls of an agent, because libfaketime takes a second to notice that the clock shall jump."""
 CLOCKS = next(Path("/usr/lib").glob("*/faketime/libfaketimeMT.so.1"), None)
 

@@ -44,7 +44,7 @@ API = {
 
 def cases(path: str) -> int:
     """Return how many requests an operation gets. Those of groups are nested, and take seconds to make."""
-    return size(0, 40) if path.endswith("score_group") else size(4, 430)
+    return size(0, 40) if path.endswith("score_group") else size(2, 430)
 
 
 @pytest.fixture

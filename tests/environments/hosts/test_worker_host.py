@@ -221,7 +221,7 @@ async def test_a_process_ends_if_async_code_stays_longer_than_its_grace(
 
 async def test_a_process_that_takes_too_much_cpu_time_is_ended() -> None:
     async with hosting("tests.envs_fatal:Together", settings=WorkerSettings(cpu_seconds=1)) as workers:
-        error = (await (await opened(workers)).run("backtrack", {})).error
+        error = (await (await opened(workers)).run("run_out_of_cpu_time", {})).error
         assert "by signal 24 (SIGXCPU, because it took more CPU time than ORSWEB_WORKER_CPU_SECONDS allows)" in error
 
 
