@@ -18,6 +18,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import CancelledError
 from contextvars import Context
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
 import structlog
@@ -40,10 +41,12 @@ from environments.keys.quota_ledger import QuotaLedger
 from environments.keys.shared_quotas import SharedQuotas
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
+from environments.runtime.opening_notes import OpeningNotes, read_openings
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import OpenEpisode
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.service import SessionService
+from environments.runtime.session_request import SessionRequest
 from environments.runtime.task_trial import Trial
 from environments.runtime.threads import ThreadPool
 from environments.tasks.catalog import Catalogue
@@ -216,6 +219,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
         await record.start(membership.id, lambda: membership.is_leader, messages, membership.rest_seconds)
     directory = conf.process_directory() if recovers else None
     going_on: Sequence[OpenEpisode] = ()
+    unbound: Sequence[SessionRequest] = ()
     left = read_left_behind(directory) if directory is not None else LeftBehind()
     leases, taken = Leases(membership.id, membership.rest_seconds) if membership else None, list[str]()
     if leases is not None:
@@ -224,6 +228,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
             taken += await take_left(leases, sids)
     elif directory is not None:
         closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.comes_back])
+        unbound = await _unbound(record, directory)
         if closed or going_on:
             death = left.death or None
             log.warning("an earlier server left episodes open", closed=closed, going_on=len(going_on), death=death)
@@ -238,7 +243,11 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     security_log.start(opened.recent_secrets.log_line)
     ledger = QuotaLedger()
     await ledger.start(None if messages is None else _shared_quotas(messages))
-    opened.take_over(going_on, _usage_of)
+    opened.take_over([*going_on, *unbound], _usage_of)
+    if membership is None and directory is not None:
+        opened.share_sessions(notes := OpeningNotes(directory))
+        for request in unbound:
+            await notes.claim(request.sid, request.opening_json())
     ownership = None
     if membership is not None and leases is not None:
         ownership = Ownership(membership, leases, opened, record, _usage_of)
@@ -250,6 +259,13 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     await remotes.start()
     loop = asyncio.get_running_loop()
     return _Parts(opened, catalogue, record, pool, host, remotes, ledger, ownership, messages, loop)
+
+
+async def _unbound(record: Any, directory: Path) -> list[SessionRequest]:
+    """Return what opens the sessions again that an earlier server has left without an environment."""
+    found = read_openings(directory)
+    recorded = await record.recorded_sessions([one.sid for one in found]) if found else ()
+    return [one for one in found if one.sid not in recorded]
 
 
 def _usage_of(label: str) -> KeyUsage:

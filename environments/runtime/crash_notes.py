@@ -115,7 +115,8 @@ class RunningCalls:
         """
         names = list(sources or ())
         self._numbers = {name: number for number, name in enumerate(names, 1)}
-        self._memory = _map(directory)
+        size = (MAX_NOTES + 1) * _NOTE.size
+        self._memory = mmap.mmap(-1, size) if directory is None else mapped_file(directory / "running_calls", size)
         self._next = _NOTE.size  # 0 is the place of calls that are not noted
         self._free: list[int] = []
         if directory is not None:
@@ -163,12 +164,10 @@ def _digest_of(input_json: str) -> bytes:
     return hashlib.blake2b(input_json.encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
-def _map(directory: Path | None) -> mmap.mmap:
-    size = (MAX_NOTES + 1) * _NOTE.size
-    if directory is None:
-        return mmap.mmap(-1, size)
-    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
-    file = os.open(directory / "running_calls", os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
+def mapped_file(path: Path, size: int) -> mmap.mmap:
+    """Return a new file of zeros as memory. Only this user may read it."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_TRUNC, 0o600)
     try:
         os.ftruncate(file, size)
         return mmap.mmap(file, size)

@@ -51,7 +51,7 @@ class EndingSessions:
         self.live: dict[str, LiveEpisode] = {}
         self.refuses_sessions = self.is_draining = False
         self.suspended: set[str] = set()  # ids of sessions with which the next server goes on
-        self.places: SessionPlaces | None = None  # where several servers share the database
+        self.places: SessionPlaces | None = None  # of a server that keeps what opens sessions again
         self._background: set[asyncio.Task[Any]] = set()
 
     def run_in_background(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:

@@ -249,7 +249,8 @@ class Record(Protocol):
 
 
 class SessionPlaces(Protocol):
-    """Says which of the servers that share a database has a session, so that no other opens it too."""
+    """Says which of the servers that share a database has a session, so that no other opens it too; and keeps what
+    opens one again that is not on record."""
 
     async def claim(self, sid: str, opening: str) -> None:
         """Take the session for this server. Raises: errors.SessionExists if another server has it.

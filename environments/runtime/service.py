@@ -98,7 +98,7 @@ class SessionService(SessionReading):
         self._sessions.vault = vault
 
     def share_sessions(self, places: SessionPlaces) -> None:
-        """Tell `places` about every session from now on, because other servers open sessions too."""
+        """Tell `places` about every session from now on, for other servers and for the next one."""
         self._sessions.places = places
 
     async def until_survivors(self, seconds: float) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from environments.authoring.hosted_environment import HostedEnvironment
@@ -15,6 +15,7 @@ from environments.runtime.secrets_vault import SecretsVault
 
 _KEPT = ("owner", "split", "index", "user_agent", "player", "reads_tasks")
 """Fields of which another server needs the values to open a session again."""
+_RUN = tuple(one.name for one in fields(RunInfo))
 
 
 @dataclass(slots=True)
@@ -70,10 +71,11 @@ class SessionRequest:
         is_unbound = self.environment is None and self.spec is None and self.can_return
         if not is_unbound or self.toolset or (self.secrets and not self.sealed):
             return ""
-        kept = {name: getattr(self, name) for name in _KEPT} | {"run": asdict(self.run)}
-        mask, text = mask_of(self.masked), json.dumps([self.sid, kept])
-        if mask.json(text) != text:
-            return ""
+        kept = {name: getattr(self, name) for name in _KEPT} | {"run": {name: getattr(self.run, name) for name in _RUN}}
+        if self.masked:
+            text = json.dumps([self.sid, kept])
+            if mask_of(self.masked).json(text) != text:
+                return ""
         allowed = None if self.allowed is None else sorted(self.allowed)
         return json.dumps(kept | {"allowed": allowed, "sealed": self.sealed.decode()})
 

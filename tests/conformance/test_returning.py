@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from pytest_django import DjangoDbBlocker
 
@@ -45,6 +46,19 @@ class Returned:
         self.sids[name] = agent.sid
         agent.call("add", {"number": 2})
         return agent
+
+    def open_unbound(self, name: str, **more: Any) -> None:
+        """Open a session of alice whose environment only its first call will name."""
+        body = {"split": "train", "index": 1, **more}
+        self.sids[name] = f"unbound-{name}"
+        self._post("/create", name, body).raise_for_status()
+
+    def play_unbound(self, name: str) -> None:
+        self.said[name] = self._post("/adding/call", name, {"name": "add", "input": {"number": 3}}).text
+
+    def _post(self, path: str, name: str, body: Any) -> httpx.Response:
+        headers = {**ALICE, "X-Session-ID": self.sids[name]}
+        return httpx.post(self.server.url + path, json=body, headers=headers, timeout=60)
 
     def ask(self, name: str, path: str = "/call", **headers: str) -> None:
         """Note what the server answers to a further request about a session, on a new connection."""
@@ -94,8 +108,10 @@ def _play(one: Returned, clients: dict[str, Client]) -> None:
     one.open("other").call("process")
     one.open("deleted")
 
+    one.open_unbound("stopped")
     assert one.server.stop() == 0
     one.server.start()
+    one.play_unbound("stopped")
     _wait(begin(10))
     for name in ("worker", "forgetting", "secret", "other"):
         one.ask(name)
@@ -106,8 +122,14 @@ def _play(one: Returned, clients: dict[str, Client]) -> None:
     eventually(lambda: len(one.steps("unsent")) == 2)
     running = begin(100, 1.0)
     eventually(lambda: one.begun(100) == 2)
+    one.open_unbound("killed")
+    one.open_unbound("killed with secrets", secrets={"token": "t-0123456789"})
+    one.open_unbound("ended")
+    one.ask("ended", "/delete")
     one.server.kill()
     one.server.start()
+    for name in ("killed", "killed with secrets", "ended"):
+        one.play_unbound(name)
     _wait(running)
     for name in ("unsent", "worker", "owned"):
         one.ask(name)
@@ -128,6 +150,18 @@ def test_unmodified_clients_go_on(returned: Returned, sdk: str) -> None:
     episode = returned.record.episode(returned.sids[sdk])
     assert (episode.status, episode.cause, episode.steps_count, episode.return_sum) == ("ended", "abandoned", 3, 111.0)
     assert (episode.split.name, episode.key_label, episode.detail) == ("train", "alice", "")
+
+
+@pytest.mark.parametrize("name", ["stopped", "killed"])
+def test_a_session_goes_on_that_no_request_had_bound_to_an_environment(returned: Returned, name: str) -> None:
+    assert '"text":"3"' in returned.said[name]
+    assert returned.steps(name) == [(0, 3.0)]
+    assert returned.record.episode(returned.sids[name]).key_label == "alice"
+
+
+@pytest.mark.parametrize("name", ["killed with secrets", "ended"])
+def test_one_with_secrets_or_that_has_ended_does_not(returned: Returned, name: str) -> None:
+    assert "not found" in returned.said[name].lower()
 
 
 def test_it_makes_recorded_calls_again_and_the_one_that_ran(returned: Returned) -> None:

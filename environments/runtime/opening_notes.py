@@ -1,0 +1,76 @@
+"""What opens sessions again that no environment has yet, noted where it outlives the process: in a mapped file.
+
+`ors-sdk` opens a session by split and index, and the path of its first call names the environment, so no episode is on
+record before. The newest sessions have a note, and an older one has long been bound by its next request. A note costs
+no system call. Of secrets it holds only what is encrypted. Where several servers share the database, leases keep the
+same (`environments/cluster/ownership.py`).
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from environments.runtime.crash_notes import mapped_file
+from environments.runtime.session_request import SessionRequest
+
+NOTES = 4_096
+"""Number of sessions that have a note. A further one takes the place of the oldest."""
+_NOTE_BYTES = 1_024
+_LENGTH = struct.Struct("<H")
+_FILE = "openings"
+
+
+class OpeningNotes:
+    """The notes of a server that has its database alone, which are its `SessionPlaces`. Used on the event loop."""
+
+    def __init__(self, directory: Path) -> None:
+        """Replace the notes in `directory`."""
+        self._memory = mapped_file(directory / _FILE, NOTES * _NOTE_BYTES)
+        self._sids = [""] * NOTES
+        self._places: dict[str, int] = {}
+        self._next = 0
+
+    async def claim(self, sid: str, opening: str) -> None:
+        """Note what opens the session again. Without `opening`, or if it is too long, the session has no note."""
+        note = json.dumps([sid, opening]).encode() if opening else b""
+        if not 0 < len(note) <= _NOTE_BYTES - _LENGTH.size:
+            return
+        place, self._next = self._next, (self._next + 1) % NOTES
+        self._places.pop(self._sids[place], None)
+        self._sids[place], self._places[sid] = sid, place
+        begin = place * _NOTE_BYTES + _LENGTH.size
+        self._set_length(place, 0)  # the process may end before the note is complete
+        self._memory[begin : begin + len(note)] = note
+        self._set_length(place, len(note))
+
+    def release(self, sid: str) -> None:
+        """Delete the note of a session that has ended, or was not opened."""
+        if (place := self._places.pop(sid, None)) is not None:
+            self._sids[place] = ""
+            self._set_length(place, 0)
+
+    def _set_length(self, place: int, length: int) -> None:
+        _LENGTH.pack_into(self._memory, place * _NOTE_BYTES, length)
+
+
+def read_openings(directory: Path) -> list[SessionRequest]:
+    """Return the requests that open the sessions which the process with its notes in `directory` has left."""
+    try:
+        content = (directory / _FILE).read_bytes()
+    except OSError:
+        return []
+    return [SessionRequest.from_opening(sid, opening) for sid, opening in _notes(content)]
+
+
+def _notes(content: bytes) -> Iterator[tuple[str, str]]:
+    for begin in range(0, len(content), _NOTE_BYTES):
+        [length] = _LENGTH.unpack_from(content, begin)
+        begin += _LENGTH.size
+        with suppress(ValueError):  # a disk lost a part of it
+            if length:
+                sid, opening = json.loads(content[begin : begin + length])
+                yield sid, opening
