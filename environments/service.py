@@ -27,7 +27,8 @@ from django.utils.module_loading import import_string
 
 from environments import conf, security_log
 from environments.authoring.declarations import HandControls
-from environments.authoring.revision import note_revisions, sources_of
+from environments.authoring.revision import note_revisions
+from environments.authoring.source_files import sources_of
 from environments.cluster.leases import Leases
 from environments.cluster.membership import Membership
 from environments.cluster.messages import ServerMessages

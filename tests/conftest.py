@@ -8,6 +8,7 @@ the workers inherit the environment that the first process made, and each has a 
 
 from __future__ import annotations
 
+import ast
 import atexit
 import gc
 import logging
@@ -217,20 +218,20 @@ def cheap_pages(django_test_environment: None) -> None:
 @pytest.fixture(scope="session", autouse=True)
 def cheap_revisions() -> None:
     """Read the imports of each file, and what git knows of this checkout, once and not for each service: 15 ms."""
-    from environments.authoring import revision
+    from environments.authoring import revision, source_files
 
-    imports_of, git = revision._imports_of, revision._git
+    import_statements, git = source_files._import_statements, revision._git
 
     @cache
-    def imports_in(name: str, file: Path, changed: tuple[int, int]) -> list[str]:
-        return list(imports_of(name, file))
+    def statements_in(file: Path, changed: tuple[int, int]) -> list[ast.Import | ast.ImportFrom]:
+        return import_statements(file)
 
-    def imports(name: str, file: Path) -> Iterator[str]:
+    def statements(file: Path) -> list[ast.Import | ast.ImportFrom]:
         stat = file.stat()
-        yield from imports_in(name, file, (stat.st_mtime_ns, stat.st_size))
+        return statements_in(file, (stat.st_mtime_ns, stat.st_size))
 
     of_this_checkout = cache(git)
-    revision._imports_of = imports
+    source_files._import_statements = statements
     revision._git = lambda place, *args: (of_this_checkout if place == server.ROOT else git)(place, *args)
 
 

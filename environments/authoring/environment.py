@@ -74,8 +74,8 @@ class Environment:
     fixed_tasks: ClassVar[bool] = False
     """Whether what `list_tasks` returns depends on the class's code alone: not on data files, time, network,
     environment variables or packages that `revision_packages` does not name, nor on modules imported by name while it
-    runs. A server then calls it again only when the environment's revision or Python has changed, and so starts faster.
-    A subclass has to say so itself."""
+    runs. A server then calls it again only when the environment's revision or Python has changed, and so starts faster,
+    unless some of the code cannot be read. A subclass has to say so itself."""
 
     snapshot_every: ClassVar[int] = 1
     """Number of calls from one snapshot to the next, for a class that defines `def save(self) -> bytes` and

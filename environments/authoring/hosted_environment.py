@@ -36,6 +36,8 @@ class ClassRevision:
     """Digest of what decides whether two revisions are the same code: the class, its source files and the versions."""
     digest: str
     """Digest of everything, which also differs between two commits of the same code."""
+    unread: str = ""
+    """The first part of the code that was not read and so may change unnoticed; empty if all was read."""
 
 
 def digest_of(*parts: str) -> str:

@@ -6,32 +6,22 @@ recorded too, but does not decide: most commits leave a class as it is, and code
 
 from __future__ import annotations
 
-import ast
-import contextlib
 import hashlib
 import importlib.metadata
 import os
 import subprocess
 import sys
-import sysconfig
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cached_property
-from importlib.util import resolve_name
 from pathlib import Path
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision, HostedEnvironment, digest_of
+from environments.authoring.source_files import Modules, source_files
 
-MAX_FILES = 500
-"""Source files of one class that are read; further ones are left out."""
 MAX_GIT_SECONDS = 5.0
 SDK_PACKAGES = {"environments": "orsweb", "ors": "ors-sdk", "openreward": "openreward"}
 """Names of the distributions by the names of the SDKs."""
-_FRAMEWORK = ("environments", "episodes", "orsweb")
-_AUTHORS_OWN = "environments.builtin"
-_INSTALLED = frozenset(Path(sysconfig.get_path(name)).resolve() for name in ("stdlib", "platstdlib"))
-_PACKAGES = ("site-packages", "dist-packages")
-"""Names of directories with installed packages, also of those of another Python."""
 
 
 def note_revisions(registry: Iterable[HostedEnvironment], own_version: str) -> None:
@@ -39,12 +29,12 @@ def note_revisions(registry: Iterable[HostedEnvironment], own_version: str) -> N
 
     Environments on other servers are left out; their revision depends on what these say.
     """
-    repositories: dict[Path, Repository] = {}
+    modules, repositories = Modules(), dict[Path, Repository]()
     for hosted in registry:
         if not isinstance(hosted, HostedClass):
             continue
         try:
-            hosted.revision = revision_of(hosted, own_version, repositories)
+            hosted.revision = revision_of(hosted, own_version, modules, repositories)
         except Exception as error:  # whatever the author's files cause must not stop the server
             import structlog  # late, because it is a third of what worker processes would take to start
 
@@ -53,9 +43,12 @@ def note_revisions(registry: Iterable[HostedEnvironment], own_version: str) -> N
             )
 
 
-def revision_of(hosted: HostedClass, own_version: str, repositories: dict[Path, Repository]) -> ClassRevision:
+def revision_of(
+    hosted: HostedClass, own_version: str, modules: Modules, repositories: dict[Path, Repository]
+) -> ClassRevision:
     """Return the revision of a class. `repositories`: those that were read already, by directory; it may be filled."""
-    files = source_files([hosted.cls, *hosted.toolsets])
+    found = source_files([hosted.cls, *hosted.toolsets], modules)
+    files, unread = found.files, found.unread
     git_commit, is_dirty = "", False
     if root := _root_of(files.get(hosted.cls.__module__)):
         repository = repositories.setdefault(root, Repository(root))
@@ -63,82 +56,25 @@ def revision_of(hosted: HostedClass, own_version: str, repositories: dict[Path, 
     versions = tuple(_versions(hosted, own_version).items())
     source_hash = _hash_of_files(files) if files else ""
     identity = f"{hosted.cls.__module__}:{hosted.cls.__qualname__}"
+    if not _is_named(hosted.cls):
+        identity += f" {_names_of(hosted.cls)}"
+        unread = unread or f"which of the classes {hosted.cls.__qualname__} it is"
     code = digest_of(identity, source_hash, repr(versions))
     whole = digest_of(code, git_commit, str(is_dirty))
-    return ClassRevision(source_hash, git_commit, is_dirty, versions, code, whole)
+    return ClassRevision(source_hash, git_commit, is_dirty, versions, code, whole, unread)
 
 
-def sources_of(registry: Iterable[HostedEnvironment]) -> dict[str, list[str]]:
-    """Return the files in which the classes of this process and their bases are written, by environment."""
-    return {hosted.name: _files_of(hosted) for hosted in registry if isinstance(hosted, HostedClass)}
+def _is_named(cls: type) -> bool:
+    """Return whether the name of a class leads to it: of those that a function makes, several have one name."""
+    found: object = sys.modules.get(cls.__module__)
+    for name in cls.__qualname__.split("."):
+        found = getattr(found, name, None)
+    return found is cls
 
 
-def _files_of(hosted: HostedClass) -> list[str]:
-    bases = {base.__module__ for cls in (hosted.cls, *hosted.toolsets) for base in cls.__mro__}
-    files = {str(file) for name in bases if (file := _file_of(name)) and _is_authors(name, file)}
-    return sorted(files or {str(_file_of(hosted.cls.__module__))})
-
-
-# --- source files ----------------------------------------------------------------------------------------------------
-
-
-def source_files(classes: Sequence[type]) -> dict[str, Path]:
-    """Return the source files of classes by module: theirs, those of their bases, and whatever these files import.
-
-    Installed packages and this server's own code are left out, because they have versions.
-    """
-    todo = [base.__module__ for cls in classes for base in cls.__mro__]
-    found: dict[str, Path] = {}
-    seen = set[str]()
-    while todo and len(found) < MAX_FILES:
-        name = todo.pop()
-        if name in seen:
-            continue
-        seen.add(name)
-        file = _file_of(name)
-        if file is not None and _is_authors(name, file):
-            found[name] = file.resolve()
-            todo += _imports_of(name, file)
-    return found
-
-
-def _file_of(name: str) -> Path | None:
-    """Return the source file of a module, imported or not; None for a module without one."""
-    module = sys.modules.get(name)
-    if file := getattr(module, "__file__", None):
-        return Path(file) if file.endswith(".py") else None
-    parent, _, last = name.rpartition(".")
-    places = getattr(sys.modules.get(parent), "__path__", ()) if parent else sys.path
-    options = (Path(place) / option for place in places for option in (f"{last}.py", f"{last}/__init__.py"))
-    return next((option for option in options if option.is_file()), None)
-
-
-def _is_authors(name: str, file: Path) -> bool:
-    if name.partition(".")[0] in _FRAMEWORK:
-        return name.startswith(f"{_AUTHORS_OWN}.")
-    resolved = file.resolve()
-    return not (set(_PACKAGES).intersection(resolved.parts) or _INSTALLED.intersection(resolved.parents))
-
-
-def _imports_of(name: str, file: Path) -> Iterator[str]:
-    """Yield the modules that a file may import, with the packages around them; some may not exist."""
-    package = name if file.name == "__init__.py" else name.rpartition(".")[0]
-    with contextlib.suppress(SyntaxError, ValueError, OSError, RecursionError):
-        for node in ast.walk(ast.parse(file.read_bytes())):
-            if isinstance(node, ast.Import):
-                for alias in node.names:
-                    yield from _with_parents(alias.name)
-            elif isinstance(node, ast.ImportFrom):
-                with contextlib.suppress(ImportError):
-                    base = resolve_name("." * node.level + (node.module or ""), package or None)
-                    yield from _with_parents(base)
-                    yield from (f"{base}.{alias.name}" for alias in node.names)
-
-
-def _with_parents(name: str) -> Iterator[str]:
-    while name:
-        yield name
-        name = name.rpartition(".")[0]
+def _names_of(cls: type) -> list[str]:
+    """Return the names that the module of a class has for it."""
+    return sorted(name for name, value in vars(sys.modules.get(cls.__module__, object)).items() if value is cls)
 
 
 # --- git and versions ------------------------------------------------------------------------------------------------

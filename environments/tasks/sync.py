@@ -11,18 +11,16 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
 from django.db import transaction
-from django.db.models import QuerySet
 
 from environments import conf
 from environments.authoring import task_schema
-from environments.authoring.hosted_environment import HostedEnvironment, digest_of
+from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.planner_statistics import refresh_statistics
@@ -33,6 +31,7 @@ from environments.models import Environment, Split
 from environments.runtime.host import Host
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
+from environments.tasks.fixed_tasks import declared, forget_code, known_lists, note_code, splits_of_class
 from environments.tasks.split_change import CLAIM_SECONDS, SplitChange, commit
 from environments.tasks.split_errors import SplitBusy
 from environments.tasks.split_indexes import renew_missing
@@ -80,13 +79,13 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
             await writer.run(write_alone)
         await writer.run(_write_environments if is_whole else _write_some, registry)
         for hosted in (one for one in registry if one.is_described):
-            if known := await writer.run(_known_lists, hosted):
+            if known := await writer.run(known_lists, hosted):
                 synced += known
                 continue
             lists, is_procedural = await _lists(hosted, host)
             procedural += [hosted.name] * is_procedural
             written = await _write_tasks(hosted, lists, writer, is_procedural=is_procedural)
-            await writer.run(_note_code, hosted, written)
+            await writer.run(note_code, hosted, written)
             synced += written
         await writer.run(renew_missing)
         if any(split.added for split in synced):
@@ -131,7 +130,7 @@ async def _write_tasks(
     hosted: HostedEnvironment, lists: ClassLists, writer: Workers, *, is_procedural: bool
 ) -> list[SplitSync]:
     """Write the tasks of one environment, and return what was done, by split."""
-    await writer.run(_forget_code, hosted)
+    await writer.run(forget_code, hosted)
     synced = await writer.run(_taken, hosted) if is_procedural else []
     synced += [await _sync_split(hosted, split, lists, writer) for split in lists.texts]
     await writer.run(_mark_procedural, hosted, is_procedural)
@@ -204,12 +203,12 @@ def _taken(hosted: HostedEnvironment) -> list[SplitSync]:
 def _mark_procedural(hosted: HostedEnvironment, is_procedural: bool) -> None:
     Environment.objects.filter(name=hosted.name).update(is_procedural=is_procedural)
     if is_procedural:
-        _splits_of_class(hosted.name).filter(name__in=_declared(hosted)).update(is_served=True)
+        splits_of_class(hosted.name).filter(name__in=declared(hosted)).update(is_served=True)
 
 
 def _drop_splits(hosted: HostedEnvironment, lists: ClassLists) -> list[SplitSync]:
     """Stop serving the splits that the class no longer declares, and mark their tasks as dropped."""
-    gone = _splits_of_class(hosted.name).filter(is_served=True).exclude(name__in=_declared(hosted))
+    gone = splits_of_class(hosted.name).filter(is_served=True).exclude(name__in=declared(hosted))
     return [_drop_split(split, lists) for split in gone.select_related("environment")]
 
 
@@ -217,14 +216,6 @@ def _drop_split(split: Split, lists: ClassLists) -> SplitSync:
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     Split.objects.filter(pk=split.pk).update(is_served=False)
     return SplitSync(split.environment.name, split.name, removed=split.size, dropped=dropped, is_undeclared=True)
-
-
-def _splits_of_class(environment: str) -> QuerySet[Split]:
-    return Split.objects.filter(environment__name=environment, is_curated=False)
-
-
-def _declared(hosted: HostedEnvironment) -> list[str]:
-    return [split.name for split in hosted.splits]
 
 
 def check_declared(hosted: HostedEnvironment) -> None:
@@ -268,39 +259,6 @@ def _floats(hosted: HostedEnvironment, name: str, default: Sequence[float], *, c
         what = "a finite number" if count == 1 else f"{count} finite numbers"
         raise Unhostable(f"{hosted.name}: {name} is {declared!r}; it must be {what}.")
     return numbers
-
-
-# --- tasks that depend on code alone ---------------------------------------------------------------------------------
-
-
-def _known_lists(hosted: HostedEnvironment) -> list[SplitSync]:
-    """Return what a sync would report if the rows have the lists of this code; empty if the class has to be asked."""
-    code = _code_of_lists(hosted)
-    if not code or not Environment.objects.filter(name=hosted.name, listed_code=code).exists():
-        return []
-    served = {split.name: split for split in _splits_of_class(hosted.name).filter(is_served=True)}
-    if served.keys() != set(_declared(hosted)):
-        return []
-    return [SplitSync(hosted.name, name, unchanged=served[name].size) for name in _declared(hosted)]
-
-
-def _note_code(hosted: HostedEnvironment, written: list[SplitSync]) -> None:
-    """Note which code the rows follow, unless a split does not and has to be reported at each start."""
-    code = _code_of_lists(hosted)
-    if code and not any(split.is_frozen or split.is_taken for split in written):
-        Environment.objects.filter(name=hosted.name).update(listed_code=code)
-
-
-def _forget_code(hosted: HostedEnvironment) -> None:
-    """Note that the rows may follow no code, before they change: an interrupted sync leaves lists of two."""
-    Environment.objects.filter(name=hosted.name).exclude(listed_code="").update(listed_code="")
-
-
-def _code_of_lists(hosted: HostedEnvironment) -> str:
-    """Return a digest of the code and the Python that make the lists; empty if they depend on more, or on unknown."""
-    if not hosted.has_fixed_tasks or hosted.revision is None or not hosted.revision.source_hash:
-        return ""
-    return digest_of(hosted.origin, hosted.revision.code, sys.version)
 
 
 # --- tasks -----------------------------------------------------------------------------------------------------------

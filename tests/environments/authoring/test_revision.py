@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import importlib
+import py_compile
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from pytest_django import Settings
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision
-from environments.authoring.revision import note_revisions, source_files
+from environments.authoring.revision import note_revisions
+from environments.authoring.source_files import source_files
+from environments.hosts.loading import load
 
 CODE = """
 from environments import Environment, ToolOutput, tool
@@ -57,8 +61,8 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         del sys.modules[name]
 
 
-def revise() -> ClassRevision:
-    hosted = HostedClass(importlib.import_module("own_package.env").Own)
+def revise(name: str = "Own") -> ClassRevision:
+    hosted = HostedClass(getattr(importlib.import_module("own_package.env"), name))
     note_revisions([hosted], "9.9")
     assert hosted.revision is not None
     return hosted.revision
@@ -70,7 +74,7 @@ def git(package: Path, *arguments: str) -> None:
 
 
 def test_the_source_files_are_those_that_the_class_imports(package: Path) -> None:
-    files = source_files([importlib.import_module("own_package.env").Own])
+    files = source_files([importlib.import_module("own_package.env").Own]).files
     assert set(files) == {"own_package", "own_package.env", "own_package.words"}
 
 
@@ -105,7 +109,44 @@ def test_a_commit_alone_is_the_same_code(package: Path) -> None:
     assert (first.is_dirty, revise().is_dirty) == (False, True)
 
 
-def test_bundled_environments_have_a_revision() -> None:
-    hosted = HostedClass(importlib.import_module("environments.builtin.math").Math)
-    note_revisions([hosted], "9.9")
-    assert hosted.revision is not None and len(hosted.revision.source_hash) == 64
+def test_the_code_of_the_bundled_environments_is_known_completely(settings: Settings) -> None:
+    bundled = load(settings.ORSWEB_BUNDLED_ENVIRONMENTS, {})
+    note_revisions(bundled, "9.9")
+    assert len(bundled) == 7
+    for hosted in bundled:
+        assert hosted.has_fixed_tasks and hosted.revision is not None
+        assert (len(hosted.revision.source_hash), hosted.revision.unread) == (64, "")
+
+
+def test_a_change_of_a_module_that_is_imported_only_in_a_call_is_another_revision(package: Path) -> None:
+    (package / "deep").mkdir()
+    (package / "deep" / "data.py").write_text("TASKS = [1]\n")
+    late = "def late():\n    from .deep.data import TASKS\n"
+    (package / "env.py").write_text(CODE + late)
+    before = revise()
+    (package / "deep" / "data.py").write_text("TASKS = [2]\n")
+    assert (before.unread, revise().unread) == ("", "")
+    assert before.code != revise().code
+
+
+def test_a_change_of_a_compiled_module_is_another_revision(package: Path) -> None:
+    def compile_words(value: int) -> None:
+        (package / "source.txt").write_text(f"WORDS = {value}\n")
+        py_compile.compile(str(package / "source.txt"), cfile=str(package / "words.pyc"), doraise=True)
+
+    (package / "words.py").unlink()
+    compile_words(1)
+    before = revise()
+    assert before.unread == "module own_package.words, which is compiled"
+    assert revise() == before
+    compile_words(2)
+    assert revise().code != before.code
+
+
+def test_classes_that_a_function_makes_are_of_different_revisions(package: Path) -> None:
+    made = "\n\ndef make():\n    class Made(Own):\n        pass\n\n    return Made\n\n\nEasy, Hard = make(), make()\n"
+    (package / "env.py").write_text(CODE + made)
+    assert revise("Easy") == revise("Easy")
+    assert revise("Easy").code != revise("Hard").code
+    assert revise("Easy").unread == "which of the classes make.<locals>.Made it is"
+    assert revise().unread == ""

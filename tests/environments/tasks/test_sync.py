@@ -293,11 +293,14 @@ class FixedTasks:
     def __init__(self, tasks: dict[str, Any]) -> None:
         self.tasks, self.asked = tasks, 0
 
-    def sync(self, code: str | None = "a", name: str = "shop") -> list[SplitSync]:
-        """Sync the class with the code `code`; None: it is unknown. `name`: of the class, which is served as shop."""
-        return list(sync_now(self.hosted(code, name)).splits)
+    def sync(self, code: str | None = "a", name: str = "shop", unread: str = "") -> list[SplitSync]:
+        """Sync the class with the code `code`; None: it is unknown. `name`: of the class, which is served as shop.
 
-    def hosted(self, code: str | None = "a", name: str = "shop") -> HostedClass:
+        `unread`: part of the code that is unknown.
+        """
+        return list(sync_now(self.hosted(code, name, unread)).splits)
+
+    def hosted(self, code: str | None = "a", name: str = "shop", unread: str = "") -> HostedClass:
         made = HostedClass(listing(self.tasks, name, fixed_tasks=True).cls, "shop")
         list_tasks = made.cls.list_tasks
 
@@ -306,7 +309,7 @@ class FixedTasks:
             return list_tasks(split)
 
         made.cls.list_tasks = staticmethod(counted)
-        made.revision = ClassRevision("source", "", False, (), code, code) if code is not None else None
+        made.revision = ClassRevision("source", "", False, (), code, code, unread) if code is not None else None
         return made
 
 
@@ -334,6 +337,20 @@ def test_a_class_whose_code_is_unknown_is_asked_for_its_tasks() -> None:
     fixed.sync(None)
     fixed.sync()
     assert fixed.asked == 3
+
+
+def test_a_class_whose_code_is_not_known_completely_is_asked_at_each_start_and_that_is_logged(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    fixed = FixedTasks({"train": numbered(3)})
+    fixed.sync()
+    fixed.sync(unread="module rules, which is compiled")
+    fixed.tasks["train"] = numbered(4)
+    fixed.sync(unread="module rules, which is compiled")
+    assert (len(specs()), fixed.asked) == (4, 3)
+    assert caplog.text.count("fixed_tasks has no effect") == 2 and "module rules, which is compiled" in caplog.text
+    fixed.sync()
+    assert fixed.asked == 4
 
 
 def test_what_has_to_be_reported_at_each_start_is_reported_of_fixed_tasks_too() -> None:
