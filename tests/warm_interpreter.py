@@ -40,7 +40,8 @@ from django.test.signals import COMPLEX_OVERRIDE_SETTINGS
 from django.utils.functional import empty
 
 LIBRARIES = (
-    *("asgiref.sync", "asyncio", "channels.auth", "cryptography.x509", "csp.middleware", "gripcontrol", "httptools"),
+    *("aiohttp", "asgiref.sync", "asyncio", "channels.auth", "cryptography.x509", "csp.middleware", "fastapi"),
+    *("gripcontrol", "httptools"),
     *("django.core.management.base", "django.core.handlers.asgi", "django.core.mail.message", "django.test"),
     *("django.core.servers.basehttp", "django.db.migrations.executor", "django.forms.models", "django.urls"),
     *("django.template.defaulttags", "jsonschema", "jwt", "latex2mathml.converter", "markdown_it", "nh3", "pydantic"),

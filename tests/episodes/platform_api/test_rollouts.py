@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from google.genai.types import Content
 from openreward.api.rollouts.serializers.ant import serialize_anthropic_message
 from openreward.api.rollouts.serializers.gdm import serialize_gdm_message
 from openreward.api.rollouts.serializers.models import NormalizedEvent
@@ -23,6 +22,7 @@ from episodes.models import Blob
 from episodes.rollups.follower import catch_up
 from tests.environments.protocol.serving import in_database, opened, serving
 from tests.episodes.platform_api.uploading import NOW_MS, message, messages_of, rollout, stored, update, upload
+from tests.provider_types import google_types
 from tests.rows import each
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio(loop_scope="module")]
@@ -281,7 +281,8 @@ def of_openai() -> list[NormalizedEvent]:
 
 
 def of_google() -> list[NormalizedEvent]:
-    return list(serialize_gdm_message(Content.model_validate({"role": "model", "parts": GOOGLE})))
+    content = google_types().Content.model_validate({"role": "model", "parts": GOOGLE})
+    return list(serialize_gdm_message(content))
 
 
 def logged(rollout_id: str, index: int, part: NormalizedEvent, metadata: dict[str, Any]) -> dict[str, Any]:
