@@ -32,7 +32,8 @@ FEWER_CHECKS = """;(() => {
   const rule = axe._audit.rules.find(({ id }) => id === "color-contrast");
   const { matches } = rule;
   let grounds, looks;
-  axe.forgetLooks = () => { grounds = new Map(); looks = new Set(); };
+  axe.recallLooks = () => { grounds = new Map(); looks = new Set(JSON.parse(sessionStorage.axeLooks ?? "[]")); };
+  axe.keepLooks = () => { sessionStorage.axeLooks = JSON.stringify([...looks]); };
   const ground = (it) => {
     if (!it) return "";
     if (!grounds.has(it)) {
@@ -50,7 +51,9 @@ FEWER_CHECKS = """;(() => {
     return true;
   };
 })()"""
-"""Lets axe parse each colour once, and judge one of the texts with the same colour, size and grounds behind them."""
+"""Lets axe parse each colour once, and judge one of the texts with the same colour, size and grounds behind them: what it
+had nothing against is kept for the other pages of a test, which have most colours in common.
+"""
 
 
 THIN_OUT = """() => {
@@ -82,9 +85,11 @@ RUN = """async ([options, isSerious]) => {
   const isLeftOut = (rule) => isSerious && !["serious", "critical"].includes(rule.impact);
   const leftOut = axe._audit.rules.filter(isLeftOut).map((rule) => [rule.id, { enabled: false }]);
   await new Promise((go) => requestAnimationFrame(() => setTimeout(go)));
-  axe.forgetLooks();
+  axe.recallLooks();
   const rules = { ...Object.fromEntries(leftOut), ...options.rules };
-  return (await axe.run({ resultTypes: ["violations"], ...options, rules })).violations;
+  const { violations } = await axe.run({ resultTypes: ["violations"], ...options, rules });
+  if (!violations.some(({ id }) => id === "color-contrast")) axe.keepLooks();
+  return violations;
 }"""
 """Returns what axe finds once scripts have seen the page's size, or only what is serious or critical.
 
@@ -92,8 +97,18 @@ What a rule finds has the rule's impact, so that the other rules need not run.
 """
 
 
+LOAD = "'axeSource' in sessionStorage && (0, eval)(sessionStorage.axeSource) === true"
+
+
 def load_axe(page: Page) -> None:
-    page.evaluate(SCRIPT.read_text(encoding="utf-8") + FEWER_CHECKS)  # as the debugger does, which no policy stops
+    """Load axe into the page, as the debugger does, which no policy stops.
+
+    The tab keeps it for the other pages of a test: most of the time goes into bringing half a megabyte into the browser.
+    """
+    if not page.evaluate(LOAD):
+        source = f"{SCRIPT.read_text(encoding='utf-8')}{FEWER_CHECKS};true"
+        page.evaluate("(source) => { sessionStorage.axeSource = source; }", source)
+        assert page.evaluate(LOAD)
 
 
 def thin_out(page: Page) -> None:
