@@ -9,13 +9,13 @@ import axe_playwright_python
 from playwright.sync_api import Page
 
 SCRIPT = Path(axe_playwright_python.__file__).parent / "axe.min.js"
-COLOURS = "color-contrast"
-"""The one rule whose result depends on the colour scheme; it takes more time than all others together."""
+COLOURS = ("color-contrast", "link-in-text-block")
+"""The rules whose result depends on the colour scheme; they take more time than all others together."""
 Rules = Literal["all", "colours", "layout"]
 OPTIONS: dict[Rules, dict[str, Any]] = {
     "all": {},
-    "colours": {"runOnly": {"type": "rule", "values": [COLOURS]}},
-    "layout": {"rules": {COLOURS: {"enabled": False}}},
+    "colours": {"runOnly": {"type": "rule", "values": COLOURS}},
+    "layout": {"rules": {rule: {"enabled": False} for rule in COLOURS}},
 }
 """Options of axe: every rule, those that another colour scheme may break, and those that another width may break."""
 
@@ -29,8 +29,6 @@ FEWER_CHECKS = """;(() => {
     const { r, g, b, alpha } = known.get(text);
     return Object.assign(this, { r, g, b, alpha });
   };
-  const rule = axe._audit.rules.find(({ id }) => id === "color-contrast");
-  const { matches } = rule;
   let grounds, looks;
   axe.recallLooks = () => { grounds = new Map(); looks = new Set(JSON.parse(sessionStorage.axeLooks ?? "[]")); };
   axe.keepLooks = () => { sessionStorage.axeLooks = JSON.stringify([...looks]); };
@@ -43,16 +41,29 @@ FEWER_CHECKS = """;(() => {
     }
     return grounds.get(it);
   };
-  rule.matches = function (node, ...rest) {
-    const { color, fontSize, fontWeight, textShadow } = getComputedStyle(node);
-    const look = [node.localName, color, fontSize, fontWeight, textShadow, ground(node)].join();
-    if (looks.has(look) || !matches.call(this, node, ...rest)) return false;
-    looks.add(look);
-    return true;
+  const text = (it) => {
+    const { color, fontSize, fontWeight, textShadow } = getComputedStyle(it);
+    return [it.localName, color, fontSize, fontWeight, textShadow, ground(it)].join();
   };
+  const within = (it) => {
+    const { borderBottom, display, fontStyle, textDecoration } = getComputedStyle(it);
+    const own = [text(it), borderBottom, fontStyle, textDecoration].join();
+    return display === "inline" && it.parentElement ? `${own} within ${within(it.parentElement)}` : own;
+  };
+  for (const [id, lookOf] of [["color-contrast", text], ["link-in-text-block", within]]) {
+    const rule = axe._audit.rules.find((one) => one.id === id);
+    const { matches } = rule;
+    rule.matches = function (node, ...rest) {
+      const look = `${id} ${lookOf(node)}`;
+      if (looks.has(look) || !matches.call(this, node, ...rest)) return false;
+      looks.add(look);
+      return true;
+    };
+  }
 })()"""
-"""Lets axe parse each colour once, and judge one of the texts with the same colour, size and grounds behind them: what it
-had nothing against is kept for the other pages of a test, which have most colours in common.
+"""Lets axe parse each colour once, and judge one of the texts and links that look the same on the same grounds.
+
+What it had nothing against is kept for the other pages of a test, which have most looks in common.
 """
 
 
@@ -88,7 +99,7 @@ RUN = """async ([options, isSerious]) => {
   axe.recallLooks();
   const rules = { ...Object.fromEntries(leftOut), ...options.rules };
   const { violations } = await axe.run({ resultTypes: ["violations"], ...options, rules });
-  if (!violations.some(({ id }) => id === "color-contrast")) axe.keepLooks();
+  if (!violations.length) axe.keepLooks();
   return violations;
 }"""
 """Returns what axe finds once scripts have seen the page's size, or only what is serious or critical.
@@ -103,7 +114,7 @@ LOAD = "'axeSource' in sessionStorage && (0, eval)(sessionStorage.axeSource) ===
 def load_axe(page: Page) -> None:
     """Load axe into the page, as the debugger does, which no policy stops.
 
-    The tab keeps it for the other pages of a test: most of the time goes into bringing half a megabyte into the browser.
+    The tab keeps it for the other pages of a test: half a megabyte takes most of the time on its way to the browser.
     """
     if not page.evaluate(LOAD):
         source = f"{SCRIPT.read_text(encoding='utf-8')}{FEWER_CHECKS};true"
