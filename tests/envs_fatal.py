@@ -4,16 +4,23 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import hashlib
 import os
 import re
 import resource
 import signal
 import subprocess
+import threading
 import time
 from pathlib import Path
 
 from environments import JSONObject, ToolOutput, tool
 from tests.envs_base import Seconds, Small, said
+
+COMPUTING, SPUN = threading.Event(), threading.Event()
+"""`compute` computes; `spin` has ended."""
+WORKING, DIGESTING = threading.Event(), threading.Event()
+"""`work` runs on the event loop; `digest` computes."""
 
 
 class Fatal(Small):
@@ -47,6 +54,50 @@ class Fatal(Small):
         """Hold the event loop for a while."""
         time.sleep(2)  # noqa: ASYNC251
         return said("slept", 0.0)
+
+    @tool
+    async def spin(self) -> ToolOutput:
+        """Compute on the event loop, as soon as `compute` runs in a thread."""
+        await asyncio.to_thread(COMPUTING.wait)
+        end = time.monotonic() + 2
+        while time.monotonic() < end:
+            pass
+        SPUN.set()
+        return said("spun", 0.0)
+
+    @tool
+    def compute(self) -> ToolOutput:
+        """Compute until `spin` has ended, as plain tools may, in a process with over a hundred threads."""
+        for _ in range(100):
+            threading.Thread(target=SPUN.wait, daemon=True).start()
+        COMPUTING.set()
+        while not SPUN.is_set():
+            pass
+        return said("computed", 0.0)
+
+    @tool
+    async def work(self) -> ToolOutput:
+        """Work for a moment on the event loop, in which `seize` takes the interpreter's lock."""
+        await asyncio.to_thread(DIGESTING.wait)
+        WORKING.set()
+        end = time.monotonic() + 0.1
+        while time.monotonic() < end:
+            pass
+        return said("worked", 0.0)
+
+    @tool
+    def digest(self) -> ToolOutput:
+        """Compute in C code that has released the interpreter's lock."""
+        DIGESTING.set()
+        hashlib.pbkdf2_hmac("sha256", b"password", b"salt", 4_000_000)
+        return said("digested", 0.0)
+
+    @tool
+    def seize(self) -> ToolOutput:
+        """Hold the interpreter's lock for two seconds, in C code, as soon as `work` runs."""
+        WORKING.wait()
+        any(map((time.monotonic() + 2).__le__, iter(time.monotonic, None)))
+        return said("seized", 0.0)
 
     @tool
     def hold(self) -> ToolOutput:

@@ -73,6 +73,7 @@ def _is_merged(incident: Incident) -> bool:
         kind=incident.kind,
         environment=incident.environment,
         call=incident.call,
+        is_certain=incident.is_certain,
         happened__gt=incident.happened - SAME_INCIDENT,
     ).order_by("-pk")[:1]
     return bool(

@@ -17,10 +17,15 @@ from typing import IO
 from environments.runtime.crash_notes import NotedCall
 
 STACKS_SIGNAL = signal.SIGRTMIN
-"""Makes the server's process write its stacks, even while code holds the interpreter's lock."""
+"""Makes the server's process write its stacks, even while code holds the interpreter's lock.
+
+`faulthandler` writes those of the 100 newest threads, so in a large server that of the main thread is not among them.
+"""
+LOOP_STACK_SIGNAL = signal.SIGRTMIN + 1
+"""Makes it write the stack of its main thread alone, which runs the event loop and gets the signals of the process."""
 MAX_FRAMES = 30
 
-_THREAD = re.compile(r"^(Current thread|Thread) 0x([0-9a-f]+)")
+_THREAD = re.compile(r"^(Current thread|Thread|Stack)(?: 0x([0-9a-f]+))? ")
 _FRAME = re.compile(r'^  File "(.*)", line (\S+) in (.*)$')
 
 _file: IO[str] | None = None
@@ -31,6 +36,7 @@ class ThreadStack:
     """The stack of one thread, innermost frame first."""
 
     thread: int
+    """Its identifier; 0: the main thread, asked for alone."""
     is_current: bool
     frames: tuple[tuple[str, str, str], ...]
     """File, line and function of each frame."""
@@ -41,13 +47,14 @@ class ThreadStack:
 
 
 def write_stacks_into(directory: Path) -> None:
-    """Make this process write its stacks into `directory` when it dies, at `os._exit`, and at STACKS_SIGNAL."""
+    """Make this process write its stacks into `directory` when it dies, at `os._exit`, and at the two signals."""
     global _file
     directory.mkdir(mode=0o700, exist_ok=True)
     _file = (directory / "stacks").open("w")
     faulthandler.enable(_file)
-    signal.signal(STACKS_SIGNAL, signal.SIG_IGN)  # what holds again when the interpreter ends, maybe slowly
-    faulthandler.register(STACKS_SIGNAL, _file, all_threads=True)
+    for number in (STACKS_SIGNAL, LOOP_STACK_SIGNAL):
+        signal.signal(number, signal.SIG_IGN)  # what holds again when the interpreter ends, maybe slowly
+        faulthandler.register(number, _file, all_threads=number == STACKS_SIGNAL)
     os._exit = _exit_with_stacks(os.getpid(), os._exit)  # type: ignore[assignment]
 
 
@@ -70,7 +77,7 @@ def read_stacks(directory: Path, start: int = 0) -> list[ThreadStack]:
     stacks: list[tuple[int, bool, list[tuple[str, str, str]]]] = []
     for line in text.splitlines():
         if found := _THREAD.match(line):
-            stacks.append((int(found[2], 16), found[1] == "Current thread", []))
+            stacks.append((int(found[2] or "0", 16), found[1] == "Current thread", []))
         elif stacks and (found := _FRAME.match(line)):
             stacks[-1][2].append((found[1], found[2], found[3]))
     return [ThreadStack(thread, is_current, tuple(frames)) for thread, is_current, frames in stacks]
@@ -81,7 +88,7 @@ def callers(stack: ThreadStack, running: Sequence[NotedCall], sources: dict[str,
 
     A thread runs one call. On the event loop there may be many, so the files in the stack decide, then the functions.
     """
-    if own := [call for call in running if call.thread == stack.thread]:
+    if stack.thread and (own := [call for call in running if call.thread == stack.thread]):
         return own
     files, functions = {file for file, _, _ in stack.frames}, {name for _, _, name in stack.frames}
     found = [call for call in running if not call.thread and files.intersection(sources.get(call.environment, ()))]

@@ -17,7 +17,7 @@ import structlog
 
 from environments.runtime.crash_notes import NotedCall, read_running_calls, read_sources
 from environments.runtime.incident_reports import IncidentReport
-from orsweb.server.culprits import STACKS_SIGNAL, ThreadStack, callers, read_stacks
+from orsweb.server.culprits import LOOP_STACK_SIGNAL, STACKS_SIGNAL, ThreadStack, callers, read_stacks
 from orsweb.server.pulse import Pulse
 
 HELD_SECONDS = 1.0
@@ -29,9 +29,16 @@ Not sooner: a loop that turns is often seen twice between two beats, and 5,000 t
 FROZEN_SECONDS = 1.0
 """A supervisor that was not run for so long says nothing about the server, which was probably not run either."""
 STACKS_SECONDS = 0.2
-"""Time for the server to write its stacks."""
+"""Time for the server to answer a signal with stacks."""
 MIN_SWITCHES = 50
 """How often a second a thread at least wakes up that waits for the interpreter's lock: it looks every 5 ms."""
+COMPUTING_SHARE = 1 / 4
+"""A thread computes if it uses at least this share of what the busiest one uses; waiting for the lock takes 1/20."""
+MIN_HOLDER_SHARE = 1 / 8
+"""Share of the time that a thread at least uses which holds the lock in it; others may keep the cores busy."""
+
+TICKS = os.sysconf("SC_CLK_TCK")
+"""CPU time is counted in ticks: so many a second."""
 
 log = structlog.get_logger(__name__)
 
@@ -97,30 +104,41 @@ class Watchdog:
         after, sources = self._use(), read_sources(self._directory)
         running = [call for call in read_running_calls(self._directory) if call.environment in sources]
         stacks = self._ask_for_stacks()  # after that, the call may be over
-        if holder := self._lock_holder(before, after):
-            suspects = [call for call in running if call.thread_number == holder]
-            how, own = "the interpreter's lock", {call.thread for call in suspects}
+        stack = next((one for one in stacks if not one.thread), None)
+        on_loop = callers(stack, running, sources) if stack else []
+        holders = self._lock_holders(before, after)
+        beside = [call for call in running if call.thread_number in holders]
+        if on_loop:  # whoever has the lock at this moment; who keeps it all the time may have taken it from this code
+            how, is_certain = "the event loop", not beside
+        elif beside:
+            how, is_certain, own = "the interpreter's lock", len(holders) == 1, {call.thread for call in beside}
             stack = next((one for one in stacks if one.thread in own), None)
         else:
-            how, stack = "the event loop", stacks[-1] if stacks else None  # the main thread's is written last
-            suspects = callers(stack, running, sources) if stack else []
+            how, is_certain = "the event loop", False
+        suspects = on_loop + beside
         report = IncidentReport("held", time.time(), how, trace=stack.text if stack else "")
-        return replace(report, suspects=tuple(suspects), is_certain=_is_one(suspects))
+        return replace(report, suspects=tuple(suspects), is_certain=is_certain and _is_one(suspects))
 
-    def _lock_holder(self, before: _Usage, after: _Usage) -> int:
-        """Return the number of the thread that computes while the main thread waits for the lock; 0 if it does not."""
+    def _lock_holders(self, before: _Usage, after: _Usage) -> list[int]:
+        """Return the numbers of the threads that compute while the main thread only waits for the interpreter's lock.
+
+        One of them holds it, unless they share it; others may run C code that has released it. There are none if the
+        main thread computes too, because then it gets the lock in turn.
+        """
+        seconds = after.at - before.at
         spent = {thread: ticks - before.cpu_ticks.get(thread, 0) for thread, ticks in after.cpu_ticks.items()}
-        if after.switches - before.switches < MIN_SWITCHES * (after.at - before.at):
-            return 0
-        spent.pop(self._server, None)
-        busiest = max(spent, key=lambda thread: spent[thread], default=0)
-        return busiest if spent.get(busiest) else 0
+        own, most = spent.pop(self._server, 0), max(spent.values(), default=0)
+        is_waiting = after.switches - before.switches >= MIN_SWITCHES * seconds and own < COMPUTING_SHARE * most
+        if not is_waiting or most < MIN_HOLDER_SHARE * seconds * TICKS:
+            return []
+        return [thread for thread, ticks in spent.items() if ticks >= COMPUTING_SHARE * most]
 
     def _ask_for_stacks(self) -> list[ThreadStack]:
         with suppress(OSError):
             start = self._stacks_size()
-            os.kill(self._server, STACKS_SIGNAL)
-            time.sleep(STACKS_SECONDS)
+            for number in (LOOP_STACK_SIGNAL, STACKS_SIGNAL):
+                os.kill(self._server, number)
+                time.sleep(STACKS_SECONDS)
             self._read_to = self._stacks_size()
             return read_stacks(self._directory, start)
         return []

@@ -102,7 +102,32 @@ def test_it_names_who_holds_the_event_loop(crashed: Crashed) -> None:
     assert "in nap" in held.trace and 1 < held.seconds < 30
 
 
+def test_it_does_not_blame_who_computes_beside_the_one_that_holds_the_event_loop(crashed: Crashed) -> None:
+    before = _holds()
+    with Agent(crashed.server).open({"id": 1}, "fatal") as other:
+        other.begin("compute")
+        with Agent(crashed.server).open({"id": 1}, "harmless") as agent:
+            assert agent.call("spin").text == "spun"
+        eventually(lambda: len(_holds()) > len(before))
+    blamed = [(held.environment and held.environment.name, held.call, held.is_certain) for held in _holds() - before]
+    assert blamed == [("harmless", "spin", True)]
+
+
+def test_it_blames_no_call_when_several_may_hold_the_interpreters_lock(crashed: Crashed) -> None:
+    before = _holds()
+    for tool in ("seize", "digest", "work"):
+        Agent(crashed.server).open({"id": 1}, "harmless").begin(tool)
+    eventually(lambda: len(_holds()) > len(before))
+    (held,) = _holds() - before
+    assert not held.is_certain and held.environment is None
+    assert all(f": {tool} (" in held.others for tool in ("seize", "digest", "work"))
+
+
 def test_it_names_who_holds_the_interpreters_lock(crashed: Crashed) -> None:
     Agent(crashed.server).open({"id": 1}, "harmless").begin("backtrack")
-    eventually(lambda: "code of an environment holds the interpreter's lock" in crashed.server.log)
-    assert "call=backtrack environment=harmless" in crashed.server.log
+    eventually(lambda: "call=backtrack environment=harmless" in crashed.server.log)
+    assert "code of an environment holds the interpreter's lock" in crashed.server.log
+
+
+def _holds() -> set[Incident]:
+    return set(Incident.objects.using(ALIAS).filter(kind="held").select_related("environment"))

@@ -11,8 +11,9 @@ import faulthandler, os, sys
 from pathlib import Path
 from orsweb.server import culprits
 culprits.write_stacks_into(Path(sys.argv[1]))
-faulthandler.unregister(culprits.STACKS_SIGNAL)  # as the interpreter does when it ends
-os.kill(os.getpid(), culprits.STACKS_SIGNAL)
+for number in (culprits.STACKS_SIGNAL, culprits.LOOP_STACK_SIGNAL):
+    faulthandler.unregister(number)  # as the interpreter does when it ends
+    os.kill(os.getpid(), number)
 """
 
 
