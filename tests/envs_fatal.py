@@ -197,8 +197,8 @@ class Counting(Alone):
         return said("lives", 0.0)
 
 
-class SlowToOpen(Counting):
-    """The same class, which notes its process and waits in the constructor or in setup, until it may go on."""
+class Held(Counting):
+    """The same class, which notes its process and waits in the constructor, setup or a call until it may go on."""
 
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)
@@ -207,6 +207,12 @@ class SlowToOpen(Counting):
     def setup(self) -> None:
         super().setup()
         self._wait("setup")
+
+    @tool
+    async def hold_on(self) -> ToolOutput:
+        """Count, once it may go on."""
+        await asyncio.to_thread(self._wait, "call")
+        return self.step()
 
     def _wait(self, place: str) -> None:
         if self.task_spec.get("waits_in") != place:

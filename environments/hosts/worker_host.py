@@ -10,8 +10,9 @@ import asyncio
 import contextlib
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, TypeGuard
 
 import structlog
@@ -38,8 +39,10 @@ ROOM_SECONDS = 5.0
 """How long a session waits for the start of another process while it could be played in one that runs."""
 RETIRE_SECONDS = 60.0
 """How long the sessions of a worker in which a call hangs may go on before it is ended."""
-TURN_SECONDS = 10.0
-"""How long a call waits for others that ran in its process when that ended, before it is made again beside them."""
+MAX_SHARES = 4
+"""Processes among which the calls are shared out that were made again in one, if that has ended too."""
+MAX_FOR_SUSPECTS = 16
+"""Processes that run at once for calls which are made again."""
 RECENT_SECONDS = 10.0
 """How long the end of a process that had sessions delays the start of the next ones."""
 MAX_QUICK_STARTS = 3
@@ -94,8 +97,8 @@ class WorkerHost:
         self._looking: set[asyncio.Task[None]] = set()
         self._ends: deque[float] = deque(maxlen=MAX_QUICK_STARTS + 8)
         """When processes ended that had sessions, the latest ones."""
-        self._suspects = asyncio.Lock()
-        """Held by the call that is made again of those that ran in a process when it ended."""
+        self._assigned: dict[WorkerInstance, WorkerProcess] = {}
+        """In which process sessions come back whose calls are made again, until they enter it."""
         self._is_closing = False
         self._next = 0
 
@@ -108,10 +111,13 @@ class WorkerHost:
 
     async def enter(self, instance: WorkerInstance) -> WorkerProcess:
         """Return the process that plays `instance`, the one with the fewest sessions. Raises: EnvironmentFault."""
-        await self._pause_before_start()
-        worker = self._least_loaded()
-        self.workers[worker].add(instance)
+        worker = self._assigned.pop(instance, None)
+        if worker is None:
+            await self._pause_before_start()
+            worker = self._least_loaded()
+            self.workers[worker].add(instance)
         try:
+            await self._wait_in_line(instance, worker)
             if running := await self._instead_of(worker):
                 self.leave(instance, worker)
                 worker = running
@@ -124,6 +130,21 @@ class WorkerHost:
             raise
         return worker
 
+    async def _wait_in_line(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
+        """Wait until the process may start, if it is one for suspects."""
+        while instance in worker.suspects and worker not in islice(self._for_suspects(), MAX_FOR_SUSPECTS):  # noqa: ASYNC110
+            await asyncio.sleep(CHECK_SECONDS)
+        if instance in worker.suspects and not worker.has_started:
+            await asyncio.sleep(max(0.0, self._pause_seconds()))
+
+    def _for_all(self) -> list[WorkerProcess]:
+        """Return the processes that new sessions may enter. Further ones, which were for suspects, end with theirs."""
+        open_ones = [one for one in self.workers if one.is_open]
+        return open_ones if self.is_alone else open_ones[: max(1, self._settings.count)]
+
+    def _for_suspects(self) -> Iterator[WorkerProcess]:
+        return (one for one in self.workers if one.suspects)
+
     async def _instead_of(self, worker: WorkerProcess) -> WorkerProcess | None:
         """Start the process. Return one that runs if there is no room for another now, as on a full cluster of Ray."""
         if worker.has_started or self.is_alone:
@@ -133,7 +154,8 @@ class WorkerHost:
         running = list[WorkerProcess]()
         while not (running or starting.done()):
             await asyncio.wait((starting,), timeout=ROOM_SECONDS)
-            running = [one for one in self.workers if one.is_open and one.has_started]
+            if not (worker.suspects and worker.pid):  # else there is room, and it imports its class
+                running = [one for one in self.workers if one.is_open and one.has_started]
         return None if worker.has_started or not running else min(running, key=self._sessions_in)
 
     async def ask(self, do: str, given: list[Any]) -> Any:
@@ -155,7 +177,7 @@ class WorkerHost:
         return await worker.ask(do, 0, given)
 
     def _least_loaded(self) -> WorkerProcess:
-        open_ones = [one for one in self.workers if one.is_open]
+        open_ones = self._for_all()
         late = {one for one in open_ones if one.is_late(ROOM_SECONDS)} if not self.is_alone else set()
         free = min((one for one in open_ones if one not in late), key=self._sessions_in, default=None)
         has_room = len(open_ones) < max(1, self._settings.count)
@@ -204,29 +226,14 @@ class WorkerHost:
 
     def leave(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Note that `instance` is closed."""
+        worker = self._assigned.pop(instance, worker)
+        worker.suspects.discard(instance)
         instances = self.workers.get(worker, set())
         if instance not in instances:
             return
         instances.remove(instance)
-        if not instances and (self.is_alone or worker.is_held):
+        if not instances and (self.is_alone or worker.is_held or (worker.is_open and worker not in self._for_all())):
             worker.kill("was ended after its last session")
-
-    @contextlib.asynccontextmanager
-    async def turn_after(self, lost: WorkerProcess) -> AsyncIterator[None]:
-        """Hold the turn of a call that ran in `lost` while it is made again.
-
-        If others ran there too, one of them may end the next process as well. So they are made one after the other,
-        and only the culprit fails. No call waits for longer than TURN_SECONDS, because another one may take for ever.
-        """
-        has_turn = False
-        if lost.waiting > 1:
-            with contextlib.suppress(TimeoutError):
-                has_turn = await asyncio.wait_for(self._suspects.acquire(), TURN_SECONDS)
-        try:
-            yield
-        finally:
-            if has_turn:
-                self._suspects.release()
 
     def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
         """End the process if the call of `instance` that was over its time goes on in it.
@@ -264,13 +271,37 @@ class WorkerHost:
         instances = self.workers.pop(worker)
         if instances and worker.pid:
             self.deaths += 1
-            self._ends.append(time.monotonic())
+            if not worker.suspects or len(instances) == 1:  # else others follow until the culprit is found
+                self._ends.append(time.monotonic())
         if instances:
             log.error("a worker process ended", environment=self.hosted.name, sessions=len(instances), reason=reason)
             self._report(worker)
+        if self.hosted.replayable and worker.has_started:
+            self._look_for_culprit(worker, instances)
         for instance in instances:
             if instance.is_idle and not (instance.can_revive or instance.begins_again):
                 self.on_loss(instance, reason + instance.why_lost)
+
+    def _look_for_culprit(self, worker: WorkerProcess, instances: set[WorkerInstance]) -> None:
+        """Assign processes for themselves to the sessions whose calls ran in one that has ended, or give up the last.
+
+        At first all get one, because most ends happen once. If that ends too, they are shared out among several, and so
+        on. Those that had not yet come back stay together: one whose call ran is more likely to have ended it.
+        """
+        suspects = [one for one in instances if not one.is_idle and one.can_revive]
+        groups = [suspects]
+        if worker.suspects and len(instances) == 1:
+            for one in suspects:
+                one.give_up_revival()
+            return
+        if worker.suspects:
+            coming = [one for one in suspects if one.is_coming_back]
+            likely = [one for one in suspects if not one.is_coming_back] or coming
+            groups = [likely[share::MAX_SHARES] for share in range(MAX_SHARES)] + [coming] * (likely is not coming)
+        for group in filter(None, groups):
+            new = next((one for one, played in self.workers.items() if one.is_open and not played), None) or self._new()
+            new.suspects, self.workers[new] = set(group), set(group)
+            self._assigned.update(dict.fromkeys(group, new))
 
     def _report(self, worker: WorkerProcess) -> None:
         if worker.how and not self._is_closing:  # else it could not be started

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, TypeVar
 
@@ -47,9 +46,6 @@ class WorkerPool(Protocol):
 
     def leave(self, instance: WorkerInstance, worker: WorkerProcess) -> None:
         """Note that `instance` is closed."""
-
-    def turn_after(self, lost: WorkerProcess) -> AbstractAsyncContextManager[object]:
-        """Return what a call holds that ran in `lost` while it is made again: one of several may end that too."""
 
     def look_after(self, worker: WorkerProcess, instance: WorkerInstance) -> None:
         """End the process if the call of `instance` that was over its time goes on in it."""
@@ -102,6 +98,11 @@ class WorkerInstance:
     def is_idle(self) -> bool:
         """Return whether it is in a worker and waits for no answer of it."""
         return self._worker is not None and not self.requests
+
+    @property
+    def is_coming_back(self) -> bool:
+        """Return whether its past is being played again."""
+        return self._reviving is not None
 
     @property
     def can_revive(self) -> bool:
@@ -228,7 +229,7 @@ class WorkerInstance:
     # --- requests and revival -----------------------------------------------------------------------------------------
 
     async def _answer(self, do: str, *given: Any, what: str) -> Any:
-        """Return the answer to a request, which is made once more if the process ends before it answers.
+        """Return the answer to a request, which is made again if the process ends before it answers.
 
         Raises: EnvironmentFault.
         """
@@ -250,15 +251,24 @@ class WorkerInstance:
                 self._past = None
                 asyncio.get_running_loop().call_soon(self._workers.on_loss, self, fault.text)
             raise fault from None
+        finally:
+            if self._worker is not None:
+                self._worker.suspects.discard(self)
         self._keep(do, given, answer)
         return answer
 
     async def _ask_again(self, do: str, *given: Any, what: str) -> Any:
-        """Return the answer to a request during which the process has ended, perhaps because of another session's."""
-        assert self._worker is not None
-        async with self._workers.turn_after(self._worker):
+        """Return the answer to a request during which the process has ended, perhaps because of another session's.
+
+        That of a replayable class is made again until its process ends that nobody else was in.
+        """
+        while True:
             await self._come_back()
-            return await self._ask(do, *given, what=what)
+            try:
+                return await self._ask(do, *given, what=what)
+            except EnvironmentFault as fault:
+                if fault.kind != WORKER_LOST or not (self._replayable and self.can_revive):
+                    raise
 
     async def _settle_end(self) -> None:
         """Send nothing to a process that has ended: what is sent may have been done, and is told as failed."""
@@ -315,6 +325,8 @@ class WorkerInstance:
             if self._past is not past:
                 self._workers.leave(self, worker)
                 raise EnvironmentFault(WORKER_LOST, "The session was closed.")
+            if self in worker.suspects:  # of which there are ever fewer
+                past.revivals -= 1
             self._worker = worker
             await worker.ask("construct", self._number, past.construction, "a revival")
             if past.needs_setup:

@@ -67,8 +67,8 @@ class WorkerProcess:
         """The part of that sentence that says how it ended, such as "was ended by signal 11 (SIGSEGV)"."""
         self.running: tuple[NotedCall, ...] = ()
         """The code that it ran when it ended."""
-        self.waiting = 0
-        """Number of requests that waited for its answer when it ended."""
+        self.suspects: set[object] = set()
+        """Sessions whose calls are made again in it, which nobody else may enter, until they are answered."""
         self.last_asked = self._made = time.monotonic()
         self.pid = 0
         self._why_killed = ""
@@ -93,7 +93,7 @@ class WorkerProcess:
     @property
     def is_open(self) -> bool:
         """Return whether a new session may be played in it."""
-        return not (self.lost or self._why_killed or self.is_held or self._pipe.ended.is_set())
+        return not (self.lost or self._why_killed or self.is_held or self.suspects or self._pipe.ended.is_set())
 
     @property
     def has_started(self) -> bool:
@@ -155,7 +155,6 @@ class WorkerProcess:
         logging.cancel()
         requests, self._requests = self._requests, {}
         running = sorted({request.what for request in requests.values() if request.do != "ping"})
-        self.waiting = sum(request.do != "ping" for request in requests.values())
         during = f" while it ran {', '.join(running)}" if running else ""
         self.how = self._why_killed or how_it_ended
         self.running = tuple(call for request in requests.values() if request.note and (call := request.note.read()))

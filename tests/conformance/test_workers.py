@@ -173,6 +173,16 @@ def test_a_session_ends_whose_calls_had_other_outcomes(live: LiveServer, record:
     assert record.episode(agent.sid).detail == error
 
 
+def test_only_the_call_that_ends_its_process_fails_of_those_that_run_in_it(live: LiveServer, record: Recorded) -> None:
+    *agents, killer = (Agent(live).open({"id": 1}, "counting") for _ in range(4))
+    calls = [agent.begin("step_slowly") for agent in agents]
+    assert killer.call("leave").error.endswith("exited with status 0 while it ran 'leave'.")
+    for agent, call in zip(agents, calls, strict=True):
+        call.hear(b"event: end")
+        assert agent.call("step").text == "2"
+        assert [step.status for step in record.steps(agent.sid)] == ["ok", "ok"]
+
+
 def test_processes_end_with_the_server(live: LiveServer) -> None:
     with LiveServer("tests.envs_fatal:Together") as server:
         _, pid = opened(server, "together")

@@ -8,6 +8,7 @@ import socket
 import sys
 import time
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -15,11 +16,12 @@ import uvloop
 
 from environments.authoring.registry import load_class
 from environments.errors import WORKER_LOST, EnvironmentFault
-from environments.hosts import worker_host, worker_process
+from environments.hosts import worker_host, worker_instance, worker_process
 from environments.hosts.process_launcher import LocalLauncher, LocalProcess
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
+from environments.runtime.call_outcome import CallOutcome
 from environments.runtime.limits import Limits, WorkerSettings
 from tests.environments.runtime.play import until
 
@@ -168,7 +170,7 @@ async def test_a_session_of_a_replayable_class_opens_although_its_process_ends_m
     marks, goes_on = tmp_path / "pids", tmp_path / "goes-on"
     monkeypatch.setenv("OPENING_MARKS", str(marks))
     monkeypatch.setenv("OPENING_GOES_ON", str(goes_on))
-    async with hosting("tests.envs_fatal:SlowToOpen") as workers:
+    async with hosting("tests.envs_fatal:Held") as workers:
         opening = asyncio.create_task(opened(workers, waits_in=place))
         await until(lambda: marks.exists() and marks.read_text())
         for death in (1, 2):
@@ -257,28 +259,93 @@ async def test_code_that_ends_its_process_again_and_again_gets_others_ever_later
         assert workers._pause_seconds() <= 0
 
 
-async def test_only_the_call_that_ends_the_process_fails_of_those_that_run_in_it() -> None:
-    async with hosting("tests.envs_fatal:Counting") as workers:
-        instances = [await opened(workers) for _ in range(4)]
+@dataclass
+class HeldCalls:
+    """Calls of the class Held, which go on at a sign."""
+
+    marks: Path
+    goes_on: Path
+
+    def pids(self) -> list[str]:
+        """Return the processes in which calls have begun, one for each call."""
+        return self.marks.read_text().split() if self.marks.exists() else []
+
+    async def begun(self, workers: WorkerHost, number: int) -> list[asyncio.Task[CallOutcome]]:
+        """Begin calls of sessions of their own, and wait until all run."""
+        instances = [await opened(workers, waits_in="call") for _ in range(number)]
+        calls = [asyncio.create_task(one.run("hold_on", {})) for one in instances]
+        await until(lambda: len(self.pids()) == number)
+        return calls
+
+
+@pytest.fixture
+def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldCalls:
+    calls = HeldCalls(tmp_path / "pids", tmp_path / "goes-on")
+    monkeypatch.setenv("OPENING_MARKS", str(calls.marks))
+    monkeypatch.setenv("OPENING_GOES_ON", str(calls.goes_on))
+    return calls
+
+
+async def test_all_calls_that_ran_in_a_process_are_made_again_at_once_in_one_for_them_alone(
+    held: HeldCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_host, "ROOM_SECONDS", 0.05)  # less than a start takes
+    async with hosting("tests.envs_fatal:Held", settings=WorkerSettings(count=2)) as workers:
+        calls = await held.begun(workers, 3)
+        await until(lambda: all(one.has_started for one in workers.workers))
+        other = await opened(workers)
+        lost, others = workers.workers
+        assert [workers._sessions_in(lost), workers._sessions_in(others)] == [3, 1]
+        lost.kill("was ended by a test")
+        async with asyncio.timeout(9):
+            await until(lambda: len(held.pids()) == 6)  # before any of them is over
+        assert len(set(held.pids()[3:])) == 1
+        outputs = [await pid(one) for one in (other, *[await opened(workers) for _ in range(5)])]
+        assert not any(one in output for one in held.pids() for output in outputs)  # one of them may end that too
+        held.goes_on.touch()
+        assert [(await call).status for call in calls] == ["ok"] * 3
+        assert all(one.is_open for one in workers.workers)
+
+
+async def test_only_the_call_that_ends_its_process_fails_however_long_the_others_take(held: HeldCalls) -> None:
+    async with hosting("tests.envs_fatal:Held") as workers:
+        culprits = [await opened(workers) for _ in range(2)]
+        idle = await opened(workers)
+        calls = await held.begun(workers, 5)
         assert len(workers.workers) == 1
-        tools = ["step_slowly", "leave", "step_slowly", "leave"]
-        calls = [asyncio.create_task(one.run(tool, {})) for one, tool in zip(instances, tools, strict=True)]
-        outcomes = [await call for call in calls]
-        assert [outcome.status for outcome in outcomes] == ["ok", "failed", "ok", "failed"]
-        assert [(await one.run("step", {})).reward for one in instances[::2]] == [1.0, 1.0]
+        outcomes = await asyncio.gather(*(one.run("leave", {}) for one in culprits))
+        assert [outcome.reason for outcome in outcomes] == [WORKER_LOST] * 2
+        assert not any(call.done() for call in calls)
+        assert (await idle.run("step", {})).reward == 1.0
+        held.goes_on.touch()
+        assert [(await call).status for call in calls] == ["ok"] * 5
+        first, *further = workers.workers
+        assert further
+        await opened(workers)
+        assert len(workers.workers[first]) > 1  # sessions enter no more processes than the settings say
+        for played in [*workers.workers.values()]:
+            for one in [*played]:
+                await one.close()
+        await until(lambda: [*workers.workers] == [first])
 
 
-async def test_a_call_is_made_again_beside_one_that_goes_on_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(worker_host, "TURN_SECONDS", 0.1)
-    async with hosting("tests.envs_fatal:Counting") as workers:
-        first, second = await opened(workers), await opened(workers)
-        waiting = asyncio.create_task(first.run("wait", {}))
-        stepping = asyncio.create_task(second.run("step_slowly", {}))
-        (worker,) = workers.workers
-        await until(lambda: len(worker._requests) == 2)
-        worker.kill("was ended by a test")
-        assert (await asyncio.wait_for(stepping, 30)).status == "ok"
-        waiting.cancel()
+async def test_a_process_that_ends_again_is_left_by_all_but_the_culprit_within_a_few_rounds(
+    held: HeldCalls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(worker_instance, "MAX_REVIVALS", 1)
+    monkeypatch.setattr(worker_host, "MAX_SHARES", 2)
+    monkeypatch.setattr(worker_host, "MAX_FOR_SUSPECTS", 1)  # so that one waits until the other is done
+    monkeypatch.setattr(worker_host, "CHECK_SECONDS", 0.05)
+    async with hosting("tests.envs_fatal:Held") as workers:
+        calls = await held.begun(workers, 4)
+        for number in (4, 8):
+            await until(lambda number=number: len(held.pids()) == number)  # type: ignore[misc]
+            next(one for one in workers.workers if one.pid).kill("was ended by a test")
+        await until(lambda: len(held.pids()) == 10)
+        assert len(workers._ends) == 1  # the search delays no start
+        assert [len(one.suspects) for one in workers.workers] == [2, 2]
+        held.goes_on.touch()
+        assert [(await call).status for call in calls] == ["ok"] * 4
 
 
 async def test_while_a_start_has_to_wait_the_processes_that_run_get_the_sessions(
