@@ -14,10 +14,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple
 
-import psycopg
 from django.db import DatabaseError, InterfaceError, connection
 
-from environments.database.bulk_writer import connect
+from environments.database.bulk_writer import connect, execute_prepared
 from environments.database.storable import digest_of, storable
 
 MAX_BATCH = 500
@@ -193,9 +192,9 @@ class Leases(threading.Thread):
                 cursors = {kind: self._begun(kind, digests) for kind, digests in asked.items()}
             return {kind: dict(cursor.fetchall()) if cursor.description else {} for kind, cursor in cursors.items()}
 
-    def _begun(self, kind: str, digests: list[Any]) -> psycopg.Cursor[Any]:
+    def _begun(self, kind: str, digests: list[Any]) -> Any:
         sql, *values = _STATEMENTS[kind](self._server, digests)
-        return psycopg.Cursor(connection.connection).execute(sql, values, prepare=True)
+        return execute_prepared(connection.connection, sql, values)
 
 
 # first those that give sessions up, which the same client may have opened again already

@@ -16,7 +16,6 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from queue import SimpleQueue
 from typing import NamedTuple, NoReturn
 
-import psycopg
 import structlog
 from django.db import (
     DatabaseError,
@@ -29,7 +28,7 @@ from django.db import (
 )
 
 from environments.cluster.membership import ENDINGS, LOCKS
-from environments.database.bulk_writer import BulkWriter, connect
+from environments.database.bulk_writer import BulkWriter, connect, execute_prepared
 from environments.runtime.records import EpisodeEnded, Row, SnapshotTaken, StepTaken
 from episodes.recording.batch import RecordBatch
 from episodes.recording.recorder_load import CommitCounts
@@ -96,10 +95,10 @@ class Fence:
         """Go on only if this server may record."""
         raw, last = connection.connection, None
         with connection.wrap_database_errors, raw.pipeline():
-            alive = psycopg.Cursor(raw).execute(self._IS_ALIVE, [self._server], prepare=True)
+            alive = execute_prepared(raw, self._IS_ALIVE, [self._server])
             if has_endings:
-                psycopg.Cursor(raw).execute(self._LOCK, [LOCKS, ENDINGS], prepare=True)
-                last = psycopg.Cursor(raw).execute(LAST_END, prepare=True)
+                execute_prepared(raw, self._LOCK, [LOCKS, ENDINGS])
+                last = execute_prepared(raw, LAST_END)
             if (row := alive.fetchone()) is None or not row[0]:
                 self._stop()
             return Entered(None if last is None else last.fetchall()[0][0], row[1])
