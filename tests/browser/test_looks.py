@@ -62,9 +62,9 @@ _ADMIN = (
     *("", "environments/environment/", "environments/task/", "environments/task/{task}/change/", "environments/split/"),
     *("episodes/episode/", "episodes/episode/{first}/change/", "episodes/run/{run}/change/", "episodes/retention/add/"),
     *("environments/apikey/add/", "auth/user/", "auth/user/1/change/", "auth/group/1/change/"),
-    # without rows
+    # without rows; those of incidents, redactions and removals have the same parts
     *("environments/task/?q=no-task-says-this", "environments/apikey/", "environments/curationaction/"),
-    *("episodes/incident/", "episodes/redaction/", "episodes/removal/", "episodes/retention/"),
+    "episodes/retention/",
 )
 ADMIN = tuple(f"/admin/{path}" for path in _ADMIN)
 CUT_OFF = """([sentence, name]) => {
