@@ -286,25 +286,38 @@ def held(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> HeldCalls:
     return calls
 
 
-async def test_all_calls_that_ran_in_a_process_are_made_again_at_once_in_one_for_them_alone(
-    held: HeldCalls, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(worker_host, "ROOM_SECONDS", 0.05)  # less than a start takes
-    async with hosting("tests.envs_fatal:Held", settings=WorkerSettings(count=2)) as workers:
+async def test_all_calls_that_ran_in_a_process_are_made_again_at_once_in_one_for_them_alone(held: HeldCalls) -> None:
+    async with hosting("tests.envs_fatal:Held") as workers:
         calls = await held.begun(workers, 3)
-        await until(lambda: all(one.has_started for one in workers.workers))
-        other = await opened(workers)
-        lost, others = workers.workers
-        assert [workers._sessions_in(lost), workers._sessions_in(others)] == [3, 1]
+        (lost,) = workers.workers
         lost.kill("was ended by a test")
         async with asyncio.timeout(9):
             await until(lambda: len(held.pids()) == 6)  # before any of them is over
         assert len(set(held.pids()[3:])) == 1
-        outputs = [await pid(one) for one in (other, *[await opened(workers) for _ in range(5)])]
-        assert not any(one in output for one in held.pids() for output in outputs)  # one of them may end that too
+        output = await pid(await opened(workers))
+        assert not any(one in output for one in held.pids())  # one of them may end that too
         held.goes_on.touch()
         assert [(await call).status for call in calls] == ["ok"] * 3
         assert all(one.is_open for one in workers.workers)
+
+
+async def test_calls_that_are_made_again_share_a_process_only_where_there_is_no_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(worker_host, "ROOM_SECONDS", 0.02)
+    crowded = Crowded(is_refusing=False)
+    async with hosting("tests.envs_fatal:Together", launcher=crowded) as workers:
+        session = await opened(workers)
+        (running,) = workers.workers
+        theirs = workers._new()
+        theirs.suspects.add(session)
+        assert await workers._instead_of(theirs) is running
+        theirs.pid = 1  # as if it had found room, and imported its class
+        waiting = asyncio.create_task(workers._instead_of(theirs))
+        await asyncio.wait((waiting,), timeout=0.2)
+        assert not waiting.done()
+        crowded.place.set()
+        assert await waiting is None
 
 
 async def test_only_the_call_that_ends_its_process_fails_however_long_the_others_take(held: HeldCalls) -> None:
