@@ -32,6 +32,8 @@ STACKS_SECONDS = 0.2
 """Time for the server to answer a signal with stacks."""
 MIN_SWITCHES = 50
 """How often a second a thread at least wakes up that waits for the interpreter's lock: it looks every 5 ms."""
+MIN_BUSY_SWITCHES = 5
+"""How often at least on a machine that runs it seldom. A thread that sleeps in hosted code wakes up once at the end."""
 COMPUTING_SHARE = 1 / 4
 """A thread computes if it uses at least this share of what the busiest one uses; waiting for the lock takes 1/20."""
 MIN_HOLDER_SHARE = 1 / 8
@@ -108,6 +110,8 @@ class Watchdog:
         on_loop = callers(stack, running, sources) if stack else []
         holders = self._lock_holders(before, after)
         beside = [call for call in running if call.thread_number in holders]
+        if on_loop and not beside and self._may_wait(before, after):
+            beside = [call for call in running if call.thread_number]
         if on_loop:  # whoever has the lock at this moment; who keeps it all the time may have taken it from this code
             how, is_certain = "the event loop", not beside
         elif beside:
@@ -132,6 +136,13 @@ class Watchdog:
         if not is_waiting or most < MIN_HOLDER_SHARE * seconds * TICKS:
             return []
         return [thread for thread, ticks in spent.items() if ticks >= COMPUTING_SHARE * most]
+
+    def _may_wait(self, before: _Usage, after: _Usage) -> bool:
+        """Return whether the main thread may have waited for the lock, on a machine too busy to say who has it."""
+        seconds = after.at - before.at
+        own = after.cpu_ticks.get(self._server, 0) - before.cpu_ticks.get(self._server, 0)
+        is_woken = after.switches - before.switches >= MIN_BUSY_SWITCHES * seconds
+        return is_woken and own < MIN_HOLDER_SHARE * seconds * TICKS
 
     def _ask_for_stacks(self) -> list[ThreadStack]:
         with suppress(OSError):
