@@ -140,9 +140,9 @@ class Watchdog:
     def _may_wait(self, before: _Usage, after: _Usage) -> bool:
         """Return whether the main thread may have waited for the lock, on a machine too busy to say who has it."""
         seconds = after.at - before.at
-        own = after.cpu_ticks.get(self._server, 0) - before.cpu_ticks.get(self._server, 0)
-        is_woken = after.switches - before.switches >= MIN_BUSY_SWITCHES * seconds
-        return is_woken and own < MIN_HOLDER_SHARE * seconds * TICKS
+        spent = {thread: ticks - before.cpu_ticks.get(thread, 0) for thread, ticks in after.cpu_ticks.items()}
+        own, most = spent.pop(self._server, 0), max(spent.values(), default=0)
+        return after.switches - before.switches >= MIN_BUSY_SWITCHES * seconds and own < COMPUTING_SHARE * most
 
     def _ask_for_stacks(self) -> list[ThreadStack]:
         with suppress(OSError):
