@@ -27,6 +27,7 @@ from django.utils.module_loading import import_string
 
 from environments import conf, security_log
 from environments.authoring.declarations import HandControls
+from environments.authoring.registry import Registry
 from environments.authoring.revision import note_revisions
 from environments.authoring.source_files import sources_of
 from environments.cluster.leases import Leases
@@ -219,8 +220,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     else:
         await record.start(membership.id, lambda: membership.is_leader, messages, membership.rest_seconds)
     directory = conf.process_directory() if recovers else None
-    going_on: Sequence[OpenEpisode] = ()
-    unbound: Sequence[SessionRequest] = ()
+    sessions: Sequence[OpenEpisode | SessionRequest] = ()
     left = read_left_behind(directory) if directory is not None else LeftBehind()
     leases, taken = Leases(membership.id, membership.rest_seconds) if membership else None, list[str]()
     if leases is not None:
@@ -228,11 +228,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
         async for sids in record.running_sessions():  # before RunningCalls replaces the notes, which others may read
             taken += await take_left(leases, sids)
     elif directory is not None:
-        closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.comes_back])
-        unbound = await _unbound(record, directory)
-        if closed or going_on:
-            death = left.death or None
-            log.warning("an earlier server left episodes open", closed=closed, going_on=len(going_on), death=death)
+        sessions = await _left_sessions(record, registry, left, directory)
     host.report_deaths(lambda report: _store_incidents(record, LeftBehind(reports=(report,))))
     catalogue = Catalogue(registry, host)
     opened = SessionService(registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry)))
@@ -244,11 +240,9 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     security_log.start(opened.recent_secrets.log_line)
     ledger = QuotaLedger()
     await ledger.start(None if messages is None else _shared_quotas(messages))
-    opened.take_over([*going_on, *unbound], _usage_of)
+    opened.take_over(sessions, _usage_of)
     if membership is None and directory is not None:
-        opened.share_sessions(notes := OpeningNotes(directory))
-        for request in unbound:
-            await notes.claim(request.sid, request.opening_json())
+        opened.share_sessions(await OpeningNotes.of(directory, sessions))
     ownership = None
     if membership is not None and leases is not None:
         ownership = Ownership(membership, leases, opened, record, _usage_of)
@@ -262,11 +256,22 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     return _Parts(opened, catalogue, record, pool, host, remotes, ledger, ownership, messages, loop)
 
 
-async def _unbound(record: Any, directory: Path) -> list[SessionRequest]:
-    """Return what opens the sessions again that an earlier server has left without an environment."""
-    found = read_openings(directory)
-    recorded = await record.recorded_sessions([one.sid for one in found]) if found else ()
-    return [one for one in found if one.sid not in recorded]
+async def _left_sessions(
+    record: Any, registry: Registry, left: LeftBehind, directory: Path
+) -> list[OpenEpisode | SessionRequest]:
+    """End the episodes that an earlier server left open, but for those that go on; return these, and what opens the
+    sessions again that had no environment yet.
+    """
+    closed, going_on = await record.recover(left, [hosted.name for hosted in registry if hosted.comes_back])
+    openings = read_openings(directory)
+    recorded = await record.recorded_sessions([one.sid for one in openings]) if openings else ()
+    unbound = [one for one in openings if one.sid not in recorded]
+    sessions = [*going_on, *unbound]
+    if closed or sessions:
+        log.warning(
+            "an earlier server left sessions open", closed=closed, going_on=len(sessions), death=left.death or None
+        )
+    return sessions
 
 
 def _usage_of(label: str) -> KeyUsage:

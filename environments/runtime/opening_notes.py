@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,6 +33,15 @@ class OpeningNotes:
         self._sids = [""] * NOTES
         self._places: dict[str, int] = {}
         self._next = 0
+
+    @classmethod
+    async def of(cls, directory: Path, sessions: Iterable[object]) -> OpeningNotes:
+        """Replace the notes in `directory` by those of the sessions without an environment among `sessions`."""
+        notes = cls(directory)
+        for one in sessions:
+            if isinstance(one, SessionRequest):
+                await notes.claim(one.sid, one.opening_json())
+        return notes
 
     async def claim(self, sid: str, opening: str) -> None:
         """Note what opens the session again. Without `opening`, or if it is too long, the session has no note."""

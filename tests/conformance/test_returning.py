@@ -212,5 +212,5 @@ def test_a_session_that_was_not_used_again_ends_with_its_steps(returned: Returne
 
 
 def test_it_says_how_many_sessions_go_on(returned: Returned) -> None:
-    assert "an earlier server left episodes open" in returned.server.log
+    assert "an earlier server left sessions open" in returned.server.log
     assert "a session came back" in returned.server.log
