@@ -12,6 +12,9 @@ import signal
 import subprocess
 import threading
 import time
+from collections import deque
+from functools import partial
+from operator import call
 from pathlib import Path
 
 from environments import JSONObject, ToolOutput, tool
@@ -107,8 +110,9 @@ class Fatal(Small):
 
     @tool
     def backtrack(self) -> ToolOutput:
-        """Hold the interpreter's lock for ever, and a core."""
-        re.fullmatch(r"(a|aa)+b", "a" * 60)
+        """Hold the interpreter's lock for ever: first asleep for two seconds, as on a core that others keep busy."""
+        match = partial(re.compile(r"(a|aa)+b").fullmatch, "a" * 60)
+        deque(map(call, (partial(ctypes.PyDLL(None).sleep, 2), match)), maxlen=0)  # no bytecode runs in between
         return said("unreachable", 0.0)
 
     @tool

@@ -1,11 +1,13 @@
 """Watches the server's process from the supervisor, outside of its interpreter lock.
 
 When the process dies, it reports which code ran and caused it. When the event loop has not turned for HELD_SECONDS, it
-finds the environment that holds the loop, or the interpreter's lock, logs it and reports it.
+finds the environment that holds the loop, or the interpreter's lock, logs it and reports it. What it does not find at
+once, because other programs keep the cores busy or the code sleeps, it looks for again, more and more seldom.
 """
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import time
@@ -62,6 +64,7 @@ class Watchdog:
         self._server, self._pulse, self._directory = server, pulse, directory
         self._beats, self._since, self._looked = -1, time.monotonic(), time.monotonic()
         self._usage: _Usage | None = None
+        self._decide_at = 0.0
         self._held: IncidentReport | None = None
         self._read_to = 0
         self._out_of_memory = _count_out_of_memory()
@@ -75,10 +78,9 @@ class Watchdog:
             self._beats, self._since, self._usage = self._pulse.beats, now, None
         elif self._usage is None:
             if now - self._since > SUSPECT_SECONDS:
-                self._usage = self._use()
-        elif self._held is None and now - self._since > HELD_SECONDS:
-            self._held = self._find_holder(self._usage)
-            _log_hold(self._held)
+                self._usage, self._decide_at = self._use(), self._since + HELD_SECONDS
+        elif now > self._decide_at:
+            self._decide(self._usage, now)
 
     def report_death(self, status: int, reason: str = "") -> IncidentReport:
         """Write down how the process died and what ran. `reason`: why the supervisor killed it."""
@@ -101,6 +103,14 @@ class Watchdog:
         return replace(report, suspects=tuple(running), is_certain=is_certain, trace=trace)
 
     # --- a loop that does not turn ------------------------------------------------------------------------------------
+
+    def _decide(self, before: _Usage, now: float) -> None:
+        """Log who holds the loop. If nobody is found, compare again when it has stood still for twice as long."""
+        held = self._find_holder(before)
+        if self._held is None or held.suspects:
+            _log_hold(held)
+        self._held = held
+        self._usage, self._decide_at = self._use(), math.inf if held.suspects else now + (now - self._since)
 
     def _find_holder(self, before: _Usage) -> IncidentReport:
         after, sources = self._use(), read_sources(self._directory)

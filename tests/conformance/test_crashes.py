@@ -123,7 +123,7 @@ def test_it_blames_no_call_when_several_may_hold_the_interpreters_lock(crashed: 
     assert all(f": {tool} (" in held.others for tool in ("seize", "work"))  # and digest, if it got a core meanwhile
 
 
-def test_it_names_who_holds_the_interpreters_lock(crashed: Crashed) -> None:
+def test_it_names_who_holds_the_interpreters_lock_even_if_it_shows_only_later(crashed: Crashed) -> None:
     Agent(crashed.server).open({"id": 1}, "harmless").begin("backtrack")
     eventually(lambda: "call=backtrack environment=harmless" in crashed.server.log)
     assert "code of an environment holds the interpreter's lock" in crashed.server.log
