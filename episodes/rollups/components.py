@@ -10,19 +10,24 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from django.db import connection
+from django.db.models import QuerySet
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.json_rows import rows_among
 from environments.database.storable import finite
+from environments.tasks.task_places import batched
 from episodes.attempts.components import MARKS, components_in, may_report
-from episodes.attempts.endings import Ending
-from episodes.models import EpisodeComponent, RewardComponent
+from episodes.attempts.endings import Ending, endings_of
+from episodes.models import Episode, EpisodeComponent, RewardComponent
 from episodes.models.blobs import texts_of_blobs
+from episodes.rollups.progress import followed_to, newest_end
 from episodes.rollups.rollup_part import delete_some
 
 MAX_NAMES = 100
 """Names of components that are stored for one environment; further ones are ignored."""
 MAX_REMEMBERED = 10_000
+MAX_LATE = 5_000
+"""Episodes whose components are read from their steps because the part has not followed them yet."""
 MAX_BLOB_BYTES = 2 * 1024 * 1024
 """Size of an output that is still searched for components, before compression."""
 _COLUMNS = ("episode_id", "component_id", "value_sum", "value_last", "value_max", "value_mean")
@@ -95,6 +100,23 @@ class ComponentsPart:
         if (environment, name) not in self._ids:
             self._ids[environment, name] = _stored_id(environment, name)
         return self._ids[environment, name]
+
+
+def late_components(episodes: QuerySet[Episode]) -> dict[tuple[int, str], tuple[float, float, float, float]]:
+    """Return the components of those of `episodes` that the part has not followed yet, read from their steps.
+
+    By episode id and name, the values are by definition of return: sum, last, max and mean. Of more than MAX_LATE
+    episodes, those that ended first are read.
+    """
+    followed = followed_to(ComponentsPart.name)
+    if newest_end() <= followed:
+        return {}
+    late = endings_of(episodes.filter(end_number__gt=followed), MAX_LATE)
+    found: dict[tuple[int, str], tuple[float, float, float, float]] = {}
+    for endings in batched(late, ComponentsPart.most_endings):
+        for episode, one in ComponentsPart().gather(endings).items():
+            found |= {(episode, name): values.row() for name, values in one.values.items()}
+    return found
 
 
 def _may_have(ending: Ending) -> bool:

@@ -19,6 +19,7 @@ from environments.transfer.cells import FORMULA_STARTS
 from episodes.analytics.components import names_of
 from episodes.attempts.conventions import coverage_among
 from episodes.models import Episode, EpisodeComponent, RewardComponent, Rollout
+from episodes.rollups.components import late_components
 from episodes.transfer.export_source import EpisodeFacts, Recorded
 from episodes.uploads.matching import rollouts_of_episodes
 from episodes.uploads.usage import USAGE_FIELDS
@@ -154,19 +155,22 @@ class EpisodeTable:
 
 
 def _components_among(episodes: QuerySet[Episode]) -> list[str]:
-    """Return the names of the components that the environments of `episodes` report."""
+    """Return the names of the components that the environments of `episodes` report, as far as is known."""
+    late = {name for _, name in late_components(episodes)}
     reporting = RewardComponent.objects.order_by().values_list("environment_id", flat=True).distinct()
     present = [pk for pk in reporting if episodes.order_by().filter(environment=pk).exists()]
-    return names_of(present) if present else []
+    return sorted(late.union(names_of(present) if present else []))
 
 
 def _components_of(episodes: Sequence[EpisodeFacts]) -> dict[tuple[int, str], float]:
     """Return the values of the components by episode and name, each by the definition of its environment."""
     definitions = {facts.id: RETURNS.index(facts.default_return) for facts in episodes}
+    late = late_components(Episode.objects.filter(pk__in=definitions))
     rows = EpisodeComponent.objects.filter(episode__in=definitions).values_list(
         "episode_id", "component__name", *(f"value_{name}" for name in RETURNS)
     )
-    return {(episode, name): values[definitions[episode]] for episode, name, *values in rows}
+    found = late | {(episode, name): tuple(values) for episode, name, *values in rows}
+    return {(episode, name): values[definitions[episode]] for (episode, name), values in found.items()}
 
 
 def _reported(rollout: Rollout | None) -> list[Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from environments.scoring.convention import Convention
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked
 from episodes.models import Episode, EpisodeComponent, RewardComponent
+from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import exported
 from episodes.transfer.thresholds import narrowed
 from tests.episodes.transfer.record import make_rich_episodes, text_of
@@ -28,6 +30,20 @@ def test_csv_has_a_column_for_each_component_of_rewards() -> None:
     rows = list(csv.DictReader(io.StringIO(text_of("csv"), newline="")))
     assert [row["component:format"] for row in rows] == ["", "1.5"]
     assert "component:unused" not in rows[0]
+
+
+def test_csv_has_the_components_of_episodes_that_have_just_ended() -> None:
+    followed = make_episode(id=1, steps_count=1, end_number=1)
+    make_step(followed, output='{"blocks": [], "metadata": {"rewards": {"format": 1.0}}}')
+    catch_up()
+    episode = make_episode(id=2, steps_count=2, end_number=2)
+    for format in (0.5, 0.25):
+        rewards = {"format": format, "length": 2 * format}
+        make_step(episode, output=json.dumps({"blocks": [], "metadata": {"rewards": rewards}}))
+    rows = list(csv.DictReader(io.StringIO(text_of("csv"), newline="")))
+    assert [(row["component:format"], row["component:length"]) for row in rows] == [("1.0", ""), ("0.75", "1.5")]
+    catch_up()
+    assert list(csv.DictReader(io.StringIO(text_of("csv"), newline=""))) == rows
 
 
 def test_parquet_has_the_components_of_each_step() -> None:
