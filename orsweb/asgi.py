@@ -18,32 +18,34 @@ import django
 from channels.auth import AuthMiddlewareStack
 from channels.routing import ProtocolTypeRouter, URLRouter
 from channels.security.websocket import WebsocketDenier
+from django.apps import apps
 from django.urls import re_path
 from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
 
-django.setup(set_prefix=False)
+if not apps.ready:  # otherwise it was `manage.py` that imported this
+    django.setup(set_prefix=False)
 
 # These imports need the applications that setup() loads.
-from django.conf import settings  # noqa: E402
-from django.urls import reverse  # noqa: E402
-from django.utils.module_loading import import_string  # noqa: E402
+from django.conf import settings
+from django.urls import reverse
+from django.utils.module_loading import import_string
 
-from environments import conf  # noqa: E402
-from environments.agent_http.forwarding import Forwarding  # noqa: E402
-from environments.agent_http.handler import ProtocolHandler, Receive, Send  # noqa: E402
-from environments.agent_http.request import HttpRequest  # noqa: E402
-from environments.cluster.passed_requests import FromPeers  # noqa: E402
-from environments.service import open_service, ownership_or_none, service_or_none  # noqa: E402
-from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly  # noqa: E402
-from orsweb.operations.readiness import READINESS  # noqa: E402
-from orsweb.pages.hanging_database import HangingDatabase  # noqa: E402
-from orsweb.pages.page_threads import PageThreads  # noqa: E402
-from orsweb.pages.upload_limits import BoundedUploads, PageHandler  # noqa: E402
-from orsweb.server.exchange import Agents  # noqa: E402
-from orsweb.server.exposure import Unproxied  # noqa: E402
-from orsweb.server.lifespan import lifespan  # noqa: E402
+from environments import conf
+from environments.agent_http.forwarding import Forwarding
+from environments.agent_http.handler import ProtocolHandler, Receive, Send
+from environments.agent_http.request import HttpRequest
+from environments.cluster.passed_requests import FromPeers
+from environments.service import open_service, ownership_or_none, service_or_none
+from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly
+from orsweb.operations.readiness import READINESS
+from orsweb.pages.hanging_database import HangingDatabase
+from orsweb.pages.page_threads import PageThreads
+from orsweb.pages.upload_limits import BoundedUploads, PageHandler
+from orsweb.server.exchange import Agents
+from orsweb.server.exposure import Unproxied
+from orsweb.server.lifespan import lifespan
 
 SERVED_PAGES = frozenset(
     (

@@ -25,18 +25,19 @@ import socket
 import sys
 import tempfile
 import threading
+from functools import cache
 from pathlib import Path
 from typing import Any, NoReturn
 
 import django
 from asgiref.local import Local
 from django.conf import global_settings, settings
-from django.contrib import admin
 from django.core.cache import caches
 from django.core.signals import setting_changed
 from django.db import connections
 from django.db.migrations.loader import MigrationLoader
 from django.test.signals import COMPLEX_OVERRIDE_SETTINGS
+from django.urls import resolve, resolvers, reverse
 from django.utils.functional import empty
 
 LIBRARIES = (
@@ -125,9 +126,16 @@ def _import_project(data_dir: str) -> None:
         module = importlib.import_module(f"environments.builtin.{name}")
         for split in module.COUNTS:
             module.tasks(split)
-    admin.autodiscover()
+    _compile_addresses()
     MigrationLoader(None)
     _forget_settings()
+
+
+def _compile_addresses() -> None:
+    """Look an address of pages and one of agents up, and keep what Django finds out about the pattern of each."""
+    resolvers.normalize = cache(resolvers.normalize)  # type: ignore[attr-defined]
+    resolve("/health", "orsweb.agent_urls")
+    reverse("overview")
 
 
 def _forget_settings() -> None:
@@ -135,7 +143,7 @@ def _forget_settings() -> None:
     names = {name for name in dir(settings) if name.isupper()}
     for name in names - set(dir(sys.modules["orsweb.settings"])):
         setattr(global_settings, name, getattr(settings, name))  # also what a library adds while it is imported: axes
-    for name in names - COMPLEX_OVERRIDE_SETTINGS:
+    for name in names - COMPLEX_OVERRIDE_SETTINGS - {"AUTH_USER_MODEL"}:  # at that, models forget each other
         setting_changed.send(sender=None, setting=name, value=None, enter=True)
     for handler in (connections, caches):
         handler._settings, handler._connections = None, Local(handler.thread_critical)
