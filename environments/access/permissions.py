@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.contrib.auth.models import Group, Permission
+from django.db import connection
 
 SEE_PAGES = "episodes.view_episode"
 PLAY = "episodes.add_play"
@@ -42,6 +43,25 @@ ACTS = {
 }
 """What a person does with each permission, to follow "may not"."""
 MAX_GROUPS = 20
+
+
+ALL_OF_A_PERSON = """
+SELECT app_label || '.' || codename FROM auth_permission AS p JOIN django_content_type AS t ON t.id = p.content_type_id
+WHERE p.id IN (
+    SELECT permission_id FROM auth_user_user_permissions WHERE user_id = %s UNION ALL
+    SELECT permission_id FROM auth_group_permissions JOIN auth_user_groups USING (group_id) WHERE user_id = %s
+)"""
+
+
+def read_permissions(user: Any) -> None:
+    """Read all permissions of an account with one statement, to where Django keeps them for `has_perm`.
+
+    Django itself asks twice, for the account's own and for those of its groups, which takes a tenth of a plain page.
+    """
+    if user.is_active and not user.is_superuser and user.pk is not None and not hasattr(user, "_perm_cache"):
+        with connection.cursor() as cursor:
+            cursor.execute(ALL_OF_A_PERSON, [user.pk, user.pk])
+            user._perm_cache = {permission for (permission,) in cursor.fetchall()}
 
 
 def may_open_admin(user: Any) -> bool:

@@ -24,6 +24,7 @@ from environments.access.permissions import (
     SEE_PAGES,
     WRITE_NOTES,
     may_open_admin,
+    read_permissions,
 )
 
 PERMISSIONS = {
@@ -77,6 +78,7 @@ def missing(request: HttpRequest) -> str:
         permission = permission_for(resolve(request.path_info).view_name, request.method or "GET")
     except Resolver404:
         permission = SEE_PAGES  # or people who may see nothing could find out which pages there are
+    read_permissions(request.user)
     return "" if may_open(request.user, permission) else permission
 
 

@@ -9,13 +9,17 @@ from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
-from django.contrib.auth.models import Group, User
+from django.contrib.auth.models import Group, Permission, User
+from django.db import connection
 from django.test import Client
+from django.test.utils import CaptureQueriesContext
 from django.urls import URLPattern, URLResolver, get_resolver
 from pytest_django import Settings
 
+from environments.access.permissions import read_permissions
 from episodes.models import Episode, Note, SavedView
 from tests.people import client_of, member
+from tests.rows import each
 from tests.stored import make_episode, make_task
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("keys")]
@@ -91,6 +95,26 @@ def is_closed_to_everybody(path: str) -> bool:
 def test_each_group_may_do_what_those_before_it_may() -> None:
     may = [member(group, name=group or "nobody").get_all_permissions() for group in GROUPS]
     assert all(less < more for less, more in pairwise(may))
+
+
+@each("group", GROUPS)
+def test_a_page_asks_once_which_permissions_a_person_has(group: str) -> None:
+    person = member(group, name=group or "nobody")
+    person.user_permissions.set(Permission.objects.filter(codename__in=["view_redaction", "add_play"]))
+    client = Client()
+    client.force_login(person)
+    with CaptureQueriesContext(connection) as queries:
+        client.get("/accounts/password/")
+    assert len([query for query in queries if "auth_permission" in query["sql"]]) == 1
+    read_permissions(person)
+    assert person.get_all_permissions() == User.objects.get(pk=person.pk).get_all_permissions()
+    assert person.has_perm("episodes.view_redaction")
+
+
+def test_an_account_that_is_closed_has_no_permissions() -> None:
+    person = member("operator", is_active=False)
+    read_permissions(person)
+    assert not person.get_all_permissions() and not person.has_perm("episodes.view_episode")
 
 
 @pytest.mark.parametrize("group", GROUPS)
