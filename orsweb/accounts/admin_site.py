@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpRequest
+from django.utils.functional import SimpleLazyObject
 from unfold.sites import UnfoldAdminSite
 
 from environments.access.permissions import may_open_admin
@@ -13,6 +14,10 @@ from environments.access.permissions import may_open_admin
 class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
     def has_permission(self, request: HttpRequest) -> bool:
         return may_open_admin(request.user)
+
+    def get_app_list(self, request: HttpRequest, app_label: str | None = None) -> Any:
+        """Return the models that the person may see, which are looked up when a page shows them: few do."""
+        return SimpleLazyObject(lambda: super(AdminSite, self).get_app_list(request, app_label))
 
     def get_urls(self) -> list[Any]:
         """Return the addresses without the one that redirects to the page of any row.
