@@ -18,7 +18,7 @@ BESIDE_JOBS ?= 2
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
 DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_cluster.py conformance/test_cluster_pages.py conformance/test_database_away.py conformance/test_episodes.py \
-  conformance/test_given_up_reload.py conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
+  conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
   conformance/test_restart.py conformance/test_saved_sessions.py environments/cluster environments/database \
   $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \
   environments/admin/test_admin_plans.py environments/protocol/test_calls.py environments/protocol/test_sessions.py \

@@ -3,8 +3,9 @@
     program = programs.start("serve", "--port", "9000", env=variables)
     done = programs.run("check", env=variables)
 
-A shell runs them with `python tests/programs.py manage.py ARGUMENTS`, once a test of this process has started one. What
-measures a start, or what a start imports, needs `subprocess` and a new interpreter.
+A shell runs them with `python tests/programs.py manage.py ARGUMENTS`, once a test of this process has started one; so
+does `serve` when it checks the code before a reload. What measures a start, or what a start imports, needs `subprocess`
+and a new interpreter.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import contextlib
 import fcntl
 import json
 import os
+import runpy
 import signal
 import socket
 import subprocess
@@ -139,4 +141,8 @@ def alone(name: str) -> Iterator[None]:
 
 
 if __name__ == "__main__":
+    if "ORSWEB_INHERITED" in os.environ:  # the successor in a reload, which goes on in the process of its predecessor
+        sys.argv, sys.path[0] = sys.argv[1:], str(ROOT)
+        runpy.run_path(MANAGE, run_name="__main__")
+        sys.exit()
     sys.exit(_start(sys.argv[2:], os.environ, Path.cwd(), (sys.stdin, sys.stdout, sys.stderr)).wait())

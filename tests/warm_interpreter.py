@@ -182,7 +182,7 @@ def _become(program: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.update(program["env"])
     os.chdir(program["cwd"])
     sys.argv = program["argv"]
-    sys.orig_argv[:] = [sys.executable, *sys.argv]
+    sys.orig_argv[:] = [sys.executable, str(Path(__file__).with_name("programs.py")), *sys.argv]
     sys.path[0] = str(Path(sys.argv[0]).parent)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import socket
 import threading
 from collections.abc import Iterator
@@ -38,11 +37,6 @@ def write(here: Path, version: str, first: str = "pass") -> None:
     """Write the module `changing_env` into `here`; `first`: a statement that runs when tasks are listed."""
     (here / "__pycache__").touch()  # no directory: what was compiled in the same second might be of another version
     (here / "changing_env.py").write_text(ENVIRONMENT.replace("{version}", version).replace("{first}", first))
-
-
-def ready_since(server: LiveServer) -> list[float]:
-    """Return when the servers that run now became ready; it changes when a reload is over."""
-    return [json.loads(path.read_text())["at"] for path in server.data_dir.rglob("serve.json")]
 
 
 def reload(server: LiveServer) -> tuple[int, str]:

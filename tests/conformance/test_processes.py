@@ -1,4 +1,7 @@
-"""`ORSWEB_PROCESSES=2`: two servers on one port and one PostgreSQL database, of which one dies, and which reload."""
+"""`ORSWEB_PROCESSES=2`: two servers on one port and one PostgreSQL database, of which one dies, and which reload.
+
+A reload whose servers never become ready ends, and the old ones go on until the next one.
+"""
 
 from __future__ import annotations
 
@@ -21,13 +24,18 @@ from environments.cluster.leases import lease_of
 from tests.conformance.agent import Agent, eventually, lines
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.record import ALIAS, recorded
-from tests.conformance.reloading import reload, visited
+from tests.conformance.reloading import reload, visited, write
 from tests.server import LiveServer
 
 _OWNER = (
     "SELECT s.pid FROM environments_sessionlease AS l JOIN environments_clusterserver AS s ON s.id = l.server_id "
     "WHERE l.session = %s"
 )
+NEVER_READY = (
+    "deaths = open('deaths', 'a'); print('.', end='', file=deaths, flush=True); "
+    "deaths.tell() > 2 or os._exit(3); time.sleep(600)"
+)
+"""The new servers, which list their tasks one after the other, die twice, and then hang."""
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +45,11 @@ def log(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def server(log: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer]:
-    settings = {"ORSWEB_PROCESSES": "2", "ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RELOAD_WAIT": "0.3", "ADDING_LOG": str(log)}
-    with LiveServer("tests.envs_returning:Adding", env=settings) as running, recorded(running, django_db_blocker):
+    settings = {"ORSWEB_PROCESSES": "2", "ORSWEB_KEEPALIVE": "0.2", "ADDING_LOG": str(log)}
+    settings |= {"ORSWEB_RELOAD_WAIT": "0.3", "ORSWEB_RELOAD_LIMIT": "10"}
+    write(log.parent, "one")
+    running = LiveServer("changing_env:Changing", env=settings, cwd=log.parent)
+    with running, recorded(running, django_db_blocker):
         yield running
 
 
@@ -76,7 +87,7 @@ def test_connections_are_spread_over_servers_that_share_the_work(server: LiveSer
 def test_clients_go_on_when_the_process_of_their_session_dies(server: LiveServer, log: Path) -> None:
     before = wait_for_all(server)
     with OrsClient(server) as ors, OpenRewardClient(server) as openreward, ThreadPoolExecutor() as threads:
-        sessions = [one.environment("adding").session(split="train", index=0) for one in (ors, openreward)]
+        sessions = [one.environment("changing").session(split="train", index=0) for one in (ors, openreward)]
         for number, session in enumerate(sessions, start=2):
             session.__enter__()
             assert added(session, number) == str(number)
@@ -117,20 +128,35 @@ def test_metrics_and_the_operators_page_tell_of_all(server: LiveServer) -> None:
     )
 
 
-def test_a_reload_replaces_all_and_refuses_nobody(server: LiveServer) -> None:
+def test_a_reload_is_given_up_or_replaces_all_and_refuses_nobody(server: LiveServer) -> None:
     supervisor, old = server.process.pid, wait_for_all(server)
-    with OrsClient(server) as ors, OpenRewardClient(server) as openreward, visited(server) as problems:
-        sessions = [one.environment("adding").session(split="train", index=0) for one in (ors, openreward)]
+    deaths = server.log.count("the server died and is started again")
+    with OrsClient(server) as ors, OpenRewardClient(server) as openreward, visited(server, 0.1) as problems:
+        sessions = [one.environment("changing").session(split="train", index=0) for one in (ors, openreward)]
         for session in sessions:
             session.__enter__()
             assert added(session, 1) == "1"
+        write(server.cwd, "two", NEVER_READY)
+        status, text = reload(server)
+        assert status == 1
+        assert "The new servers were not ready after 10 s (ORSWEB_RELOAD_LIMIT)" in text
+        assert server.log.count("the server died and is started again") == deaths + 2
+        eventually(lambda: servers(server) == old)
+        assert version(server) == "one"
+        write(server.cwd, "three")
         assert reload(server) == (0, "The server goes on with the new code.\n")
+        assert version(server) == "three"
         assert [added(session, 2) for session in sessions] == ["3", "3"]
         for session in sessions:
             session.__exit__(None, None, None)
     assert not problems
     assert server.process.pid == supervisor
     assert not wait_for_all(server) & old
+
+
+def version(server: LiveServer) -> str:
+    with Agent(server).open({"id": 1}) as agent:
+        return agent.call("version").text
 
 
 def test_while_a_server_that_dies_again_and_again_rests_the_others_take_its_connections(server: LiveServer) -> None:
@@ -147,6 +173,13 @@ def test_while_a_server_that_dies_again_and_again_rests_the_others_take_its_conn
     assert server.process.poll() is None
 
 
+def test_two_programs_do_not_share_a_port(server: LiveServer) -> None:
+    second = LiveServer(*server.args, cwd=server.cwd, env={"ORSWEB_PROCESSES": "2"}, beside=server)
+    second.port = server.port
+    assert second.launch().process.wait(60) == 1
+    assert f"Port {server.port} of 127.0.0.1 is in use" in second.log
+
+
 def test_a_stop_ends_all_in_order(server: LiveServer) -> None:
     assert server.stop() == 0
 
@@ -156,11 +189,3 @@ def test_a_problem_is_told_once() -> None:
     assert refused.process.wait(60) == 1
     assert refused.log.count("cannot be imported") == 1
     refused.discard()
-
-
-def test_two_programs_do_not_share_a_port() -> None:
-    with LiveServer("tests.envs:Echo", env={"ORSWEB_PROCESSES": "2"}) as server:
-        second = LiveServer("tests.envs:Echo", env={"ORSWEB_PROCESSES": "2"}, beside=server)
-        second.port = server.port
-        assert second.launch().process.wait(60) == 1
-        assert f"Port {server.port} of 127.0.0.1 is in use" in second.log
