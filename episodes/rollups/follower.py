@@ -55,7 +55,11 @@ def catch_up(progress: Callable[[str, int], None] | None = None) -> int:
     while rollouts.advance():
         batches += 1
         give_way()
-    return batches + sum(_catch_up(Following(part), progress) for part in make_parts())
+    reader = EndingReader()
+    parts = [Following(part, reader) for part in make_parts()]
+    for part in parts:
+        part.read_place()  # all before the first endings are read: what the reader remembers is then good for each
+    return batches + sum(_catch_up(part, progress) for part in parts)
 
 
 def start_over() -> None:

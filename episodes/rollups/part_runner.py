@@ -82,7 +82,7 @@ class Following:
         Raises: django.db.Error, or whatever the part raises; then nothing of the batch is written.
         """
         try:
-            place = self._read_place()
+            place = self.read_place()
             if place == EMPTYING:
                 self._place = self._emptied()
                 return True
@@ -99,9 +99,13 @@ class Following:
     @property
     def place(self) -> int:
         """The `end_number` of the last ending that was followed. Raises: django.db.Error."""
-        return max(0, self._read_place())
+        return max(0, self.read_place())
 
-    def _read_place(self) -> int:
+    def read_place(self) -> int:
+        """Return the part's Progress, read once; -1 if it starts over. The reader forgets what it read before.
+
+        Raises: django.db.Error.
+        """
         if self._place is None:
             self._reader.forget()
             progress = Progress.objects.get_or_create(name=self.part.name)[0]

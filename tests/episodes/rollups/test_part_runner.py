@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 from django.db import connection
-from django.db.models import Sum
+from django.db.models import F, Sum
 from django.test.utils import CaptureQueriesContext
 
 from episodes.attempts.endings import Ending
-from episodes.models import Activity, CurveBlock, Episode, Progress, ToolUse
+from episodes.models import Activity, CurveBlock, Episode, Progress, StepSpan, ToolUse
 from episodes.rollups import blocks
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.blocks import BlocksPart
 from episodes.rollups.follower import catch_up, start_over
-from episodes.rollups.part_runner import EndingReader, Following, Overtaken
+from episodes.rollups.part_runner import MAX_READ, EndingReader, Following, Overtaken
 from episodes.rollups.rollup_part import NO_LIMIT, RollupPart
 from episodes.rollups.tools import ToolsPart
 from tests.episodes.playing import play
@@ -188,6 +188,25 @@ def test_it_reports_its_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     heard: list[tuple[str, int]] = []
     assert catch_up(lambda *news: heard.append(news)) == len(heard)
     assert heard[:4] == [("activity", 3), ("blocks", 2), ("blocks", 3), ("steps", 3)]
+
+
+def test_the_parts_that_catch_up_read_the_endings_once() -> None:
+    play(3)
+    with CaptureQueriesContext(connection) as queries:
+        catch_up()
+    assert sum(f"LIMIT {MAX_READ}" in one["sql"] for one in queries) == 1
+
+
+def test_a_removal_between_two_parts_that_catch_up_is_noticed() -> None:
+    play(3)
+
+    def remove(part: str, end_number: int) -> None:
+        if part == "activity":
+            Progress.objects.update(removals=F("removals") + 1)
+            Episode.objects.filter(end_number=2).delete()
+
+    catch_up(remove)
+    assert StepSpan.objects.filter(scope="environment").aggregate(all=Sum("episodes"))["all"] == 2
 
 
 def test_the_command_rebuilds_everything() -> None:
