@@ -4,8 +4,8 @@
     done = programs.run("check", env=variables)
 
 A shell runs them with `python tests/programs.py manage.py ARGUMENTS`, once a test of this process has started one; so
-does `serve` when it checks the code before a reload. What measures a start, or what a start imports, needs `subprocess`
-and a new interpreter.
+do `serve`, when it checks the code before a reload, and pytest-xdist, whose workers are another program. What measures
+a start, or what a start imports, needs `subprocess` and a new interpreter.
 """
 
 from __future__ import annotations
@@ -99,22 +99,24 @@ def run(
     return done
 
 
-def _start(args: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequence[IO[Any]]) -> Running:
+def _start(
+    args: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequence[IO[Any]], program: str = MANAGE
+) -> Running:
     if any(name.startswith(("PYTHON", "LD_")) and os.environ.get(name) != value for name, value in env.items()):
         # what only a new interpreter reads
         given, out, err = files
-        command = [sys.executable, MANAGE, *args]
+        command = [sys.executable, program, *args]
         return subprocess.Popen(command, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err)
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # its two numbers stay apart
-    message = {"argv": [MANAGE, *args], "env": dict(env), "cwd": str(cwd)}
+    message = {"argv": [program, *args], "env": dict(env), "cwd": str(cwd)}
     with its:
         descriptors = [*(file.fileno() for file in files), its.fileno()]
-        socket.send_fds(_warm_interpreter(), [json.dumps(message).encode()], descriptors)
+        socket.send_fds(warm_interpreter(), [json.dumps(message).encode()], descriptors)
     return Program(ours)
 
 
 @cache
-def _warm_interpreter() -> socket.socket:
+def warm_interpreter() -> socket.socket:
     """Return a connection to the warm interpreter of this test run, which ends with the last of its connections."""
     address = Path(os.environ[SHARED_DIR]) / "interpreter"
     connection = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -145,4 +147,6 @@ if __name__ == "__main__":
         sys.argv, sys.path[0] = sys.argv[1:], str(ROOT)
         runpy.run_path(MANAGE, run_name="__main__")
         sys.exit()
-    sys.exit(_start(sys.argv[2:], os.environ, Path.cwd(), (sys.stdin, sys.stdout, sys.stderr)).wait())
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches the program too, which ends this one
+    program = str(ROOT / sys.argv[1])
+    sys.exit(_start(sys.argv[2:], os.environ, Path.cwd(), (sys.stdin, sys.stdout, sys.stderr), program).wait())

@@ -1,4 +1,4 @@
-"""An interpreter that has imported what a start imports, and is forked for each `manage.py` of the tests.
+"""An interpreter that has imported what a start imports, and is forked for each `manage.py` and worker of the tests.
 
 A start imports about two thousand modules, of libraries and of orsweb; here that is paid once a test run instead of at
 each of some 300 starts. The forked process has forgotten the settings and what was made of them. It runs `manage.py`
@@ -149,7 +149,9 @@ def _forget_settings() -> None:
         handler._settings, handler._connections = None, Local(handler.thread_critical)
         vars(handler).pop("settings", None)
     for name in READERS_OF_SETTINGS:
-        sys.modules.pop(name, None)
+        if sys.modules.pop(name, None):
+            package, _, module = name.rpartition(".")
+            delattr(sys.modules[package], module)
     settings._wrapped = empty
 
 
