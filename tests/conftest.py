@@ -140,6 +140,23 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 SLOW = ("tests/browser/", "tests/conformance/", "tests/environments/checking/", "tests/orsweb/server/")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Give the tests in a browser to two workers: each that has some starts a browser and servers, 5 CPU seconds."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class Scheduling(LoadFileScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            file: str = super()._split_scope(nodeid)
+            return f"browser, {file < SECOND_HALF}" if file.startswith("tests/browser/") else file
+
+    return Scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+SECOND_HALF = "tests/browser/test_looks"
+"""From here on, files of tests in a browser take as long as those before."""
+
+
 def empty_database() -> None:
     """Delete every row but those that migrations leave: content types, permissions and groups. Sequences go on.
 

@@ -138,22 +138,18 @@ class Tab:
 
 
 @pytest.fixture(scope="package")
-def tabs(browser: Browser) -> Iterator[list[Tab]]:
-    """Yield the tab that is open, if there is one."""
-    opened: list[Tab] = []
+def tabs(browser: Browser) -> Iterator[dict[str, Tab]]:
+    """Yield the tabs by the address of their server."""
+    opened: dict[str, Tab] = {}
     yield opened
-    for one in opened:
+    for one in opened.values():
         one.close()
 
 
 @pytest.fixture(scope="module")
-def tab(browser: Browser, live: LiveServer, tabs: list[Tab]) -> Tab:
-    """Return the tab of a file, which it takes over from the file before it if that has the same server."""
-    if not tabs or tabs[0].url != live.url:
-        for one in tabs:
-            one.close()
-        tabs[:] = [Tab(browser, live.url)]
-    return tabs[0]
+def tab(browser: Browser, live: LiveServer, tabs: dict[str, Tab]) -> Tab:
+    """Return the tab of a file, which all files with the same server share."""
+    return tabs.setdefault(live.url, Tab(browser, live.url))
 
 
 @pytest.fixture
