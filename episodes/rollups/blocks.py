@@ -110,6 +110,8 @@ class BlocksPart:
 
 def _read_open(scope: RollupScope, before: int) -> _Open:
     """Read what a scope has after its last full block. `before`: the first ending that was not followed yet."""
+    if before == 1:
+        return _Open(0, [])
     blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0).order_by("-number", "-last_end")
     number, last = blocks.values_list("number", "last_end").first() or (-1, 0)
     after = Episode.objects.filter(**{scope.kind: scope.id}, end_number__gt=last, end_number__lt=before)

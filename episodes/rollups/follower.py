@@ -57,6 +57,7 @@ def catch_up(progress: Callable[[str, int], None] | None = None) -> int:
         give_way()
     reader = EndingReader()
     parts = [Following(part, reader) for part in make_parts()]
+    Progress.objects.bulk_create([Progress(name=part.name) for part in parts], ignore_conflicts=True)
     for part in parts:
         part.read_place()  # all before the first endings are read: what the reader remembers is then good for each
     return batches + sum(_catch_up(part, progress) for part in parts)

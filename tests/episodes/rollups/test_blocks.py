@@ -8,6 +8,8 @@ from itertools import product
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from episodes.attempts.endings import Ending
 from episodes.attempts.sketches import above, count_of, mean_of
@@ -61,6 +63,13 @@ def test_there_are_as_many_as_are_full() -> None:
     counted = Counter((scope, pk, level) for scope, pk, level, _ in numbers)
     assert counted == Counter(expected)
     assert max(block.level for block in CurveBlock.objects.all()) == 2
+
+
+def test_nothing_is_looked_for_before_the_first_ending() -> None:
+    play(5)
+    with CaptureQueriesContext(connection) as queries:
+        catch_up()
+    assert not any('FROM "episodes_curveblock"' in one["sql"] for one in queries)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])

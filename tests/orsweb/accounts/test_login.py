@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from urllib.parse import quote
 
 import pytest
 from django.contrib.auth.models import User
 from django.contrib.sessions.models import Session
 from django.test import Client
+from django.utils import timezone
 from pytest_django import Settings
 
 from environments.access.local_operator import OPERATOR
@@ -172,3 +174,12 @@ def test_the_database_does_not_hold_what_continues_a_login(client: Client) -> No
     assert client.get("/accounts/password/").status_code == 200
     client.post("/accounts/logout/")
     assert not Session.objects.exists()
+
+
+@pytest.mark.usefixtures("ada")
+def test_a_login_ends_when_its_time_is_over(client: Client) -> None:
+    log_in(client)
+    Session.objects.update(expire_date=timezone.now() + timedelta(seconds=60))
+    assert client.get("/accounts/password/").status_code == 200
+    Session.objects.update(expire_date=timezone.now() - timedelta(seconds=1))
+    assert client.get("/accounts/password/").status_code == 302
