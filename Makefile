@@ -29,7 +29,7 @@ DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_c
   $(addprefix episodes/filtering/test_, filters.py page.py private.py) episodes/recording \
   episodes/runs $(addprefix episodes/search/test_, index.py snippets.py) episodes/suites/test_standings.py \
   $(addprefix episodes/transfer/test_, export_plans.py export_source.py round_trip.py streaming.py uploads.py) \
-  hostile/test_faults.py orsweb/pages/test_pages.py orsweb/server/test_database_lock.py test_migrations.py) \
+  hostile/test_faults.py orsweb/server/test_database_lock.py test_migrations.py) \
   $(filter-out %/test_follower_process.py, $(wildcard tests/episodes/rollups/test_*.py))
 comma := ,
 space := $() $()

@@ -21,7 +21,7 @@ from tests.stored import make_environment, make_run, make_task
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_follower", "client")]
 CAUSES = ("finished", "finished", "finished", "abandoned", "expired", "no_call", "env_error")
-ADDRESSES = ("", "return=last", "threshold=0.4", "no_call=out&expired=zero", "return=max&threshold=0.2&no_call=zero")
+ADDRESSES = ("", "return=last&no_call=out&expired=zero", "return=max&threshold=0.2&no_call=zero")
 
 
 class Counted(NamedTuple):
@@ -122,7 +122,7 @@ def assert_the_same_everywhere(client: Client, run: Run, address: str) -> None:
 
 
 def test_each_environment_is_judged_alone_and_lists_have_what_is_counted(client: Client, run: Run) -> None:
-    for address in ("", "no_call=zero", "threshold=0.3"):
+    for address in ("", "no_call=zero&threshold=0.3"):
         assert_each_is_judged_alone(client, run, address)
 
 

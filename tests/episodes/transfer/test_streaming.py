@@ -32,7 +32,6 @@ def add_steps(episode: Episode, count: int, answer: str = "42") -> None:
 
 def peak_of(pieces: Iterator[bytes]) -> tuple[int, int]:
     """Return the maximum number of bytes held at a time, and the number of bytes given."""
-    next(pieces)
     tracemalloc.start()
     try:
         total = sum(len(piece) for piece in pieces)
@@ -51,16 +50,16 @@ def test_memory_does_not_grow_with_the_steps() -> None:
 
 
 @pytest.mark.django_db
-@pytest.mark.parametrize(("format", "least"), [("jsonl", 38), ("atif", 38), ("harbor", -1)])
+@pytest.mark.parametrize(("format", "least"), [("jsonl", 15), ("atif", 15), ("harbor", -1)])
 def test_a_large_episode_is_held_a_step_at_a_time(format: Format, least: int) -> None:
-    episode = make_episode(steps_count=40)
-    for n in range(40):
+    episode = make_episode(steps_count=16)
+    for n in range(16):
         make_step(
             episode, output="", output_blob=make_blob(f'{{"blocks": [], "metadata": {{"n": "{n}{"x" * 2**20}"}}}}')
         )
     peak, total = peak_of(exported(Episode.objects.all(), format))
     assert total > least * MIB
-    assert peak < 24 * MIB
+    assert peak < 10 * MIB
 
 
 @pytest.mark.django_db
