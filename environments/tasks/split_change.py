@@ -99,16 +99,18 @@ class SplitChange:
             self._discard()
             self._purge()
         last = self._entries.aggregate(last=Max("position"))["last"]
+        self.was_empty = last is None
+        """Whether the split had no places, not even some that have ended."""
         self._end = 0 if last is None else last + 1
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         if self._has_staged and not self.is_committed and self._row.filter(changing=self._token).exists():
             self._discard()
-        if not (self._keeps_ended and self.is_committed):
+        if not (self.was_empty or (self._keeps_ended and self.is_committed)):
             self._purge()
         if self.is_committed:
-            renew(self.split.pk, self._next, self._stretches)
+            renew(self.split.pk, self._next, self._stretches, was_empty=self.was_empty)
         self._row.filter(changing=self._token).update(changing="", changing_until=None)
 
     def add(self, tasks: Iterable[int]) -> int:
@@ -240,14 +242,13 @@ class SplitChange:
         size = rows_at_once(BATCH)
         for start in range(0, len(order), size):
             stop = min(start + size, len(order))
-            there = {
-                at.position: at for at in stored_places(self._open().filter(position__gte=start, position__lt=stop))
-            }
+            now = self._open().filter(position__gte=start, position__lt=stop)
+            there = {at.position: at for at in stored_places(now)} if start < self._end else {}
             wrong = [n for n in range(start, stop) if not _is_at(there.get(n), order[n])]
             self._finish([there[n] for n in wrong if n in there])
             self._insert([(n, order[n].task, order[n].source_hash) for n in wrong])
         tail = self._open().filter(position__gte=len(order)).order_by("-position")
-        while places := stored_places(tail[:BATCH]):
+        while self._end > len(order) and (places := stored_places(tail[:BATCH])):
             self._finish(places)
         self._end = max(self._end, len(order))
 

@@ -46,10 +46,11 @@ def served_at(split: int, version: int) -> QuerySet[SplitEntry]:
 
 def served_before(split: Split) -> list[int] | None:
     """Return the number of tasks served before each stretch, in order; None while the counts are being updated."""
-    row = SplitStretches.objects.filter(split=split.pk, version=split.version).first()
-    if row is None and split.size > MAX_COUNTED_TASKS:
+    counts = _counts(split.pk, split.version)
+    if counts is None and split.size > MAX_COUNTED_TASKS:
         return None
-    counts = json.loads(row.counts) if row else _all_counts(split.pk, split.version)
+    if counts is None:
+        counts = _all_counts(split.pk, split.version)
     return [0, *accumulate(counts)]
 
 
@@ -64,18 +65,25 @@ def served_positions(split: Split, positions: Sequence[int]) -> list[int]:
         return sorted(position for (position,) in cursor.fetchall())
 
 
-def renew(split: int, version: int, changed: Collection[int] | None = None) -> None:
-    """Store the counts of `version`. `changed`: the stretches that differ from the previous version; None: all."""
-    previous = SplitStretches.objects.filter(split=split, version=version - 1).first() if changed is not None else None
-    if previous is None or changed is None:
+def renew(split: int, version: int, changed: Collection[int] | None = None, *, was_empty: bool = False) -> None:
+    """Store the counts of `version`. `changed`: the stretches that differ from the previous version; None: all.
+
+    `was_empty`: the previous version had no places.
+    """
+    counts = None if changed is None else [] if was_empty else _counts(split, version - 1)
+    if counts is None or changed is None:
         counts = _all_counts(split, version)
     else:
-        counts = json.loads(previous.counts)
         _recount(counts, split, version, changed)
     row = {"version": version, "counts": json.dumps(counts, separators=(",", ":"))}
     older = SplitStretches.objects.filter(split=split, version__lt=version)
     if not older.update(**row):
         SplitStretches.objects.bulk_create([SplitStretches(split_id=split, **row)], ignore_conflicts=True)
+
+
+def _counts(split: int, version: int) -> list[int] | None:
+    row = SplitStretches.objects.filter(split=split, version=version).first()
+    return json.loads(row.counts) if row else None
 
 
 def renew_missing() -> None:

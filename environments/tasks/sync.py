@@ -180,17 +180,20 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
     is_new = known is None or not known.class_path  # uploads and imports make rows of what was never hosted here
     if is_new and conf.new_environments_are_private():
         columns = {**columns, "is_private": True}
-    return Environment.objects.update_or_create(name=name, defaults=columns)[0]
+    row = Environment(name=name, **columns)
+    Environment.objects.bulk_create([row], update_conflicts=True, unique_fields=["name"], update_fields=list(columns))
+    return row
 
 
 def _write_splits(environment: Environment, hosted: HostedEnvironment) -> None:
     taken = set(environment.splits.filter(is_curated=True, is_served=True).values_list("name", flat=True))
-    for position, split in enumerate(hosted.splits):
-        fields = {"position": position, "type": split.type, "is_curated": False}  # people may have made it once
-        if split.name not in taken:
-            environment.splits.update_or_create(
-                name=split.name, defaults=fields, create_defaults={**fields, "is_served": False}
-            )
+    rows = [
+        Split(environment=environment, name=split.name, position=position, type=split.type, is_served=False)
+        for position, split in enumerate(hosted.splits)
+        if split.name not in taken
+    ]
+    fields = ["position", "type", "is_curated"]  # people may have made it once
+    Split.objects.bulk_create(rows, update_conflicts=True, unique_fields=["environment", "name"], update_fields=fields)
 
 
 def _taken(hosted: HostedEnvironment) -> list[SplitSync]:
@@ -310,19 +313,19 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
     # Before the commit: if this is interrupted, the next sync must still find what was listed before.
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
-        merge = _merge(split, hashes, lists.texts[split.name])
+        merge = _merge(split, hashes, lists.texts[split.name], was_empty=change.was_empty)
         change.place(merge.order)
         commit(change, also=lambda: Split.objects.filter(pk=split.pk).update(source_hash=source_hash))
     counts = (merge.added, merge.unchanged, merge.removed, merge.kept, merge.withheld, merge.edited, dropped)
     return SplitSync(split.environment.name, split.name, *counts)
 
 
-def _merge(split: Split, hashes: list[str], texts: list[str]) -> Merge:
+def _merge(split: Split, hashes: list[str], texts: list[str], *, was_empty: bool) -> Merge:
     try:
-        return merge_places(split, hashes)
+        return merge_places(split, hashes, was_empty=was_empty)
     except KeyError:  # a failing import has deleted tasks that it had added before this sync saw them
         _add_tasks(split.environment_id, hashes, texts)
-        return merge_places(split, hashes)
+        return merge_places(split, hashes, was_empty=was_empty)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:

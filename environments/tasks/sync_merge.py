@@ -34,11 +34,14 @@ class Merge:
     removed: int = 0
 
 
-def merge_places(split: Split, hashes: Sequence[str]) -> Merge:
-    """Merge the class's list, given as content hashes in order. Raises: KeyError for a hash that has no row."""
+def merge_places(split: Split, hashes: Sequence[str], *, was_empty: bool = False) -> Merge:
+    """Merge the class's list, given as content hashes in order. `was_empty`: the split has no places.
+
+    Raises: KeyError for a hash that has no row.
+    """
     merge = Merge()
     ids = _ids(split.environment_id, set(hashes))
-    added, listed = _places(split)
+    added, listed = ([], {}) if was_empty else _places(split)
     removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
     for content in hashes:
         if there := listed.get(content):  # not [content], which would make a deque for each new task
