@@ -29,9 +29,13 @@ FEWER_CHECKS = """;(() => {
     const { r, g, b, alpha } = known.get(text);
     return Object.assign(this, { r, g, b, alpha });
   };
-  let grounds, looks;
-  axe.recallLooks = () => { grounds = new Map(); looks = new Set(JSON.parse(sessionStorage.axeLooks ?? "[]")); };
-  axe.keepLooks = () => { sessionStorage.axeLooks = JSON.stringify([...looks]); };
+  let grounds, looks, count;
+  axe.recallLooks = () => {
+    grounds = new Map();
+    looks = new Set(JSON.parse(sessionStorage.axeLooks ?? "[]"));
+    count = looks.size;
+  };
+  axe.keepLooks = () => { if (looks.size > count) sessionStorage.axeLooks = JSON.stringify([...looks]); };
   const ground = (it) => {
     if (!it) return "";
     if (!grounds.has(it)) {

@@ -153,11 +153,9 @@ def test_web_is_walked_through_by_links_and_fields_in_the_page_that_stays_in_vie
     is_recorded(page, episode)
 
 
-def test_maze_is_left_and_axe_finds_nothing_serious_while_it_is_chosen_played_and_over(
+def test_maze_is_left_and_axe_finds_nothing_serious_while_it_is_played_and_over(
     page: Page, complaints: list[str]
 ) -> None:
-    page.goto("/play/?environment=maze")
-    assert_sound(page)
     episode = sit_down(page, "maze", MAZE)
     expect(page.locator("[data-drawing] img")).to_be_visible()
     is_chosen_by_keys(page)
