@@ -34,7 +34,7 @@ from django.utils.decorators import sync_and_async_middleware
 from django.utils.safestring import SafeString
 from pytest_django import DjangoDbBlocker
 
-from tests import programs, provider_types, server  # noqa: F401 - the first, before openreward
+from tests import programs, provider_types, server, warm_workers  # noqa: F401 - the first, before openreward
 
 
 def _temporary_directory(purpose: str) -> Path:

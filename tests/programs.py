@@ -55,6 +55,10 @@ class Program:
             self._status.close()
         return self.returncode
 
+    def fileno(self) -> int:
+        """Return the descriptor that can be read when the program has ended, until `wait` has returned."""
+        return self._status.fileno()
+
     def send_signal(self, number: int) -> None:
         if self.poll() is None:
             os.kill(self.pid, number)
@@ -107,8 +111,13 @@ def _start(
         given, out, err = files
         command = [sys.executable, program, *args]
         return subprocess.Popen(command, env=env, cwd=cwd, stdin=given, stdout=out, stderr=err)
+    return fork([program, *args], env, cwd, files)
+
+
+def fork(argv: Sequence[str], env: Mapping[str, str], cwd: Path, files: Sequence[Any]) -> Program:
+    """Start a program of Python from the warm interpreter; `files`: its stdin, stdout and stderr."""
     ours, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # its two numbers stay apart
-    message = {"argv": [program, *args], "env": dict(env), "cwd": str(cwd)}
+    message = {"argv": argv, "env": dict(env), "cwd": str(cwd)}
     with its:
         descriptors = [*(file.fileno() for file in files), its.fileno()]
         socket.send_fds(warm_interpreter(), [json.dumps(message).encode()], descriptors)

@@ -4,6 +4,7 @@ A start imports about two thousand modules, of libraries and of orsweb; here tha
 each of some 300 starts. The forked process has forgotten the settings and what was made of them. It runs `manage.py`
 from its first line, with the arguments, variables, directory and files that it was given, as `python manage.py` would.
 The modules that read settings while they are imported are not among those imported here (`READERS_OF_SETTINGS`).
+`tests/warm_workers.py` has the worker processes of servers forked from it, too.
 
 `tests/programs.py` starts it with a listening socket as its first argument, to which each worker connects. Each message
 of a worker names one program, as JSON, and carries its stdin, stdout and stderr and a socket, on which its process id
@@ -65,6 +66,7 @@ AGENTS = (
 BUNDLED = ("code.puzzles.bank", "maze.layouts")
 """The modules of bundled environments that make their tasks once in a process, which takes most of a server's start."""
 SERVER = ("environments.agent_http.handler", "environments.tasks.sync", "orsweb.management.commands.serve")
+WORKERS = ("environments.hosts.worker_program", "tests.warm_workers")
 READERS_OF_SETTINGS = ("orsweb.settings", "orsweb.asgi", "orsweb.urls", "orsweb.accounts.login")
 """The modules that the forked process imports itself, because they hold values of settings."""
 MAX_MESSAGE = 1 << 20
@@ -120,7 +122,7 @@ def _import_project(data_dir: str) -> None:
     os.environ |= {"DJANGO_SETTINGS_MODULE": "orsweb.settings", "ORSWEB_DATA_DIR": data_dir}
     sys.path[0] = str(Path(__file__).parent.parent)
     django.setup()
-    for name in (*PAGES, *AGENTS, *SERVER):
+    for name in (*PAGES, *AGENTS, *SERVER, *WORKERS):
         importlib.import_module(name)
     for name in BUNDLED:
         module = importlib.import_module(f"environments.builtin.{name}")

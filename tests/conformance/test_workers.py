@@ -16,6 +16,7 @@ from episodes.models import Incident
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.record import ALIAS, Recorded, recorded
 from tests.server import LiveServer
+from tests.warm_workers import COLD_WORKERS
 
 TOOL_TIMEOUT = 1.0
 WORKER = "environments.hosts.worker_program"
@@ -184,7 +185,7 @@ def test_only_the_call_that_ends_its_process_fails_of_those_that_run_in_it(live:
 
 
 def test_processes_end_with_the_server(live: LiveServer) -> None:
-    with LiveServer("tests.envs_fatal:Together") as server:
+    with LiveServer("tests.envs_fatal:Together", env={COLD_WORKERS: "1"}) as server:
         _, pid = opened(server, "together")
         server.kill()
         eventually(lambda: not psutil.pid_exists(pid))
@@ -216,7 +217,7 @@ MOVES = {
 
 def test_sessions_of_bundled_environments_survive_the_end_of_their_process() -> None:
     classes = [f"environments.builtin.{name}:{name.capitalize()}" for name in MOVES]
-    with LiveServer(*classes, env={"ORSWEB_WORKERS": "1"}) as server:
+    with LiveServer(*classes, env={"ORSWEB_WORKERS": "1", COLD_WORKERS: "1"}) as server:
         agents = {name: Agent(server).open(env_name=name, split="train", index=0) for name in MOVES}
         for name, agent in agents.items():
             agent.call(*MOVES[name][0])

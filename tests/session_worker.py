@@ -1,0 +1,14 @@
+"""A worker process of the server, as the warm interpreter runs it. Its connection to the server is its stdin."""
+
+import os
+import sys
+
+from environments.hosts import worker_program
+
+os.setsid()  # first, as the server waits for that
+connection, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
+os.dup2(nothing, 0)
+sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
+sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+sys.argv[1:] = [str(connection)]
+worker_program.main()
