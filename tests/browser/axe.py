@@ -118,7 +118,7 @@ LOAD = "'axeSource' in sessionStorage && (0, eval)(sessionStorage.axeSource) ===
 def load_axe(page: Page) -> None:
     """Load axe into the page, as the debugger does, which no policy stops.
 
-    The tab keeps it for the other pages of a test: half a megabyte takes most of the time on its way to the browser.
+    The tab keeps it for the other pages: half a megabyte takes most of the time on its way to the browser.
     """
     if not page.evaluate(LOAD):
         source = f"{SCRIPT.read_text(encoding='utf-8')}{FEWER_CHECKS};true"

@@ -85,10 +85,10 @@ FORGET = """() => {
   for (let timer = setTimeout(() => {}); timer > 0; timer--) clearTimeout(timer);
   history.replaceState(null, "", "/left");
   localStorage.clear();
-  sessionStorage.clear();
+  for (const key of Object.keys(sessionStorage)) if (key !== "axeSource") sessionStorage.removeItem(key);
 }"""
-"""Ends what a page follows, asks for and waits for, as leaving it does, and forgets what it has kept. The next test
-loads its page even if it is the same.
+"""Ends what a page follows, asks for and waits for, as leaving it does, and forgets what it has kept, but for the
+script of axe. The next test loads its page even if it is the same.
 """
 
 
