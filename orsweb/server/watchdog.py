@@ -39,10 +39,10 @@ MIN_BUSY_SWITCHES = 5
 COMPUTING_SHARE = 1 / 4
 """A thread computes if it uses at least this share of what the busiest one uses; waiting for the lock takes 1/20."""
 MIN_HOLDER_SHARE = 1 / 8
-"""Share of the time that a thread at least uses which holds the lock in it; others may keep the cores busy."""
+"""Share of the time in which a thread that holds the lock computes at least, or waits for a core that others use."""
 
 TICKS = os.sysconf("SC_CLK_TCK")
-"""CPU time is counted in ticks: so many a second."""
+"""CPU time is counted in ticks, where the kernel does not tell it in nanoseconds: so many a second."""
 
 log = structlog.get_logger(__name__)
 
@@ -52,7 +52,9 @@ class _Usage:
     """What the threads of the process have used so far."""
 
     at: float
-    cpu_ticks: dict[int, int]
+    cpu_seconds: dict[int, float]
+    core_seconds: dict[int, float]
+    """CPU time and the time in which the thread would have computed, had there been a core for it."""
     switches: int
     """How often the main thread has waited."""
 
@@ -139,20 +141,23 @@ class Watchdog:
         One of them holds it, unless they share it; others may run C code that has released it. There are none if the
         main thread computes too, because then it gets the lock in turn.
         """
-        seconds = after.at - before.at
-        spent = {thread: ticks - before.cpu_ticks.get(thread, 0) for thread, ticks in after.cpu_ticks.items()}
-        own, most = spent.pop(self._server, 0), max(spent.values(), default=0)
-        is_waiting = after.switches - before.switches >= MIN_SWITCHES * seconds and own < COMPUTING_SHARE * most
-        if not is_waiting or most < MIN_HOLDER_SHARE * seconds * TICKS:
+        if not self._waits(before, after, MIN_SWITCHES):
             return []
-        return [thread for thread, ticks in spent.items() if ticks >= COMPUTING_SHARE * most]
+        least = MIN_HOLDER_SHARE * (after.at - before.at)
+        spent = _spent(before.cpu_seconds, after.cpu_seconds)
+        most = max(spent.values(), default=0.0)
+        wanted = _spent(before.core_seconds, after.core_seconds)
+        return [thread for thread, used in spent.items() if used >= COMPUTING_SHARE * most and wanted[thread] >= least]
 
     def _may_wait(self, before: _Usage, after: _Usage) -> bool:
         """Return whether the main thread may have waited for the lock, on a machine too busy to say who has it."""
-        seconds = after.at - before.at
-        spent = {thread: ticks - before.cpu_ticks.get(thread, 0) for thread, ticks in after.cpu_ticks.items()}
-        own, most = spent.pop(self._server, 0), max(spent.values(), default=0)
-        return after.switches - before.switches >= MIN_BUSY_SWITCHES * seconds and own < COMPUTING_SHARE * most
+        return self._waits(before, after, MIN_BUSY_SWITCHES)
+
+    def _waits(self, before: _Usage, after: _Usage, switches: int) -> bool:
+        """Return whether the main thread wakes up at least so often a second, and another thread computes instead."""
+        spent = _spent(before.cpu_seconds, after.cpu_seconds)
+        own, most = spent.pop(self._server, 0.0), max(spent.values(), default=0.0)
+        return after.switches - before.switches >= switches * (after.at - before.at) and own < COMPUTING_SHARE * most
 
     def _ask_for_stacks(self) -> list[ThreadStack]:
         with suppress(OSError):
@@ -176,15 +181,29 @@ class Watchdog:
 
     def _use(self) -> _Usage:
         tasks = Path(f"/proc/{self._server}/task")
-        cpu_ticks, switches = dict[int, int](), 0
+        cpu_seconds, core_seconds, switches = dict[int, float](), dict[int, float](), 0
         with suppress(OSError):
             for thread in tasks.iterdir():
                 with suppress(OSError):  # it has ended
-                    fields = (thread / "stat").read_text().rpartition(")")[2].split()
-                    cpu_ticks[int(thread.name)] = int(fields[11]) + int(fields[12])
+                    used, waited = _times(thread)
+                    cpu_seconds[int(thread.name)], core_seconds[int(thread.name)] = used, used + waited
             lines = (tasks / str(self._server) / "status").read_text().splitlines()
             switches = next(int(line.split()[1]) for line in lines if line.startswith("voluntary"))
-        return _Usage(time.monotonic(), cpu_ticks, switches)
+        return _Usage(time.monotonic(), cpu_seconds, core_seconds, switches)
+
+
+def _times(thread: Path) -> tuple[float, float]:
+    """Return the thread's CPU time, and how long it has waited for a core, if the kernel tells that. In seconds."""
+    try:
+        used, waited, _ = (thread / "schedstat").read_text().split()
+    except OSError:
+        fields = (thread / "stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / TICKS, 0.0
+    return int(used) / 1e9, int(waited) / 1e9
+
+
+def _spent(before: dict[int, float], after: dict[int, float]) -> dict[int, float]:
+    return {thread: seconds - before.get(thread, 0.0) for thread, seconds in after.items()}
 
 
 def describe(status: int) -> str:
