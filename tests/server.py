@@ -31,7 +31,6 @@ from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
-import psutil
 import psycopg
 from psycopg import sql
 
@@ -143,8 +142,7 @@ class LiveServer:
     @property
     def pid(self) -> int:
         """Process id of the server itself, which the supervisor has started; of the process if it has none."""
-        family = psutil.Process(self.process.pid).children()
-        return family[0].pid if family else self.process.pid
+        return next(iter(children_of(self.process.pid)), self.process.pid)
 
     @property
     def log(self) -> str:
@@ -155,6 +153,11 @@ class LiveServer:
     def returncode(self) -> int | None:
         """Exit status of the process; None while it runs, negative if a signal ended it."""
         return self.process.poll()
+
+
+def children_of(pid: int) -> list[int]:
+    """Return the processes that the main thread of a process has started; psutil reads those of the whole machine."""
+    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
 
 def free_port() -> int:

@@ -25,7 +25,7 @@ from tests.conformance.agent import Agent, eventually, lines
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.record import ALIAS, recorded
 from tests.conformance.reloading import reload, visited, write
-from tests.server import LiveServer
+from tests.server import LiveServer, children_of
 
 _OWNER = (
     "SELECT s.pid FROM environments_sessionlease AS l JOIN environments_clusterserver AS s ON s.id = l.server_id "
@@ -55,7 +55,7 @@ def server(log: Path, django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer
 
 def servers(server: LiveServer) -> set[int]:
     """Return the process ids of its servers."""
-    return {one.pid for one in psutil.Process(server.process.pid).children()}
+    return set(children_of(server.process.pid))
 
 
 def player_of(server: LiveServer) -> int:
