@@ -47,6 +47,7 @@ def _temporary_directory(purpose: str) -> Path:
 UNSAFE_AND_FAST = (
     *("fsync = off", "full_page_writes = off", "synchronous_commit = off", "autovacuum = off", "jit = off"),
     *("max_wal_size = '4GB'", "checkpoint_timeout = '1h'"),
+    "timezone = 'UTC'",  # or Django would set it in each connection
 )
 """Settings of a database that nobody needs after the tests."""
 

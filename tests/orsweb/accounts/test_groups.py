@@ -117,6 +117,21 @@ def test_an_account_that_is_closed_has_no_permissions() -> None:
     assert not person.get_all_permissions() and not person.has_perm("episodes.view_episode")
 
 
+def test_the_sidebar_of_the_admin_leads_to_what_the_person_may_open_and_marks_where_they_are() -> None:
+    sidebars = []
+    for group in ("curator", "operator"):
+        client = client_of(group, name=group)
+        page = client.get("/admin/environments/split/").content.decode()
+        sidebar = page[
+            page.index('id="nav-sidebar-apps"') : page.index("Change password", page.index('id="nav-sidebar-apps"'))
+        ]
+        links = re.findall(r'href="(/[^"]+)" class="([^"]*)"', sidebar)
+        assert [link for link, style in links if style.endswith(" active")] == ["/admin/environments/split/"]
+        assert all(client.get(link).status_code == 200 for link, _ in links)
+        sidebars.append({link for link, _ in links})
+    assert sidebars[0] < sidebars[1] and "/admin/environments/apikey/" in sidebars[1] - sidebars[0]
+
+
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_group_opens_its_pages_and_not_those_of_the_next(group: str) -> None:
     client, wrong = client_of(group), []
