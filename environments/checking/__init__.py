@@ -4,8 +4,3 @@ The same checks run against a class in this process and against any server that 
 interface (`checked_environment.py`). Some checks need a class and are skipped for servers. `manage.py
 check_environment` runs them; they need no database.
 """
-
-from environments.checking.check_state import CheckOptions
-from environments.checking.checker import check_class
-
-__all__ = ["CheckOptions", "check_class"]

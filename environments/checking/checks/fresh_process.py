@@ -13,14 +13,17 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
+from typing import TYPE_CHECKING
 
 from environments.authoring.registry import load_class
 from environments.authoring.task_source import ClassTasks
-from environments.checking.check_state import CheckState
 from environments.checking.checked_environment import Broken
 from environments.errors import describe
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
+
+if TYPE_CHECKING:  # it imports a third of what such a process would take to start
+    from environments.checking.check_state import CheckState
 
 SUBJECT = "tasks"
 CHECK = "same in every process"
