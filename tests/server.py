@@ -40,8 +40,9 @@ from tests.programs import SHARED_DIR, alone
 ROOT = Path(__file__).resolve().parent.parent
 SETTINGS = "TEST_SERVER_SETTINGS"
 """Variable with settings for all servers as JSON, for `tests/cluster/test_hosts.py`."""
-IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None
-"""Directory for the data of servers, where no commit waits for a disk; None: the one for temporary files."""
+MEMORY_BYTES = 4 << 30
+IN_MEMORY = "/dev/shm" if os.access("/dev/shm", os.W_OK) and shutil.disk_usage("/dev/shm").free > MEMORY_BYTES else None
+"""Directory for databases, where no commit waits for a disk. None, the one for temporary files, if it has no room."""
 
 
 class LiveServer:
