@@ -25,7 +25,9 @@ def refreshed() -> None:
 
 _ANALYZED = {
     "sqlite": "SELECT tbl FROM sqlite_stat1",
-    "postgresql": "SELECT relname FROM pg_class WHERE relkind = 'r' AND reltuples > 0",
+    "postgresql": (
+        "SELECT relname FROM pg_class WHERE relkind = 'r' AND reltuples > 0 AND relnamespace = 'public'::regnamespace"
+    ),
 }
 
 
