@@ -2,10 +2,13 @@
 
 import os
 import sys
+from pathlib import Path
 
 from environments.hosts import worker_program
+from tests.warm_workers import SERVER, name_of_workers
 
-os.setsid()  # first, as the server waits for that
+Path("/proc/self/comm").write_text(name_of_workers(os.environ.pop(SERVER)))
+os.setsid()  # before anything that takes long, as the server waits for that
 connection, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
 os.dup2(nothing, 0)
 sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)

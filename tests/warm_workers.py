@@ -14,6 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psutil
+
 from environments.hosts import interpreter
 from environments.hosts.process_launcher import LocalLauncher, LocalProcess
 from environments.hosts.worker_messages import MessagePipe
@@ -21,9 +23,20 @@ from tests import programs
 
 COLD_WORKERS = "TESTS_COLD_WORKERS"
 """Variable of a server whose workers are new interpreters, which end with it whatever they do."""
+SERVER = "TESTS_SERVER"
+"""Variable of a worker with the process id of its server."""
 PROGRAM = str(Path(__file__).with_name("session_worker.py"))
 _executable = sys.executable
 _launch_cold = LocalLauncher.launch
+
+
+def workers_of(server: int) -> list[psutil.Process]:
+    """Return the worker processes of a server that were forked; they are no children of it."""
+    return [one for one in psutil.process_iter(["name"]) if one.name() == name_of_workers(server)]
+
+
+def name_of_workers(server: int | str) -> str:
+    return f"worker-{server}"
 
 
 class _Forked:
@@ -57,7 +70,8 @@ async def _launch(launcher: LocalLauncher, python: str, resources: dict[str, flo
     printed, output = os.pipe()
     with its, os.fdopen(output, "wb") as out:
         await loop.create_unix_connection(lambda: pipe, sock=ours)
-        program = programs.fork([PROGRAM], interpreter.variables(python), Path.cwd(), (its, out, out))
+        variables = interpreter.variables(python) | {SERVER: str(os.getpid())}
+        program = programs.fork([PROGRAM], variables, Path.cwd(), (its, out, out))
     with contextlib.suppress(ProcessLookupError):  # it has ended already
         while os.getsid(program.pid) != program.pid:  # noqa: ASYNC110 # until then, it cannot be killed as a group
             await asyncio.sleep(0.001)

@@ -16,10 +16,9 @@ from episodes.models import Incident
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.record import ALIAS, Recorded, recorded
 from tests.server import LiveServer
-from tests.warm_workers import COLD_WORKERS
+from tests.warm_workers import COLD_WORKERS, workers_of
 
 TOOL_TIMEOUT = 1.0
-WORKER = "environments.hosts.worker_program"
 HOSTED = ("together", "alone", "here", "counting")
 
 
@@ -217,12 +216,12 @@ MOVES = {
 
 def test_sessions_of_bundled_environments_survive_the_end_of_their_process() -> None:
     classes = [f"environments.builtin.{name}:{name.capitalize()}" for name in MOVES]
-    with LiveServer(*classes, env={"ORSWEB_WORKERS": "1", COLD_WORKERS: "1"}) as server:
+    with LiveServer(*classes, env={"ORSWEB_WORKERS": "1"}) as server:
         agents = {name: Agent(server).open(env_name=name, split="train", index=0) for name in MOVES}
         for name, agent in agents.items():
             agent.call(*MOVES[name][0])
         read = {name: agent.get(f"/{name}/prompt").text for name, agent in agents.items()}
-        workers = [one for one in psutil.Process(server.pid).children() if WORKER in one.cmdline()]
+        workers = workers_of(server.pid)
         assert len(workers) == len(MOVES)
         for worker in workers:
             worker.kill()
