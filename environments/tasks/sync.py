@@ -180,6 +180,9 @@ def _write_environment(name: str, columns: dict[str, Any]) -> Environment:
     is_new = known is None or not known.class_path  # uploads and imports make rows of what was never hosted here
     if is_new and conf.new_environments_are_private():
         columns = {**columns, "is_private": True}
+        if known is not None:
+            known.is_private = True
+            known.save(update_fields=["is_private"])  # for the security log, which hears of what is saved
     row = Environment(name=name, **columns)
     Environment.objects.bulk_create([row], update_conflicts=True, unique_fields=["name"], update_fields=list(columns))
     return row

@@ -13,7 +13,7 @@ from pytest_django import Settings
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision
 from environments.errors import Unhostable
-from environments.models import Environment, Split, SplitEntry, Task
+from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
 from environments.tasks.sync_report import SplitSync, SyncReport
 from tests.environments.listings import listing, numbered, procedural, synced, synced_beside
@@ -51,6 +51,7 @@ def test_what_is_hosted_for_the_first_time_starts_private_if_the_operator_wants_
     hosted = [listing({"train": []}, name) for name in ("old", "uploaded", "new")]
     sync_now(*hosted)
     assert dict(Environment.objects.values_list("name", "is_private")) == {"old": False, "uploaded": True, "new": True}
+    assert SecurityEvent.objects.get(kind="environment_changed").what == "environment uploaded"
     Environment.objects.update(is_private=False)
     sync_now(*hosted)
     assert not Environment.objects.filter(is_private=True).exists()
