@@ -15,9 +15,12 @@ from environments.models import Environment
 
 
 def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
-    """Return `context` with `environments` (row, summary, marks) and `attention`, if the person may see them."""
+    """Return `context` with `environments` (row, summary, marks) and `attention`, if the person may see them.
+
+    Otherwise `environments` is None.
+    """
     if not request.user.has_perm("environments.view_environment"):
-        return context
+        return {**context, "environments": None}
     hidden = hidden_from(request.user)
     rows = Environment.objects.filter(visible(hidden, "pk")).prefetch_related(
         Prefetch("splits", queryset=existing_splits())

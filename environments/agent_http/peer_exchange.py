@@ -27,7 +27,7 @@ LOOK_SECONDS = 0.1
 _OWN = frozenset(
     {b"connection", b"content-length", b"transfer-encoding", b"keep-alive", b"expect", TOKEN_HEADER, REQUEST_HEADER}
 )
-"""Headers of a request that are made anew."""
+"""Headers of a request that are made for each hop."""
 _PASSED_NAMES = "content-type cache-control x-accel-buffering retry-after x-backend-state www-authenticate"
 _PASSED = [(name, name.encode()) for name in _PASSED_NAMES.split()]
 """Headers of a response that are passed on."""

@@ -128,7 +128,7 @@ def finish_interrupted(begun_before: datetime) -> Interrupted:
 
 
 def _may_run(row: CurationAction) -> bool:
-    """Return whether a command may still be staging the action: it holds the split, or has only just begun."""
+    """Return whether a command may still be staging the action: it holds the split, or has only just started."""
     split, now = row.split, timezone.now()
     is_held = split is not None and split.changing_until is not None and split.changing_until > now
     return is_held or row.created > now - JUST_BEGUN

@@ -149,7 +149,7 @@ class WorkerInstance:
         await self._ask("set_up", what="setup")
 
     async def _begun(self, begin: Callable[[bool], Awaitable[T]]) -> T:
-        """Return what `begin` returns, which is told whether it is called again because the process ended."""
+        """Return what `begin` returns, which gets whether it is called again because the process ended."""
         beginning, beginnings = 1, MAX_BEGINNINGS if self._workers.hosted.comes_back else 1
         while True:
             try:
@@ -241,7 +241,7 @@ class WorkerInstance:
             except EnvironmentFault as fault:
                 if fault.kind != WORKER_LOST or not self.can_revive:
                     raise
-                if do == "run" and not self._replayable:  # it is told, and the session goes on without it
+                if do == "run" and not self._replayable:  # it fails, and the session goes on without it
                     return packed(faulted(fault))
                 answer = await self._ask_again(do, *given, what=what)
         except EnvironmentFault as fault:
@@ -271,7 +271,7 @@ class WorkerInstance:
                     raise
 
     async def _settle_end(self) -> None:
-        """Send nothing to a process that has ended: what is sent may have been done, and is told as failed."""
+        """Send nothing to a process that has ended: what is sent may have been done, and fails."""
         if self._worker is not None:
             self.requests += 1
             try:

@@ -36,7 +36,7 @@ _ADD = """
         ELSE r.count END
     RETURNING day, count
 """
-"""Around midnight, another server may have begun with the next day already."""
+"""Around midnight, another server may count the next day already."""
 
 log = structlog.get_logger(__name__)
 

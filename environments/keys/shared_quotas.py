@@ -88,7 +88,7 @@ class SharedQuotas:
 
     def _used(self, usage: KeyUsage, key: _Key) -> Used:
         requests = usage.requests_used
-        before = key.requests if requests >= key.requests else 0  # else a new minute has begun
+        before = key.requests if requests >= key.requests else 0  # else a new minute has started
         new = max(0, requests - before - key.heard)
         key.requests, key.heard = requests, 0
         return usage.sessions.taken, usage.calls.taken, new

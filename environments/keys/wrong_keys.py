@@ -1,6 +1,6 @@
 """Counts of unknown API keys by the address that sent them, so that nobody can try many.
 
-An address that has sent too many is told to wait. Its correct keys go on working, because several clients may share an
+An address that has sent too many has to wait. Its correct keys go on working, because several clients may share an
 address and a key of 256 bits is not found by trying. Keys that were revoked or have expired don't count: whole fleets
 send those.
 """

@@ -270,7 +270,7 @@ class LiveEpisode:
         return SnapshotTaken(self.number, index, state, problem)
 
     def take_lost(self, call: Call) -> bool:
-        """Return whether the call is one that ran when an earlier server died; it is told of that once."""
+        """Return whether the call is one that ran when an earlier server died; its answer says so once."""
         digest = hash_of(self.recorded_input(call))
         found = next((one for one in self.lost_calls if (one.what, one.input_hash) == (call.tool, digest)), None)
         if found is not None:

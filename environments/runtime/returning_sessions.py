@@ -42,7 +42,7 @@ class OtherPast(OrsError):
 
 
 class ReturningSessions(Sessions):
-    """Live episodes by session id, among them those that an earlier server has begun."""
+    """Live episodes by session id, among them those that an earlier server has started."""
 
     on_orphan: Callable[[Call, Calls, float], None]
     """Set by the service; called with a recorded call whose result was perhaps not sent, its session's calls, and now.

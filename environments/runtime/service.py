@@ -154,7 +154,7 @@ class SessionService(SessionReading):
                 places.release(request.sid)
 
     def name_key(self, sid: str, owner: str, key: str) -> None:
-        """Mask `key`, which its client sends, in what is recorded of a session that an earlier server has begun."""
+        """Mask `key`, which its client sends, in what is recorded of a session that an earlier server has started."""
         episode = self._sessions.live.get(sid)
         if key and episode is not None and episode.owner == owner and episode.state == "dormant":
             episode.use_key(key)

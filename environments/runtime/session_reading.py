@@ -37,7 +37,7 @@ class SessionReading:
         return episode
 
     def is_live(self, sid: str) -> bool:
-        """Return whether this server has the session, whoever opened it."""
+        """Return whether this server has the session, no matter which client opened it."""
         return sid in self._sessions.live
 
     def is_suspended(self, sid: str) -> bool:

@@ -1,10 +1,10 @@
 """Parts of pages that are made once for all who see the same.
 
 An announcement makes every open page fetch its parts, and while agents play there is always another one. What was made
-since the last announcement holds all that it told, so it also answers whoever fetches until the next. Making a part
+since the last announcement holds all that it told, so it also answers all that fetch until the next. Making a part
 takes a bounded share of a core away from the agents: one that takes long is made again after a longer pause, which the
 response tells the page. Only fetches by `static/orsweb/live.js` are answered so; what a person asks for is always made
-anew.
+for that request.
 """
 
 from __future__ import annotations

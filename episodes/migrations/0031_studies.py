@@ -20,7 +20,7 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='invite',
             name='is_personal',
-            field=models.BooleanField(default=False, help_text='Whoever opens the link is the same guest, whose name is that of the invite'),
+            field=models.BooleanField(default=False, help_text='Everyone who opens the link is the same guest, whose name is that of the invite'),
         ),
         migrations.CreateModel(
             name='Study',

@@ -33,7 +33,7 @@ class Invite(models.Model):
         "episodes.Study", models.CASCADE, null=True, blank=True, related_name="invites", help_text="If it is for one"
     )
     is_personal = models.BooleanField(
-        default=False, help_text="Whoever opens the link is the same guest, whose name is that of the invite"
+        default=False, help_text="Everyone who opens the link is the same guest, whose name is that of the invite"
     )
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)

@@ -83,7 +83,7 @@ class Fence:
     """What the writer of one of several servers does at the beginning of each transaction, in one round trip."""
 
     _IS_ALIVE = f"SELECT ended IS NULL, ({SHARED}) FROM environments_clusterserver WHERE id = %s FOR SHARE"  # nosec B608 # only our own words
-    """Whoever declares the server dead waits for its transaction, and the next transaction sees it."""
+    """A server that declares this one dead waits for its transaction, and the next transaction sees it."""
     _LOCK = "SELECT pg_advisory_xact_lock(%s, %s)"
     """Endings get their numbers in the order of their commits, which those who follow them rely on."""
 

@@ -6,6 +6,7 @@ picks the steps whose output mentions them. Large outputs, which are compressed 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -105,17 +106,24 @@ class ComponentsPart:
 def late_components(episodes: QuerySet[Episode]) -> dict[tuple[int, str], tuple[float, float, float, float]]:
     """Return the components of those of `episodes` that the part has not followed yet, read from their steps.
 
-    By episode id and name, the values are by definition of return: sum, last, max and mean. Of more than MAX_LATE
-    episodes, those that ended first are read.
+    By episode id and name, the values are by definition of return: sum, last, max and mean. Names are those that the
+    part will store. Of more than MAX_LATE episodes, those that ended first are read.
     """
     followed = followed_to(ComponentsPart.name)
     if newest_end() <= followed:
         return {}
     late = endings_of(episodes.filter(end_number__gt=followed), MAX_LATE)
+    stored = defaultdict[int, set[str]](set)
+    for environment, name in RewardComponent.objects.values_list("environment_id", "name"):
+        stored[environment].add(name)
     found: dict[tuple[int, str], tuple[float, float, float, float]] = {}
     for endings in batched(late, ComponentsPart.most_endings):
         for episode, one in ComponentsPart().gather(endings).items():
-            found |= {(episode, name): values.row() for name, values in one.values.items()}
+            names = stored[one.environment]
+            for name, values in one.values.items():
+                if name in names or len(names) < MAX_NAMES:
+                    names.add(name)
+                    found[episode, name] = values.row()
     return found
 
 

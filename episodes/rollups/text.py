@@ -42,7 +42,7 @@ class TextPart:
         transaction.on_commit(self._begun.clear)
 
     def forget(self) -> None:
-        """Delete what was begun, as its episodes may have been removed. What another process has indexed stays."""
+        """Delete what was started, as its episodes may have been removed. What another process has indexed stays."""
         with contextlib.suppress(Error):  # then the next to index these episodes replaces it
             indexed = set(
                 TranscriptText.objects.filter(episode_id__in=self._begun, part=0).values_list("episode_id", flat=True)

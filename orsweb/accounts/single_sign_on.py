@@ -203,7 +203,7 @@ class SignOnCallback(OIDCAuthenticationCallbackView):  # type: ignore[misc]
                 answer: HttpResponse = super().get(request)
                 return answer
         except SuspiciousOperation:
-            reason = "this browser has not begun it"
+            reason = "this browser has not started it"
         security_log.note("login_failed", "single sign-on", who="", detail=reason)
         return self.login_failure()  # type: ignore[no-any-return]
 

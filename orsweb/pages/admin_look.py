@@ -69,7 +69,8 @@ UNFOLD = {
                     sidebar_page("Environments", "deployed_code", "admin:environments_environment_changelist"),
                     sidebar_page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
                     sidebar_page("Tasks", "checklist", "admin:environments_task_changelist"),
-                    sidebar_page("Activity", "history", "admin:environments_curationaction_changelist"),
+                    sidebar_page("Activity", "history", "admin:environments_curationaction_changelist")
+                    | {"permission": lambda request: request.user.has_perm("environments.view_task")},
                 ],
             },
             {

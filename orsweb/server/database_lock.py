@@ -151,7 +151,7 @@ class SharedLock(Lock):
 
 
 def acquire_to_serve() -> Lock:
-    """Acquire the lock for a server, which shares it with others if it is told to. Raises: as `acquire`."""
+    """Acquire the lock for a server, which may share it with others. Raises: as `acquire`."""
     if not conf.cluster_address():
         return acquire()
     if refusal := refusal_to_share("ORSWEB_CLUSTER is set"):

@@ -124,7 +124,7 @@ class Watchdog:
         beside = [call for call in running if call.thread_number in holders]
         if on_loop and not beside and self._may_wait(before, after):
             beside = [call for call in running if call.thread_number]
-        if on_loop:  # whoever has the lock at this moment; who keeps it all the time may have taken it from this code
+        if on_loop:  # it has the lock at this moment; a call that keeps it for long may have taken it from this code
             how, is_certain = "the event loop", not beside
         elif beside:
             how, is_certain, own = "the interpreter's lock", len(holders) == 1, {call.thread for call in beside}

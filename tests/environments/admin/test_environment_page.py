@@ -15,6 +15,7 @@ from pytest_django import DjangoAssertNumQueries
 from environments.curation.flags import flag
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
 from tests.environments.admin.people import person_who_may
+from tests.people import member
 from tests.rows import each
 from tests.stored import NOW, make_environment, make_split, make_task
 
@@ -135,6 +136,14 @@ def test_it_runs_as_few_queries_for_many_splits_as_for_few(
     # operator, row, splits, the size, 25 for seven counts, the attempted tasks, members and all whom the form offers
     with django_assert_num_queries(34):
         page_of(client, split.environment)
+
+
+def test_the_first_page_does_not_say_that_there_are_no_environments_to_who_may_not_see_them() -> None:
+    client = Client()
+    client.force_login(member(is_staff=True))
+    page = client.get("/admin/").content.decode()
+    assert "You don't have permission to view environments." in page
+    assert "hosted any environments" not in page
 
 
 def test_the_first_page_leads_to_tasks_that_need_attention(client: Client) -> None:

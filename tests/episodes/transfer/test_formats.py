@@ -11,7 +11,9 @@ import pytest
 
 from environments.scoring.convention import Convention
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked
+from episodes.attempts.components import MAX_COMPONENTS
 from episodes.models import Episode, EpisodeComponent, RewardComponent
+from episodes.rollups.components import MAX_NAMES
 from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import exported
 from episodes.transfer.thresholds import narrowed
@@ -44,6 +46,17 @@ def test_csv_has_the_components_of_episodes_that_have_just_ended() -> None:
     assert [(row["component:format"], row["component:length"]) for row in rows] == [("1.0", ""), ("0.75", "1.5")]
     catch_up()
     assert list(csv.DictReader(io.StringIO(text_of("csv"), newline=""))) == rows
+
+
+def test_csv_has_the_same_columns_before_and_after_too_many_components_are_stored() -> None:
+    for number in (1, 2, 3):
+        episode = make_episode(id=number, steps_count=1, end_number=number)
+        rewards = {f"{number}-{n}": 1.0 for n in range(MAX_COMPONENTS)}
+        make_step(episode, output=json.dumps({"blocks": [], "metadata": {"rewards": rewards}}))
+    before = text_of("csv")
+    catch_up()
+    assert text_of("csv") == before
+    assert before.partition("\n")[0].count("component:") == MAX_NAMES
 
 
 def test_parquet_has_the_components_of_each_step() -> None:

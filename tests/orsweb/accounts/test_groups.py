@@ -127,6 +127,7 @@ def test_the_sidebar_of_the_admin_leads_to_what_the_person_may_open_and_marks_wh
         assert [link for link, is_active in links if is_active] == ["/admin/environments/split/"]
         assert all(client.get(link).status_code == 200 for link, _ in links)
         sidebars.append({link for link, _ in links})
+    assert "/admin/environments/curationaction/" in sidebars[0]
     assert sidebars[0] < sidebars[1] and "/admin/environments/apikey/" in sidebars[1] - sidebars[0]
 
 
