@@ -18,7 +18,7 @@ import jsonschema
 from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
-from environments.checking.text import SEEN_SHARE, Seen, text_for
+from environments.checking.input_texts import SEEN_SHARE, Seen, text_for
 
 MAX_TRIES = 30
 MAX_DEPTH = 6

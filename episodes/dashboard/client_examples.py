@@ -13,8 +13,8 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from environments.checking.input_texts import Seen
 from environments.checking.inputs import Inputs, Unproducible
-from environments.checking.text import Seen
 from environments.display.parts import ToolPart, read_json
 
 MAX_TRIES = 20

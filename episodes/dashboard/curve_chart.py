@@ -8,8 +8,8 @@ from typing import Any
 
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint
-from episodes.dashboard.curve_figures import BY_DEFINITION, UNITS, Figure
 from episodes.dashboard.curve_series import ComponentLine, Drawn
+from episodes.dashboard.figure_menu import BY_DEFINITION, UNITS, Figure
 from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.parameters import WholeRange
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_values, csv_line

@@ -13,7 +13,7 @@ from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.scopes import OVERLAYS, Overlay
 from episodes.analytics.zoom import Range
-from episodes.dashboard.curve_figures import FIGURES, Figure
+from episodes.dashboard.figure_menu import FIGURES, Figure
 from episodes.dashboard.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter

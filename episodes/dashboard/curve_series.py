@@ -32,8 +32,8 @@ from episodes.analytics.scopes import (
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
 from episodes.attempts.group_states import GroupCount, counts_together
-from episodes.dashboard.curve_figures import NO_COMPONENTS, NO_GROUPS, NO_TOKENS, OF_GROUPS, OWN_COLUMNS, Figure
 from episodes.dashboard.curve_query import CurveAsked
+from episodes.dashboard.figure_menu import NO_COMPONENTS, NO_GROUPS, NO_TOKENS, OF_GROUPS, OWN_COLUMNS, Figure
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import WholeRange

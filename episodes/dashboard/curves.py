@@ -17,9 +17,9 @@ from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS
 from episodes.dashboard.curve_chart import charts_of, csv_of
-from episodes.dashboard.curve_figures import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.dashboard.curve_query import AXES, CurveAsked
 from episodes.dashboard.curve_series import Drawn, drawn
+from episodes.dashboard.figure_menu import FIGURES, OF_GROUPS, TITLES, UNITS, Figure
 from episodes.dashboard.view_parameters import asked_context, definition_context
 from episodes.filtering.names import models, runs
 from episodes.filtering.parameters import BadFilter

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from environments.checking.blocks import problem_of, text_of
 from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove
 from environments.checking.checked_environment import (
     Broken,
@@ -16,8 +17,8 @@ from environments.checking.checked_environment import (
     Slow,
     leave,
 )
+from environments.checking.input_texts import Seen
 from environments.checking.inputs import Inputs, Unproducible, choices
-from environments.checking.text import Seen, problem_of, text_of
 from environments.errors import shorten
 from environments.wire import value_json
 

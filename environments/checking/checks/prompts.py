@@ -6,9 +6,9 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from environments.checking.blocks import problem_of, text_of
 from environments.checking.check_state import CheckState, same
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, leave
-from environments.checking.text import problem_of, text_of
 from environments.display.text_comparison import ANSWER_NAME, as_answer, tells
 from environments.wire import ListToolsOutput
 

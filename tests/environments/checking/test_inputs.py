@@ -9,8 +9,8 @@ from typing import Any
 import jsonschema
 import pytest
 
+from environments.checking.input_texts import Seen, matching
 from environments.checking.inputs import Inputs, Unproducible
-from environments.checking.text import Seen, matching
 from tests.rows import each
 
 SCHEMAS: list[dict[str, Any]] = [

@@ -12,9 +12,9 @@ from episodes.analytics import summary_cover as covers
 from episodes.analytics import zoom
 from episodes.analytics.block_queries import Axis
 from episodes.dashboard.curve_chart import charts_of
-from episodes.dashboard.curve_figures import FIGURES
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import Drawn, drawn
+from episodes.dashboard.figure_menu import FIGURES
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.rollups import blocks, step_spans

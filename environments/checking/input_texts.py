@@ -1,4 +1,4 @@
-"""The texts of the checks: problems in the blocks of prompts and outputs, and generated texts for string schemas.
+"""Texts for inputs of tools that the checks make from a string's schema, and from what prompts and outputs mentioned.
 
 Texts that match a regular expression are made from Python's own parse of it, for simple expressions as they are in JSON
 Schemas. Anchors and look-arounds are ignored, so the caller has to check the result against the expression.
@@ -6,52 +6,12 @@ Schemas. Anchors and look-arounds are ignored, so the caller has to check the re
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
 import string
 from collections.abc import Mapping
 from importlib import import_module
 from random import Random
 from typing import Any
-
-from environments.wire import BLOCKS
-
-_STARTS = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
-
-
-def problem_of(blocks: Any) -> str:
-    """Return what is wrong with `blocks`, as a sentence without subject and full stop, or an empty text."""
-    try:
-        checked = BLOCKS.validate_python(blocks)
-    except ValueError as error:
-        return f"is not a list of text and image blocks: {' '.join(str(error).split())}"
-    if not any(block.type == "image" or block.text.strip() for block in checked):
-        return "is empty"
-    return next((text for block in blocks if block["type"] == "image" and (text := _image_problem(block))), "")
-
-
-def _image_problem(block: dict[str, Any]) -> str:
-    try:
-        data = base64.b64decode(block["data"], validate=True)
-    except (binascii.Error, ValueError) as error:
-        return f"has an image whose data is not base64 ({error})"
-    kind = block["mimeType"]
-    if not kind.startswith("image/"):
-        return f"has an image of type {kind!r}; use image/png, image/jpeg, image/gif or image/webp"
-    if kind in _STARTS and not data.startswith(_STARTS[kind]):
-        return f"has an image of type {kind} that starts with {data[:8]!r}"
-    return ""
-
-
-def text_of(blocks: Any) -> str:
-    return "\n".join(block["text"] for block in blocks if block.get("type") == "text")
-
 
 MAX_REPEATS = 4
 _PRINTABLE = string.ascii_letters + string.digits + " _-.,:;!?"
