@@ -7,7 +7,6 @@ once, because other programs keep the cores busy or the code sleeps, it looks fo
 
 from __future__ import annotations
 
-import math
 import os
 import signal
 import time
@@ -107,12 +106,15 @@ class Watchdog:
     # --- a loop that does not turn ------------------------------------------------------------------------------------
 
     def _decide(self, before: _Usage, now: float) -> None:
-        """Log who holds the loop. If nobody is found, compare again when it has stood still for twice as long."""
+        """Log who holds the loop, if that is new. Compare again when the loop has stood still for twice as long.
+
+        Then code shows that slept at first, and a call that computed beside the one that has the lock may have ended.
+        """
         held = self._find_holder(before)
-        if self._held is None or held.suspects:
+        if self._held is None or held.suspects not in ((), self._held.suspects):
+            self._held = held
             _log_hold(held)
-        self._held = held
-        self._usage, self._decide_at = self._use(), math.inf if held.suspects else now + (now - self._since)
+        self._usage, self._decide_at = self._use(), now + (now - self._since)
 
     def _find_holder(self, before: _Usage) -> IncidentReport:
         after, sources = self._use(), read_sources(self._directory)

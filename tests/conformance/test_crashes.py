@@ -124,6 +124,8 @@ def test_it_blames_no_call_when_several_may_hold_the_interpreters_lock(crashed: 
 
 
 def test_it_names_who_holds_the_interpreters_lock_even_if_it_shows_only_later(crashed: Crashed) -> None:
+    beside = Agent(crashed.server).open({"id": 1}, "harmless")
+    beside.begin("digest")  # which is taken for it, until it has ended
     Agent(crashed.server).open({"id": 1}, "harmless").begin("backtrack")
     eventually(lambda: "call=backtrack environment=harmless" in crashed.server.log)
     assert "code of an environment holds the interpreter's lock" in crashed.server.log
