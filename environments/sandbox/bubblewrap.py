@@ -1,9 +1,11 @@
 """Execution of an untrusted program under bubblewrap, which returns the program's output and exit status.
 
 Bundled environments (`builtin/code`, `builtin/shell`) call this from threads of the server's pool, because it blocks.
-The program sees the read-only directories of `TREES` and nothing else of this machine: no /etc, no /home, no /proc, no
-/usr/local, no network, no other process. It writes to `/work` and `/tmp`, which are in memory, limited in size and
-discarded at its end; all its processes end with the first one. It runs as nobody when the server runs as root.
+The program sees the read-only directories of `TREES` and nothing else of this machine: no /etc, no
+/home, no /proc, no /usr/local, no network, no other process, no socket but AF_UNIX
+(`system_calls.py`). It writes to `/work` and `/tmp`, which are in memory, limited in size and
+discarded at its end; all its processes end with the first one. It runs as nobody when the server
+runs as root.
 
 It is limited by the kernel (CPU, memory and open files of each process, number of processes), by a check every 50 ms of
 the memory and files of all processes and of whether the program still runs, by a wall clock, and by the size of the
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import threading
@@ -27,11 +30,11 @@ from functools import cache
 from pathlib import Path
 
 from environments.errors import OrsError
-from environments.sandbox import processes
+from environments.sandbox import processes, system_calls
 from environments.sandbox.fair_turns import KEY, FairTurns, Place
 from environments.sandbox.pipes import Pipes
 
-TREES = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/lib32", "/usr/libx32", "/usr/share")
+TREES = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/share")
 """Directories that the program sees, if they exist. Not /usr/local and /usr/src, where containers have applications."""
 _ALTERNATIVES = ("awk", "which")
 """Programs in /usr/bin that are links to /etc/alternatives."""
@@ -135,10 +138,13 @@ class Sandbox:
     def _run(self, argv: Sequence[str], stdin: bytes, core: Place) -> Ran:
         status_read, status_write = os.pipe()
         try:
-            with self._lock:
+            with self._lock, os.fdopen(os.memfd_create("filter"), "w+b") as system_call_filter:
                 if self._is_closed:
                     raise SandboxError("The session has ended.")
-                process = _start([*_command(self.limits, status_write), *argv], status_write)
+                system_call_filter.write(system_calls.filter_of(platform.machine()))
+                system_call_filter.seek(0)
+                passed = status_write, system_call_filter.fileno()
+                process = _start([*_command(self.limits, *passed), *argv], passed)
                 self._running.add(process)
         except BaseException:
             os.close(status_read)
@@ -196,17 +202,17 @@ class Sandbox:
         raise SandboxError(f"The sandbox did not start: {_first_line(stderr) or 'it was killed'}")
 
 
-def _start(command: list[str], status_fd: int) -> subprocess.Popen[bytes]:
+def _start(command: list[str], passed: Sequence[int]) -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
     try:
         return subprocess.Popen(  # nosec B603 # the sandbox itself
-            command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=[status_fd], env={}, start_new_session=True
+            command, stdin=pipe, stdout=pipe, stderr=pipe, pass_fds=passed, env={}, start_new_session=True
         )
     except OSError as error:
         raise SandboxError(f"The sandbox did not start: {error}") from error
 
 
-def _command(limits: SandboxLimits, status_fd: int) -> list[str]:
+def _command(limits: SandboxLimits, status_fd: int, filter_fd: int) -> list[str]:
     """Return the command line without the program's own arguments.
 
     The number of processes is limited inside the sandbox, where the kernel counts only its own.
@@ -222,7 +228,8 @@ def _command(limits: SandboxLimits, status_fd: int) -> list[str]:
     }
     sizes = ["--size", str(limits.disk_bytes), "--tmpfs", "/work", "--size", str(limits.disk_bytes), "--tmpfs", "/tmp"]  # nosec B108 # the sandbox's own
     prlimit = [f"--{name}={value}:{value}" for name, value in within.items()]
-    bwrap = [*_bwrap(), *sizes, "--chdir", "/work", "--remount-ro", "/", "--json-status-fd", str(status_fd)]
+    passed = ["--json-status-fd", str(status_fd), "--seccomp", str(filter_fd)]
+    bwrap = [*_bwrap(), *sizes, "--chdir", "/work", "--remount-ro", "/", *passed]
     return [*_outside(), *bwrap, "--", "/usr/bin/prlimit", *prlimit, "--"]
 
 
@@ -238,7 +245,7 @@ def _bwrap() -> list[str]:
     words = [_path_of_bwrap(), "--unshare-all", "--unshare-user", "--disable-userns"]
     words += ["--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
     words += [word for tree in trees for word in ("--ro-bind", tree, tree)]
-    for name in ("bin", "sbin", "lib", "lib64", "lib32"):
+    for name in ("bin", "sbin", "lib", "lib64"):
         words += ["--symlink", "usr/bin" if name == "sbin" else f"usr/{name}", f"/{name}"]
     for name in _ALTERNATIVES:
         words += ["--symlink", os.path.realpath(f"/usr/bin/{name}"), f"/etc/alternatives/{name}"]
@@ -290,6 +297,9 @@ def _why_no_sandbox() -> str:
     """Return why there is no sandbox, or an empty text; found out once by running a trivial program."""
     if not _path_of_bwrap():
         return "It needs a sandbox, and bubblewrap is missing; install it (on Debian: apt-get install bubblewrap)."
+    if (machine := platform.machine()) not in system_calls.MACHINES:
+        machines = " and ".join(system_calls.MACHINES)
+        return f"It needs a sandbox, which there is on {machines} only; this machine is {machine!r}."
     try:
         ran = Sandbox().run(["sh", "-c", "true & wait"])
     except SandboxError as error:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import platform
+import signal
 import socket
 import subprocess
 import sys
@@ -164,6 +166,48 @@ def test_it_reaches_no_network() -> None:
         assert ran.status != 0
         with pytest.raises(BlockingIOError):
             listener.accept()
+
+
+def test_it_opens_no_socket_but_those_between_its_processes() -> None:
+    """Nothing is connected. A kernel refuses families that it lacks, but has AF_INET and AF_NETLINK."""
+    program = """
+import errno, itertools, socket
+ways = {"socket": socket.socket, "socketpair": socket.socketpair}
+for way, family, kind in itertools.product(ways, range(256), range(1, 11)):
+    try:
+        ways[way](family, kind)
+        print(way, "AF_UNIX" if family == socket.AF_UNIX else family)
+    except OSError as error:
+        if family != socket.AF_UNIX and error.errno != errno.EAFNOSUPPORT:
+            print(way, family, error)
+"""
+    assert set(python(program).stdout.decode().splitlines()) == {"socket AF_UNIX", "socketpair AF_UNIX"}
+
+
+SYSTEM_CALLS = {
+    "x86_64": {"io_uring_setup": 425, "add_key": 248, "request_key": 249, "keyctl": 250, "socket of x32": 0x40000029},
+    "aarch64": {"io_uring_setup": 425, "add_key": 217, "request_key": 218, "keyctl": 219},
+}
+
+
+@each("name, number", SYSTEM_CALLS[platform.machine()].items())
+def test_it_has_no_way_around_that_by(name: str, number: int) -> None:
+    call = f"ctypes.CDLL(None, use_errno=True).syscall({number}, 1, 0, 0, 0, 0), os.strerror(ctypes.get_errno())"
+    assert python(f"import ctypes, os; print(*({call}))").stdout == b"-1 Function not implemented\n"
+
+
+if platform.machine() == "x86_64":
+
+    def test_a_program_with_system_calls_of_32_bits_is_killed() -> None:
+        """Its numbers are others: 20, which is getpid there, is writev here."""
+        code = "b8 14 00 00 00 cd 80 c3"  # mov eax, 20; int 0x80; ret
+        program = f"""
+import ctypes, mmap
+memory = mmap.mmap(-1, 4096, prot=mmap.PROT_READ | mmap.PROT_WRITE | mmap.PROT_EXEC)
+memory.write(bytes.fromhex("{code}"))
+print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(memory)))())
+"""
+        assert python(program) == Ran(128 + signal.SIGSYS, b"", b"")
 
 
 def test_it_sees_and_kills_no_process_but_its_own() -> None:

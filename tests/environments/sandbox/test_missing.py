@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,10 @@ from tests.sandboxed import needs_bubblewrap
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def reason(path: Path, programs: str = "{}") -> str:
-    """Return what a process with the PATH `path` prints."""
+def reason(path: Path, programs: str = "{}", before: Sequence[str] = ()) -> str:
+    """Return what a process with the PATH `path` prints, which is started by the command `before`."""
     program = f"from environments.sandbox.bubblewrap import unavailable; print(unavailable({programs}))"
-    command = [sys.executable, "-c", program]
+    command = [*before, sys.executable, "-c", program]
     ran = subprocess.run(command, cwd=ROOT, env={"PATH": str(path)}, capture_output=True, text=True, check=True)
     return ran.stdout.strip()
 
@@ -47,4 +48,11 @@ def test_it_quotes_bubblewrap_where_the_kernel_forbids_it(programs: Path) -> Non
 def test_it_names_the_package_of_a_program_that_is_missing() -> None:
     assert reason(Path("/usr/bin"), "{'python9': 'python9-minimal'}") == (
         "/usr/bin/python9 is missing, which its sandbox needs; install it (on Debian: apt-get install python9-minimal)."
+    )
+
+
+@needs_bubblewrap
+def test_it_names_the_machine_where_system_calls_cannot_be_filtered() -> None:
+    assert reason(Path("/usr/bin"), before=["setarch", "linux32"]).startswith(
+        "It needs a sandbox, which there is on x86_64 and aarch64 only; this machine is '"
     )
