@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from environments.scoring.convention import Coverage
-from environments.scoring.task_buckets import Interval, interval
+from environments.scoring.task_buckets import interval
 
 
 class Counted(Protocol):
@@ -34,17 +34,13 @@ class SuccessRate:
         return self.successes / self.n if self.n else None
 
     @property
-    def interval(self: Counted) -> Interval:
-        """Wilson's 95 % interval of the success rate; 0 to 1 without attempts."""
-        return interval(self.successes, self.n)
+    def success_low(self: Counted) -> float | None:
+        """Lower end of Wilson's 95 % interval of the success rate; None without attempts."""
+        return interval(self.successes, self.n).low if self.n else None
 
     @property
-    def success_low(self: Counted) -> float:
-        return interval(self.successes, self.n).low
-
-    @property
-    def success_high(self: Counted) -> float:
-        return interval(self.successes, self.n).high
+    def success_high(self: Counted) -> float | None:
+        return interval(self.successes, self.n).high if self.n else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -85,9 +85,9 @@ class FiguresSerializer(AttributesSerializer):
     p10 = s.FloatField(allow_null=True, help_text="Tenth percentile of the returns")
     p90 = s.FloatField(allow_null=True, help_text="Ninetieth percentile of the returns")
     successes = s.IntegerField()
-    success = s.FloatField(allow_null=True, help_text="Success rate: successes divided by n")
-    success_low = s.FloatField(help_text="Lower end of the 95 % Wilson interval")
-    success_high = s.FloatField()
+    success = s.FloatField(allow_null=True, help_text="Success rate: successes divided by n; null without attempts")
+    success_low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % Wilson interval")
+    success_high = s.FloatField(allow_null=True)
     length_mean = s.FloatField(
         allow_null=True, help_text="Mean number of steps of an attempt; infrastructure failures have no length"
     )
@@ -249,9 +249,9 @@ class LeaderboardRowSerializer(s.Serializer[Any]):
     mean = s.FloatField(allow_null=True, help_text="Mean return")
     error = s.FloatField(allow_null=True, help_text="Standard error of the mean, clustered by task")
     successes = s.IntegerField()
-    success = s.FloatField(allow_null=True, help_text="Success rate: successes divided by n")
-    success_low = s.FloatField(help_text="Lower end of the 95 % Wilson interval")
-    success_high = s.FloatField()
+    success = s.FloatField(allow_null=True, help_text="Success rate: successes divided by n; null without attempts")
+    success_low = s.FloatField(allow_null=True, help_text="Lower end of the 95 % Wilson interval")
+    success_high = s.FloatField(allow_null=True)
     tasks = s.IntegerField(help_text="Number of tasks that were attempted")
     coverage = s.FloatField(
         allow_null=True, source="tasks_share", help_text="Share of all tasks that were attempted; null if unknown"

@@ -56,12 +56,16 @@ class TaskStatisticsRow:
         return getattr(self.row, name)
 
     @property
-    def rate_low(self) -> float:
-        return interval(self.row.successes, self.row.attempts).low
+    def rate(self) -> float | None:
+        return self.row.rate if self.row.attempts else None
 
     @property
-    def rate_high(self) -> float:
-        return interval(self.row.successes, self.row.attempts).high
+    def rate_low(self) -> float | None:
+        return interval(self.row.successes, self.row.attempts).low if self.row.attempts else None
+
+    @property
+    def rate_high(self) -> float | None:
+        return interval(self.row.successes, self.row.attempts).high if self.row.attempts else None
 
     @property
     def coverage(self) -> Coverage:

@@ -125,13 +125,13 @@ def _query(found: Leaderboard, row: LeaderboardRow, ending: str | None = None) -
     return filter_.to_query(**parts_in_address(found.definition.convention, found.environment))
 
 
-def _whisker(row: LeaderboardRow) -> dict[str, float]:
-    """Return the positions of the success rate and the ends of its interval, in pixels up to _WHISKER."""
-    return {
-        "low": round(row.success_low * _WHISKER, 1),
-        "at": round((row.success or 0.0) * _WHISKER, 1),
-        "high": round(row.success_high * _WHISKER, 1),
-    }
+def _whisker(row: LeaderboardRow) -> dict[str, float] | None:
+    """Return the positions of the success rate and the ends of its interval, in pixels up to _WHISKER.
+
+    None if the row has no attempt.
+    """
+    shares = {"low": row.success_low, "at": row.success, "high": row.success_high}
+    return {name: round(share * _WHISKER, 1) for name, share in shares.items() if share is not None} or None
 
 
 def _csv(found: Leaderboard, rows: Sequence[LeaderboardRow]) -> str:
