@@ -45,5 +45,5 @@ urlpatterns = [
     path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
     path("environments/<str:name>/doctor", DoctorView.as_view(), name="api-doctor"),
     path("keys/me", OwnKeyView.as_view(), name="api-own-key"),
-    re_path("^(?P<rest>.+)$", unknown),
+    re_path(r"^(?P<rest>[\s\S]+)$", unknown),
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,13 +18,18 @@ from episodes.dashboard.figure_menu import FIGURES, Figure
 from episodes.dashboard.smoothing import PARAMETERS as SMOOTHING_PARAMETERS
 from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen, flag, given, real
+from episodes.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
 from episodes.models import Run
 from episodes.models.privacy import visible_runs
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 FORMATS = ("json", "csv")
 PARAMETERS = ("x", "y", "by", "runs", *SMOOTHING_PARAMETERS, "log", "band", "from", "to", "threshold", "format")
+_RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
+_RUN_LIST_FORM = (
+    "run numbers or names separated by commas, such as 3,4; a name that is a number or holds a comma "
+    'needs quotation marks around it, such as "2024"'
+)
 WHOLE = Range()
 NOT_SMOOTHED = Smoothing()
 
@@ -106,15 +112,25 @@ def _figures(name: str, text: str) -> tuple[Figure, ...]:
 
 
 def run_ids(name: str, text: str, hidden: frozenset[int] = frozenset()) -> tuple[int, ...]:
-    """Return the ids of the runs that a parameter lists by numbers or names, in order and each once. Raises: BadFilter.
+    """Return the ids of the runs that a parameter lists, in order and each once. Raises: BadFilter.
 
+    A run is written as its number or its name, with commas between runs. Quotation marks around a
+    name, doubled within it, are for names that are numbers or hold commas: `3,"2024","a,b"`.
     `hidden`: ids of the private environments that do not exist for the reader.
     """
-    parts = [part.strip() for part in text.split(",") if part.strip()]
-    numbers = {part: id_in(part) for part in parts}
-    if names := [part for part, pk in numbers.items() if pk is None]:
-        numbers |= Run.objects.filter(visible_runs(hidden), name__in=names).values_list("name", "pk")
-    if missing := [part for part, pk in numbers.items() if pk is None]:
-        sentence = f"there is no run {missing[0]}; it takes run numbers or names separated by commas, such as 3,4"
-        raise BadFilter(name, text, sentence)
-    return tuple(dict.fromkeys(pk for part in parts if (pk := numbers[part]) is not None))
+    parts, at = list[tuple[str, bool]](), 0
+    while at < len(words(name, text)):
+        if (run := _RUN.match(text, at)) is None:
+            raise BadFilter(name, text, f"it takes {_RUN_LIST_FORM}")
+        at, quoted = run.end(), (run[1] or "").replace('""', '"')
+        if part := quoted or trimmed(run[2] or ""):
+            parts.append((part, bool(quoted)))
+    numbers = [None if is_name else id_in(part) for part, is_name in parts]
+    names = [part for (part, _), number in zip(parts, numbers, strict=True) if number is None]
+    named = Run.objects.filter(visible_runs(hidden), name__in=names)
+    known = dict(named.values_list("name", "pk")) if names else {}
+    if missing := [part for part in names if part not in known]:
+        raise BadFilter(name, text, f"there is no run {missing[0]}; it takes {_RUN_LIST_FORM}")
+    pairs = zip(parts, numbers, strict=True)
+    ids = (known[part] if number is None else number for (part, _), number in pairs)
+    return tuple(dict.fromkeys(ids))

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from episodes.filtering.parameters import BadFilter, chosen, count_in, words
+from episodes.filtering.parameters import BadFilter, chosen, count_in, trimmed, words
 from episodes.models import Run
 from episodes.runs.config_values import ConfigCondition, config_values
 from episodes.runs.description import STATES
@@ -106,12 +106,12 @@ class RunListFilter:
 
 
 def _given(query: QueryDict, name: str) -> list[str]:
-    return [text.strip() for text in query.getlist(name) if text.strip()]
+    return [text for text in map(trimmed, query.getlist(name)) if text]
 
 
 def _without(query: QueryDict, name: str, value: str) -> str:
     found = query.copy()
-    kept = [one for one in query.getlist(name) if one.strip() != value and _normal(name, one) != value]
+    kept = [one for one in query.getlist(name) if trimmed(one) != value and _normal(name, one) != value]
     found.setlist(name, kept)
     found.pop("after", None)
     return found.urlencode()

@@ -33,6 +33,7 @@ from episodes.filtering.parameters import (
     stretch,
     stretches,
     suite_part,
+    trimmed,
     unknown_name,
     words,
 )
@@ -167,8 +168,8 @@ class EpisodeFilter:
         for name, value in query.items():
             if name in _PARSERS:
                 _refuse_doubles(query, name)
-                if value.strip():
-                    values[_attribute(name)] = _PARSERS[name](name, value.strip())
+                if text := trimmed(value):
+                    values[_attribute(name)] = _PARSERS[name](name, text)
             elif name not in also:
                 raise unknown_name(name, value, (*PARAMETERS, *also), "filter")
         found = cls(**values, hidden=hidden)
@@ -286,6 +287,9 @@ def _moment(text: str | None, now: datetime, *, is_end: bool = False) -> datetim
         unit = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}[text[-1]]
         return now - timedelta(**{unit: int(text[:-1])})
     found = datetime.fromisoformat(text)
-    if is_end and len(text) <= len("2026-01-31"):
-        found += timedelta(days=1)
-    return found if found.tzinfo else found.replace(tzinfo=UTC)
+    found = found if found.tzinfo else found.replace(tzinfo=UTC)
+    is_day = len(text) <= len("2026-01-31")
+    try:
+        return found.astimezone(UTC) + timedelta(days=1 if is_end and is_day else 0)
+    except OverflowError:  # beyond the first or last moment that a database and Python can name
+        return (datetime.min if found.year == 1 else datetime.max).replace(tzinfo=UTC)

@@ -30,7 +30,7 @@ JOINS = [("session", "session"), ("call", "call"), ("calls", "calls"), ("guess",
 
 def environment_name_of(text: str) -> str:
     """Return the last part of an environment's name such as `me/math` in lower case, as episodes have it."""
-    return text.strip("/ ").rpartition("/")[2].strip().lower()[:200]
+    return text.strip("/ ").rpartition("/")[2].strip(" ").lower()[:200]
 
 
 class Rollout(models.Model):

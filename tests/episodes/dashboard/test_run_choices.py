@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urlencode
 
 import pytest
 from django.test import Client
@@ -27,6 +28,20 @@ def test_the_chosen_runs_come_first_then_the_newest(client: Client) -> None:
     first, _, _ = (make_run(name) for name in ("first", "second", "third"))
     assert offered(client) == [("third", False), ("second", False), ("first", False)]
     assert offered(client, f"runs={first.pk}") == [("first", True), ("third", False), ("second", False)]
+
+
+def test_quotation_marks_name_a_run_whose_name_is_a_number_or_holds_a_comma(client: Client) -> None:
+    first = make_run("first")
+    names = [str(first.pk), "lr=1e-5, seed=2", 'a "b"']
+    for name in names:
+        make_run(name)
+    written = ",".join('"{}"'.format(name.replace('"', '""')) for name in names)
+    chosen = [name for name, is_chosen in offered(client, urlencode({"runs": written})) if is_chosen]
+    assert chosen == ["&quot;".join(name.split('"')) for name in names]
+    assert offered(client, f"runs={first.pk}")[0] == ("first", True)
+    for refused in ('"first', '"first"s', '""', '"first" "first"'):
+        page = client.get(CHOICES, {"runs": refused})
+        assert page.status_code == 400 and "quotation marks around it" in page.content.decode()
 
 
 def test_runs_are_found_by_name_and_by_model(client: Client) -> None:

@@ -15,7 +15,7 @@ from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode, TranscriptText
 from episodes.search.index import index
 from tests.rows import each
-from tests.stored import make_environment, make_episode, make_run, make_split, make_step, make_task
+from tests.stored import NOW, make_environment, make_episode, make_run, make_split, make_step, make_task
 
 EVERYTHING = {
     "environment": "math", "split": "train", "task": "7", "suite": "core/v2/1", "run": "grpo", "step": "-2",
@@ -78,7 +78,10 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("return_to", "much", "a number"),
         ("error", "maybe", "yes, no"),
         ("since", "yesterday", "24h"),
-        ("until", "0001-01-01", "2026-01-31"),
+        ("until", "2026-02-30", "2026-01-31"),
+        ("until", "10000-01-01", "2026-01-31"),
+        ("until", "2026-01-31\n", "2026-01-31"),
+        ("task", "7\n", "whole number"),
         ("run", "a\0b", "character"),
         ("split", "train", "environment="),
     ],
@@ -117,11 +120,31 @@ def test_a_name_that_no_filter_has_is_refused_with_the_nearest() -> None:
         ("2026-01-31T10:00", datetime(2026, 1, 31, 10, tzinfo=UTC)),
         ("2026-01-31T10:00:00 02:00", datetime(2026, 1, 31, 8, tzinfo=UTC)),
         ("2d", datetime(2026, 1, 29, tzinfo=UTC)),
+        ("9999-12-31", datetime.max.replace(tzinfo=UTC)),
+        ("9999-12-31T23:59:59-05:00", datetime.max.replace(tzinfo=UTC)),
+        ("0001-01-01", datetime(1, 1, 2, tzinfo=UTC)),
+        ("0001-01-01T00:00+05:00", datetime.min.replace(tzinfo=UTC)),
     ],
 )
 def test_until_is_a_day_a_moment_or_a_span(text: str, moment: datetime) -> None:
     asked = EpisodeFilter.parse({"until": text})
     assert asked.span(datetime(2026, 1, 31, tzinfo=UTC)) == (None, moment)
+
+
+@pytest.mark.django_db
+def test_every_date_that_has_a_year_of_four_digits_is_compared() -> None:
+    episode = make_episode(created=NOW)
+    for query in ("until=9999-12-31", "since=0001-01-01", "since=0001-01-01T00:00%2B14:00"):
+        assert found(query) == {episode.pk}
+    for query in ("since=9999-12-31", "until=0001-01-01", "since=9999-12-31T23:59-14:00"):
+        assert found(query) == set()
+
+
+@pytest.mark.django_db
+def test_a_line_break_after_a_name_belongs_to_the_name() -> None:
+    make_episode(run=make_run("grpo"), model="qwen", labels='{"arm":"a"}')
+    for query in ("run=grpo", "model=qwen", "label=arm=a"):
+        assert found(f"{query}+") and not found(f"{query}%0A")
 
 
 @pytest.mark.django_db
