@@ -9,10 +9,15 @@ from __future__ import annotations
 import logging
 import logging.config
 import logging.handlers
+import math
 import os
 import re
 import sys
+import time
+import traceback
+from collections import Counter
 from functools import partial
+from http import HTTPStatus
 from typing import Any
 
 from orsweb.apps import absent
@@ -20,8 +25,11 @@ from orsweb.apps import absent
 with absent("rich", "twisted"):  # for tracebacks and loggers that are not used here: 0.1 s
     import structlog
 
-_SECRET = re.compile(r"(/play/invite/)[^/\s'\"?]+")
-"""The link of an invite, whose last part must stay secret because it gives access to the server."""
+_SECRET = re.compile(r"(/play/invite/(?:back/)?)[^/\s'\"?]+")
+"""The link of an invite, or of the way back to one, whose last part must stay secret because it gives access."""
+
+FAILURE_SECONDS = 60.0
+"""Time in which a failure at the same line of code is logged once."""
 
 
 class WithoutInvites(logging.Filter):
@@ -43,12 +51,51 @@ class WithoutSecrets(structlog.stdlib.ProcessorFormatter):
         return playing.recent_secrets.log_line(line) if playing else line
 
 
-class OneLineRefusals(logging.Filter):
-    """Removes the traceback of refused requests (4xx), because their message is enough and no code has failed."""
+class NotedRefusals(logging.Filter):
+    """Notes the requests that Django refuses (4xx) in the security log, which counts those of an address.
+
+    Otherwise anybody could fill the disk: Django logs a line for each, with the whole path or header.
+    """
 
     def filter(self, record: logging.LogRecord) -> bool:
-        if 400 <= getattr(record, "status_code", 0) < 500:
-            record.exc_info = record.exc_text = None
+        request = getattr(record, "request", None)
+        if request is None or not 400 <= getattr(record, "status_code", 0) < 500:
+            return True
+        if record.name != "django.security.DisallowedHost":  # noted by the middleware that refuses it
+            from environments import security_log  # when the applications are loaded
+
+            status = HTTPStatus(record.status_code)  # type: ignore[attr-defined]  # Django's own field
+            detail = f"{status.value} {status.phrase}"
+            if record.name == "django.security.csrf" and isinstance(record.args, tuple):
+                detail += f": {record.args[0]}"
+            path = _SECRET.sub(r"\1…", request.path)
+            address = str(request.META.get("REMOTE_ADDR", ""))
+            security_log.note("request_refused", f"{request.method} {path}", who="", address=address, detail=detail)
+        return False
+
+
+class FirstFailures(logging.Filter):
+    """Passes one traceback of a line of code a minute: while the database is away, every request makes one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[tuple[object, int], float] = {}
+        """When the failure at a line of code was last passed, on the monotonic clock."""
+        self._repeats: Counter[tuple[object, int]] = Counter()
+        """How many were not passed since then."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        trace = record.exc_info[2] if record.exc_info and hasattr(record, "request") else None
+        if trace is None:
+            return True
+        *_, (frame, line) = traceback.walk_tb(trace)
+        place, now = (frame.f_code, line), time.monotonic()
+        if now - self._passed.get(place, -math.inf) < FAILURE_SECONDS:
+            self._repeats[place] += 1
+            return False
+        self._passed[place] = now
+        if repeats := self._repeats.pop(place, 0):
+            record.msg, record.args = f"{record.getMessage()} (and {repeats} failures like it before)", ()
         return True
 
 
@@ -94,12 +141,16 @@ def configure(options: dict[str, Any]) -> None:
                 "structured": _formatter(renderer, shared),
                 "json": _formatter(structlog.processors.JSONRenderer(), shared),
             },
-            "filters": {"without_invites": {"()": WithoutInvites}, "refusals": {"()": OneLineRefusals}},
+            "filters": {
+                "without_invites": {"()": WithoutInvites},
+                "refusals": {"()": NotedRefusals},
+                "failures": {"()": FirstFailures},
+            },
             "handlers": {
                 "stderr": {
                     "class": "logging.StreamHandler",
                     "formatter": "structured",
-                    "filters": ["without_invites", "refusals"],
+                    "filters": ["without_invites", "refusals", "failures"],
                 },
                 **handlers,
             },
@@ -107,6 +158,7 @@ def configure(options: dict[str, Any]) -> None:
             "loggers": {
                 "uvicorn.access": {"level": "WARNING"},
                 "django_eventstream": {"level": "WARNING"},  # it logs every opened page
+                "axes": {"level": "ERROR"},  # it logs every wrong password, which the security log counts
                 "mcp": {"level": "CRITICAL"},  # it logs what clients send wrongly, and quotes results in tracebacks
                 "orsweb.security": security,
                 "django.server": {"handlers": ["stderr"], "propagate": False},

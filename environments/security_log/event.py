@@ -29,7 +29,9 @@ KINDS = {
     "events_lost": "Events lost",
 }
 """Each kind of event with its name for people."""
-FAILURES = frozenset(("login_failed", "key_refused", "key_forbidden", "host_refused", "proxy_refused"))
+REQUEST_REFUSED = "request_refused"
+"""Kind of the refusals that are noted as lines only: unknown addresses, malformed requests, forms of other sites."""
+FAILURES = frozenset(("login_failed", "key_refused", "key_forbidden", "host_refused", "proxy_refused", REQUEST_REFUSED))
 """Kinds that anybody who reaches the server can cause."""
 
 

@@ -1,4 +1,4 @@
-"""Takes events from any thread, and writes them on one: as lines of `orsweb.security`, and as rows.
+"""Takes events from any thread, and writes them on one: as lines of `orsweb.security`, and most of them as rows.
 
 What comes faster than it can be written is counted and dropped. While the database is away, the lines are still
 written, and the latest rows wait for it. A process that is killed loses the events of its last second.
@@ -21,7 +21,7 @@ from environments.database.storable import storable
 from environments.database.write_pauses import give_way
 from environments.models import SecurityEvent
 from environments.security_log.actor import current_actor
-from environments.security_log.event import FAILURES, Event
+from environments.security_log.event import FAILURES, REQUEST_REFUSED, Event
 from environments.security_log.failure_bursts import Bursts
 
 WRITE_SECONDS = 1.0
@@ -30,6 +30,8 @@ MAX_QUEUED = 10_000
 """Events of either sort that wait to be written: failures, and all others, which no flood of failures displaces."""
 MAX_BATCH = 500
 REMOVED_AT_ONCE = 1_000
+MAX_TEXT = 2_000
+"""Characters of a text that are kept until it is masked and cut to what a row holds: a path may have 60,000."""
 
 CONTROLS = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 """Characters with which a text could look like several lines of the log."""
@@ -111,7 +113,8 @@ class SecurityLog:
             said = {name: value for name in ("who", "address", "what", "detail") if (value := getattr(row, name))}
             said |= {"count": row.count} if row.count > 1 else {}
             log.warning(row.kind, **said) if row.kind in FAILURES else log.info(row.kind, **said)
-            self._rows.append(row)
+            if row.kind != REQUEST_REFUSED:
+                self._rows.append(row)
         while self._rows:
             batch = [self._rows[number] for number in range(min(MAX_BATCH, len(self._rows)))]
             if not _stored(batch):
@@ -178,4 +181,4 @@ def note(kind: str, what: str = "", *, who: str | None = None, address: str | No
     if who is None or address is None:
         actor = current_actor()
         who, address = actor.name if who is None else who, actor.address if address is None else address
-    _log.take(Event(kind, timezone.now(), who, address, what, detail))
+    _log.take(Event(kind, timezone.now(), who[:MAX_TEXT], address[:MAX_TEXT], what[:MAX_TEXT], detail[:MAX_TEXT]))

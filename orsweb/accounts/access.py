@@ -79,10 +79,15 @@ class OwnPagesOnly:
         origin = urlsplit(headers.get(b"origin", b"").decode("latin-1").lower())
         is_own = bool(host) and origin.scheme in ("http", "https") and origin.netloc == host
         is_known = validate_host(split_domain_port(host)[0], settings.ALLOWED_HOSTS)
-        if not is_known:
+        if not (is_own and is_known):
             address, _ = scope.get("client") or ("", 0)
             address = conf.address_of(address, headers.get(b"x-forwarded-for", b"").decode("latin-1"))
-            security_log.note("host_refused", host, who="", address=address)
+            kind, what = "host_refused", host
+            detail = ""
+            if is_known:
+                kind, what = "request_refused", f"websocket {scope['path']}"
+                detail = f"403 Opened by a page of {origin.netloc or 'no site'}"
+            security_log.note(kind, what, who="", address=address, detail=detail)
         await (self._app if is_own and is_known else WebsocketDenier())(scope, receive, send)
 
 

@@ -66,7 +66,8 @@ def _login_failed(sender: Any, credentials: Mapping[str, Any], request: HttpRequ
     name = str(credentials.get("username") or "").replace("\0", "")
     known = name if name and User.objects.filter(username=name).exists() else ""
     what = "single sign-on" if "code_verifier" in credentials else "" if known else "no such account"
-    note("login_failed", what, who=known, address=_address_of(request))
+    detail = getattr(request, "sign_on_problem", "")
+    note("login_failed", what, who=known, address=_address_of(request), detail=detail)
 
 
 def _remember(sender: type[Model], instance: Any, raw: bool = False, update_fields: Any = None, **more: Any) -> None:

@@ -17,7 +17,6 @@ from typing import Any
 
 import jwt
 import requests
-import structlog
 from django.conf import settings
 from django.contrib.auth.models import Group, User
 from django.core.exceptions import SuspiciousOperation
@@ -40,8 +39,6 @@ ALGORITHMS = ("RS256", "ES256", "RS384", "RS512", "ES384", "ES512")
 FAILED = "failed"
 _UNUSUAL = re.compile(r"[^\w.@+-]+")
 """Characters that user names do not have."""
-
-log = structlog.get_logger(__name__)
 
 
 @cache
@@ -110,7 +107,7 @@ class SignOnBackend(OIDCAuthenticationBackend):  # type: ignore[misc]  # the lib
             reason = f"the provider's answer was refused ({type(error).__name__})"  # its text may quote a token
         else:
             return user
-        log.warning("sign_on_failed", reason=reason)
+        request.sign_on_problem = reason  # type: ignore[attr-defined]  # security_signals.py notes it
         return None
 
     def _verify_jws(self, payload: Any, key: Any) -> dict[str, Any]:
@@ -186,7 +183,7 @@ class SignOn(OIDCAuthenticationRequestView):  # type: ignore[misc]
             self.OIDC_RP_CLIENT_ID = settings.ORSWEB_OIDC_CLIENT_ID
             answer: HttpResponse = super().get(request)
         except SignOnFailed as error:
-            log.warning("sign_on_failed", reason=str(error))
+            security_log.note("login_failed", "single sign-on", who="", detail=str(error))
             return HttpResponseRedirect(_setting("LOGIN_REDIRECT_URL_FAILURE"))
         return answer
 

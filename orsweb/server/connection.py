@@ -1,10 +1,11 @@
 """uvicorn's HTTP/1.1 protocol with limits of what a client may occupy, errors in JSON, and a direct route for agents.
 
-uvicorn's httptools protocol does not limit headers (it accepted 200 MB) and answers malformed HTTP in plain text. The
-subclass here limits what it buffers and answers both errors in JSON. It passes requests of agents to an Exchange.
+uvicorn's httptools protocol does not limit headers (it accepted 200 MB), answers malformed HTTP in plain text or not at
+all, and logs a line for each such request. The subclass here limits what it buffers, answers these errors in JSON and
+notes them in the security log, which counts repeats. It passes requests of agents to an Exchange.
 
 Divergence from the references: URL and headers together are limited (431), and so is the number of connections of an
-address (429).
+address (429). Requests have to be HTTP/1.0 or 1.1 (505) with one Host (400) and no transfer coding but chunked (501).
 """
 
 from __future__ import annotations
@@ -19,7 +20,9 @@ from urllib.parse import unquote
 import httptools
 from django.conf import settings
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
+from environments import security_log
 from environments.agent_http.request import CONNECTION
 from orsweb.server.client_limits import AddressLimit, Waiting
 from orsweb.server.exchange import Agents, Exchange
@@ -33,6 +36,10 @@ MAX_REFUSED = 32
 ENDLESS_STREAMS = re.compile(rb"/events/|/api/episodes/\d+/events|/mcp/")
 """Paths whose responses to GET are event streams that do not end by themselves."""
 AGENT_METHODS = (b"POST", b"GET")
+HTTP_VERSIONS = ("1.0", "1.1")
+MAX_QUOTED = 100
+UNREAD_VERSION = "0.0"
+"""What the parser reports before it has read a version."""
 
 
 class JoinedTransport:
@@ -91,9 +98,10 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         "_agents",
         "_body_bytes",
         "_extensions",
+        "_header_problem",
         "_is_counted",
         "_is_refused",
-        "_is_too_long",
+        "_last_answer",
         "_limit",
         "_progressed",
         "_received",
@@ -109,8 +117,9 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self._withheld = 0
         self._received = 0
         self._progressed = False
-        self._is_too_long = False
+        self._header_problem: tuple[HTTPStatus, str] | None = None
         self._is_refused = False
+        self._last_answer = b""  # to what cannot be read, while earlier requests are being answered
         self._is_stopping = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -161,24 +170,31 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         self.transport.abort()
 
     def data_received(self, data: bytes) -> None:
+        """Parse what has arrived. Replaces uvicorn's method, which logs a line for each malformed request."""
         if self._is_refused:
             return
         self._received = self._withheld + len(data)
         self._progressed = False
-        super().data_received(data)
+        self._unset_keepalive_if_required()
+        try:
+            self.parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            if self._should_upgrade():  # otherwise the request is answered as if it had not asked
+                self.handle_websocket_upgrade()
+        except httptools.HttpParserError as error:
+            self._refuse(*(self._header_problem or self._parser_problem(error)))
         if self._progressed:
             self._withheld = 0
         elif self._received > self._limit and not self._is_refused:
-            self._refuse_header()
+            self._refuse(*self._too_long())
         else:
             self._withheld = self._received
 
     def on_headers_complete(self) -> None:
         self._progressed = True
-        # Headers cannot be longer than what was received, so they are only measured if that exceeds the limit.
-        if self._received > self._limit and self._header_bytes() > self._limit:
-            self._is_too_long = True
-            raise ValueError("header too long")  # stops the parser; httptools converts it to its own error
+        self._header_problem = self._problem_of_header()
+        if self._header_problem is not None:
+            raise ValueError(self._header_problem[1])  # stops the parser; httptools converts it to its own error
         self.scope["extensions"] = self._extensions  # type: ignore[typeddict-item]
         method = self.parser.get_method()
         if not (method in AGENT_METHODS and self._is_ordinary() and self._open_exchange(method.decode("ascii"))):
@@ -186,6 +202,35 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             super().on_headers_complete()
             if self._is_stopping and self.cycle is not None:
                 self.cycle.keep_alive = False
+
+    def _problem_of_header(self) -> tuple[HTTPStatus, str] | None:
+        """Return the status and the sentence that refuse a request whose header has arrived; None if it is right."""
+        # Headers cannot be longer than what was received, so they are only measured if that exceeds the limit.
+        if self._received > self._limit and self._header_bytes() > self._limit:
+            return self._too_long()
+        version = self.parser.get_http_version()
+        if version not in HTTP_VERSIONS:
+            return _unknown_version(version)
+        names = [name for name, _ in self.headers]
+        hosts = names.count(b"host")
+        if hosts > 1 or (hosts == 0 and version == "1.1"):
+            return HTTPStatus.BAD_REQUEST, f"The request has {hosts} Host headers; send exactly one"
+        if b"transfer-encoding" in names:
+            values = [value for name, value in self.headers if name == b"transfer-encoding"]
+            coding = b", ".join(values).decode("latin-1").strip()
+            if coding.lower() != "chunked":
+                text = f"The transfer coding {coding[:MAX_QUOTED]!r} is not supported; use chunked or Content-Length"
+                return HTTPStatus.NOT_IMPLEMENTED, text
+        return None
+
+    def _parser_problem(self, error: httptools.HttpParserError) -> tuple[HTTPStatus, str]:
+        """Return the status and the sentence for a request that the parser refuses."""
+        version = self.parser.get_http_version()
+        if version not in (*HTTP_VERSIONS, UNREAD_VERSION):
+            return _unknown_version(version)
+        if isinstance(error, httptools.HttpParserCallbackError):  # from httptools.parse_url
+            return HTTPStatus.BAD_REQUEST, "The address in the request line cannot be read"
+        return HTTPStatus.BAD_REQUEST, f"The request is not valid HTTP: {error}"
 
     def _is_ordinary(self) -> bool:
         """Return whether the request is plain HTTP/1.1 and no other request is being answered on this connection."""
@@ -229,22 +274,17 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._start(exchange)
 
     def on_message_complete(self) -> None:
-        exchange = self.cycle
-        if not isinstance(exchange, Exchange):
+        cycle = self.cycle
+        if not isinstance(cycle, Exchange):
             super().on_message_complete()
-        elif not exchange.has_started:
-            self._start(exchange)
+        elif not cycle.has_started:
+            self._start(cycle)
+        if cycle is not None:
+            cycle.more_body = False
 
     def _start(self, exchange: Exchange) -> None:
         exchange.has_started = True
         self._start_asgi_task(exchange, self.app)  # type: ignore[arg-type]  # an Exchange replaces the cycle
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer a request that the parser refuses."""
-        if self._is_too_long:
-            self._refuse_header()
-        else:
-            self._refuse(HTTPStatus.BAD_REQUEST, msg)
 
     def shutdown(self) -> None:
         """Close the connection after the response that is awaited, or after its first request if it had none yet."""
@@ -264,20 +304,69 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _header_bytes(self) -> int:
         return len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
 
-    def _refuse_header(self) -> None:
+    def _too_long(self) -> tuple[HTTPStatus, str]:
         text = f"The request header has more than {self._limit} bytes, the limit set by ORSWEB_MAX_HEADER_BYTES"
-        self._refuse(HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text)
+        return HTTPStatus.REQUEST_HEADER_FIELDS_TOO_LARGE, text
 
     def _refuse(self, status: HTTPStatus, detail: str) -> None:
+        """Read nothing more from the client, answer when earlier requests have been answered, and close."""
         self._is_refused = True
-        if self.cycle is not None and not self.cycle.response_complete:
-            self.transport.close()  # a second response would corrupt that of an earlier, pipelined request
-            return
+        security_log.note("request_refused", who="", address=self._address, detail=f"{status.value} {detail}")
         body = json.dumps({"detail": detail}).encode()
         head = (
             f"HTTP/1.1 {status.value} {status.phrase}\r\ncontent-type: application/json\r\n"
             f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
         )
-        self.transport.write(head.encode() + body)
-        self.transport.write_eof()
-        self.loop.call_later(LINGER_SECONDS, self.transport.close)
+        self._last_answer = head.encode() + body
+        cycle = self.cycle
+        if cycle is None or not cycle.more_body:  # what is refused begins a request
+            if cycle is None or cycle.response_complete:
+                self._answer_last()
+        elif cycle.response_complete:  # the rest of a body that is not needed
+            self.transport.close()
+        elif cycle.response_started:
+            self._last_answer, cycle.keep_alive = b"", False
+        else:
+            cycle.disconnected = True
+            cycle.message_event.set()
+            if self.pipeline and self.pipeline[0][0] is cycle:  # others are answered before it
+                self.pipeline.popleft()
+            else:
+                self._answer_last()
+
+    def on_response_complete(self) -> None:
+        if self._last_answer and not self.pipeline:
+            self._answer_last()
+        else:
+            super().on_response_complete()
+
+    def _answer_last(self) -> None:
+        if not self.transport.is_closing():
+            self.transport.write(self._last_answer)
+            self.transport.write_eof()
+            self.loop.call_later(LINGER_SECONDS, self.transport.close)
+
+
+class WebSocketProtocol(WebSocketsSansIOProtocol):
+    """uvicorn's websocket protocol, which answers every handshake. BoundedHttpProtocol has read its request.
+
+    uvicorn's own keeps a connection open without a word if `websockets` cannot read the handshake: a body, a line of
+    more than 8 KB, more than 128 headers. That connection would be in none of the limits of `client_limits.py`.
+    """
+
+    def data_received(self, data: bytes) -> None:
+        super().data_received(data)
+        problem = self.conn.handshake_exc
+        if problem is None or self.handshake_initiated or self.transport.is_closing():
+            return
+        detail = f"The request for a websocket is not valid: {problem.__cause__ or problem}"
+        address = self.client[0] if self.client else ""
+        security_log.note("request_refused", who="", address=address, detail=f"400 {detail}")
+        response = self.conn.reject(400, json.dumps({"detail": detail}))
+        response.headers["Content-Type"] = "application/json"
+        self.transport.write(response.serialize())
+        self.transport.close()
+
+
+def _unknown_version(version: str) -> tuple[HTTPStatus, str]:
+    return HTTPStatus.HTTP_VERSION_NOT_SUPPORTED, f"HTTP/{version} is not supported; use HTTP/1.1"

@@ -89,6 +89,11 @@ class Exchange:
         self.keep_alive = keep_alive
         self.disconnected = self.response_complete = self.has_started = False
 
+    @property
+    def response_started(self) -> bool:
+        """Whether the request is being answered."""
+        return self.has_started
+
     def take(self, piece: bytes) -> bool:
         """Add a piece of the body. Returns False if the body is refused; then the exchange has to start."""
         self.size += len(piece)

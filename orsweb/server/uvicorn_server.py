@@ -22,7 +22,7 @@ from django.conf import settings
 from environments.runtime.service import SessionService
 from environments.service import service_or_none, store_reports
 from orsweb.server.client_limits import AddressLimit, Deadlines
-from orsweb.server.connection import BoundedHttpProtocol
+from orsweb.server.connection import BoundedHttpProtocol, WebSocketProtocol
 from orsweb.server.exchange import Agents
 from orsweb.server.pulse import Pulse
 from orsweb.server.succession import RELOAD
@@ -128,6 +128,7 @@ def run(
     config = uvicorn.Config(
         application,
         http=partial(BoundedHttpProtocol, agents=agents, addresses=addresses),  # type: ignore[arg-type]  # called like a class
+        ws=WebSocketProtocol,
         lifespan="on",
         log_config=None,
         log_level="warning",

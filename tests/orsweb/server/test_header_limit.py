@@ -104,4 +104,4 @@ def test_it_lets_a_long_body_pass_between_short_headers(connection: socket.socke
 def test_it_answers_malformed_http_in_json(connection: socket.socket) -> None:
     connection.sendall(b"NONSENSE\r\n\r\n")
     status, body = read_answer(connection)
-    assert (status, json.loads(body)) == (400, {"detail": "Invalid HTTP request received."})
+    assert (status, json.loads(body)) == (400, {"detail": "The request is not valid HTTP: Invalid method encountered"})
