@@ -1,0 +1,28 @@
+"""`manage.py migrate`: Django's own, but foreign keys in SQLite are checked once instead of after each migration.
+
+A check reads every row that has a foreign key: 2.7 s of CPU time for 200,000 episodes, and there are 70 migrations.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.commands import migrate
+from django.db import connections
+
+
+class Command(migrate.Command):
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Migrate. Raises: django.db.IntegrityError after the last migration if a row refers to none."""
+        connection = connections[options["database"]]
+        if connection.vendor != "sqlite":
+            super().handle(*args, **options)
+            return
+        postponed = list[Any]()
+        setattr(connection, "check_constraints", lambda *tables: postponed.append(tables))  # noqa: B010  # mypy
+        try:
+            super().handle(*args, **options)
+        finally:
+            del connection.check_constraints
+        if postponed:
+            connection.check_constraints()
