@@ -1,13 +1,18 @@
-"""Command lines for this installation, for messages and pages that tell people which command to run.
+"""Command lines: what messages and pages tell people to run, and types of the commands' arguments.
 
-They name the interpreter of this process, because the reader may not have activated the virtual environment.
+The lines name the interpreter of this process, because the reader may not have activated the virtual environment.
 """
 
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentTypeError
+from collections.abc import Callable
 from pathlib import Path
 from shlex import quote
+from typing import TypeVar
+
+Number = TypeVar("Number", int, float)
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -39,3 +44,26 @@ def _quoted(path: Path, directory: Path | None) -> str:
     except FileNotFoundError:  # the working directory was deleted
         return quote(str(path))
     return quote(str(path.relative_to(start) if path.is_relative_to(start) else path))
+
+
+def filled(text: str) -> str:
+    """Return a text that is not blank. A blank filter, as of an unset shell variable, would take everything."""
+    if not text.strip():
+        raise ArgumentTypeError(f"{text!r} is blank; give it a value or leave the option out")
+    return text
+
+
+def above_zero(kind: type[Number]) -> Callable[[str], Number]:
+    """Return a parser of finite numbers above 0."""
+
+    def parse(text: str) -> Number:
+        try:
+            number = kind(text)
+        except ValueError:
+            number = kind(0)
+        if not 0 < number < float("inf"):
+            what = "a whole number" if kind is int else "a number"
+            raise ArgumentTypeError(f"{text!r} is not {what} above 0")
+        return number
+
+    return parse

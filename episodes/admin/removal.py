@@ -7,12 +7,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from typing import Any
-from urllib.parse import parse_qsl
 
 from django.contrib import messages
 from django.contrib.admin.models import DELETION
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDict
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
@@ -39,8 +38,9 @@ def removal_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     query, number = values.get("query", "").strip().removeprefix("?"), values.get("episode", "")
     plan, trouble = None, ""
     try:
-        episodes = _chosen(query, number, hidden_from(request.user))
-        plan = plan_of(episodes) if query or number else None
+        if query or number:
+            episodes = _chosen(query, number, hidden_from(request.user))
+            plan = plan_of(episodes)
         if plan and plan.episodes and request.method == "POST" and values.get("confirm") == _mark(plan):
             return _remove(request, episodes, plan, query or f"episode {number}")
     except OrsError as refusal:
@@ -59,7 +59,9 @@ def _chosen(query: str, number: str, hidden: frozenset[int]) -> QuerySet[Episode
     """
     if number:
         return Episode.objects.filter(visible(hidden), pk=id_in(number) or 0)
-    asked = replace(EpisodeFilter.parse(dict(parse_qsl(query, keep_blank_values=True))), hidden=hidden)
+    asked = replace(EpisodeFilter.parse(QueryDict(query)), hidden=hidden)
+    if asked.is_empty:
+        raise OrsError(f"The filter {query!r} has no condition, so it would delete every episode.")
     if unknown := NamedRows.of(asked).unknown:
         raise OrsError(unknown)
     return episodes_of(asked, most_texts=None)

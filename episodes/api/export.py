@@ -18,6 +18,7 @@ from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.parameters import refuse_blanks
 from episodes.models import Episode
 from episodes.models.record import played_with
 from episodes.transfer.csv_lines import headers_of_export
@@ -68,6 +69,7 @@ class ExportView(ApiView):
     )
     def get(self, request: Request) -> Any:
         format = cast(Format, one_of(request, "format", FORMATS, "jsonl"))
+        refuse_blanks(request.GET)
         asked = asked_of(request, self.reader, *OWN)
         least, successes = real(request, "min_return"), one_of(request, "success", ("yes", "no"), "no") == "yes"
         episodes = narrowed(episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=successes)

@@ -21,7 +21,7 @@ from episodes.attempts.rule import AttemptQuerySet
 from episodes.dashboard.guards import refused
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen, flag, real
+from episodes.filtering.parameters import BadFilter, chosen, flag, real, refuse_blanks
 from episodes.models import Episode
 from episodes.transfer.csv_lines import headers_of_export
 from episodes.transfer.exporting import (
@@ -51,6 +51,7 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     """Return the file in `format` for any filter; `ids=1,2,3` selects episodes. Raises: BadRequest."""
     query = request.GET.dict()
     try:
+        refuse_blanks(query)
         hidden = hidden_from(request.user)
         asked = replace(EpisodeFilter.parse(request.GET, also=OWN_PARAMETERS), hidden=hidden)
         format, ids = _format(query), _ids(query)

@@ -13,7 +13,7 @@ from environments import security_log
 from environments.access.privacy import hidden_from
 from environments.transfer.streaming import streamed
 from episodes.dashboard.guards import refused
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.parameters import BadFilter, refuse_blanks
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout
 from episodes.transfer.exporting import MEDIA_TYPES, exported_rollouts
@@ -27,6 +27,7 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     """Return the conversations that a filter finds; `rollout` is the id of a single one. Raises: BadRequest."""
     query = request.GET.dict()
     try:
+        refuse_blanks(query)
         asked = RolloutFilter.parse(query, also=("rollout", *CHOICES), hidden=hidden_from(request.user))
         options = TrainingOptions.parse(query)
     except BadFilter as error:

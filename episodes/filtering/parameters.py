@@ -22,7 +22,7 @@ C = TypeVar("C", bound=str)
 LEGAL = "allowed are "
 """Start of what is allowed where that is a list of words."""
 _WHOLE = re.compile(r"-?[0-9]{1,19}")
-_SPAN = re.compile(r"[0-9]{1,5}[mhdw]")
+_SPAN = re.compile(r"0*[1-9][0-9]{0,4}[mhdw]")
 _SUITE = re.compile(r"([^/]{1,200})/v([0-9]{1,9})(?:/([0-9]{1,4}))?")
 
 
@@ -59,6 +59,13 @@ def trimmed(text: str) -> str:
     A line break stays: no name that is recorded ends with one, so a filter by such a name finds nothing.
     """
     return text.strip(" \t") if text.strip() else ""
+
+
+def refuse_blanks(query: Mapping[str, str]) -> None:
+    """Refuse blank values where ignoring them would take more than was meant. Raises: BadFilter."""
+    for name, value in query.items():
+        if not value.strip():
+            raise BadFilter(name, value, "it is blank; give it a value or leave it out")
 
 
 def words(name: str, text: str) -> str:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked
-from episodes.filtering.parameters import chosen
+from episodes.filtering.parameters import BadFilter, chosen
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "arguments": ("object", "string"),
@@ -72,6 +72,8 @@ class TrainingOptions:
 
         Raises: BadFilter.
         """
+        if not margin >= 0:
+            raise BadFilter("margin", margin, "it has to be a number of at least 0, such as 0.5")
         values = {
             name: chosen(choices)(name, query[name]) if query.get(name) else choices[0]
             for name, choices in CHOICES.items()

@@ -73,6 +73,13 @@ def test_it_counts_statistics_again_and_deletes_blobs() -> None:
         ({"query": "environment=maths"}, "maths"),
         ({"older_than": "soon"}, "soon"),
         ({"older_than": "1d", "query": "until=2d"}, "both set an end"),
+        ({"older_than": "0d"}, "a span before now"),
+        ({"query": "environment=math&run="}, "run='' cannot be used: it is blank"),
+        ({"query": "run=+", "all": True}, "run=' ' cannot be used: it is blank"),
+        ({"query": "run=a&run=b"}, "it also has the value 'a'"),
+        ({"query": "return=sum"}, "Say which episodes to remove"),
+        ({"keep_size": "0"}, "bytes above 0"),
+        ({"keep_size": "0.1b"}, "bytes above 0"),
     ],
 )
 def test_it_refuses_what_it_does_not_understand(options: dict[str, Any], words: str) -> None:

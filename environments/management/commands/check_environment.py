@@ -20,6 +20,7 @@ from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_class, check_server
 from environments.checking.checks.protocol import Unreachable
 from environments.checking.report import CheckReport, print_report
+from environments.command_line import above_zero
 from environments.errors import Unhostable
 from environments.hosts.remote_url import is_remote, parse
 
@@ -44,15 +45,15 @@ class Command(BaseCommand):
         parser.add_argument("--env", metavar="NAME", help="environment of the server; by default its first")
         parser.add_argument("--api-key", default="", help="key for the server")
         parser.add_argument("--secret", action="append", default=[], type=_secret, metavar="NAME=VALUE")
-        parser.add_argument("--episodes", type=_positive(int), default=_DEFAULTS.episodes, help="default: %(default)s")
+        parser.add_argument("--episodes", type=above_zero(int), default=_DEFAULTS.episodes, help="default: %(default)s")
         parser.add_argument(
             "--steps",
-            type=_positive(int),
+            type=above_zero(int),
             default=_DEFAULTS.steps,
             help="maximum of tool calls in an episode; default: %(default)s",
         )
         parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="seed for the choice of tasks and inputs")
-        parser.add_argument("--timeout", type=_positive(float), default=_DEFAULTS.timeout_seconds, metavar="SECONDS")
+        parser.add_argument("--timeout", type=above_zero(float), default=_DEFAULTS.timeout_seconds, metavar="SECONDS")
         parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
@@ -104,19 +105,6 @@ def _checked(environment: str | None, url: str | None, options: Mapping[str, Any
     if options["api_key"]:
         headers["X-API-Key"] = options["api_key"]
     return check_server(url, options["env"], headers, settings)
-
-
-def _positive(kind: type[int] | type[float]) -> Any:
-    def convert(text: str) -> int | float:
-        try:
-            value = kind(text)
-        except ValueError:
-            value = kind(0)
-        if not 0 < value < float("inf"):
-            raise ArgumentTypeError(f"{text!r} is not a number above 0")
-        return value
-
-    return convert
 
 
 def _secret(text: str) -> tuple[str, str]:

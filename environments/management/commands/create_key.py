@@ -10,6 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from environments import conf
+from environments.command_line import filled
 from environments.errors import nearest
 from environments.keys.agent_key import SCOPES, USUAL_SCOPES
 from environments.keys.key_command import QUOTAS_HELP, KeyCommand
@@ -30,9 +31,13 @@ class Command(KeyCommand):
             choices=list(SCOPES),
             help=f"what the key may do, repeatable ({scopes}); by default {', '.join(USUAL_SCOPES)}",
         )
-        parser.add_argument("--environment", action="append", default=[], help="one that it may use, repeatable")
-        parser.add_argument("--split", action="append", default=[], help="a split that it may use, repeatable")
-        parser.add_argument("--run", default="", help="the only run that it may record")
+        parser.add_argument(
+            "--environment", type=filled, action="append", default=[], help="one that it may use, repeatable"
+        )
+        parser.add_argument(
+            "--split", type=filled, action="append", default=[], help="a split that it may use, repeatable"
+        )
+        parser.add_argument("--run", type=filled, help="the only run that it may record")
         parser.add_argument(
             "--quota",
             action="append",
@@ -40,18 +45,18 @@ class Command(KeyCommand):
             metavar="QUOTA=NUMBER",
             help=f"most that it may use, repeatable, 0: no limit ({QUOTAS_HELP}); by default as the settings say",
         )
-        parser.add_argument("--owner", default="", help="user name of the account that answers for it")
+        parser.add_argument("--owner", type=filled, help="user name of the account that answers for it")
         parser.add_argument("--days", type=float, help="days after which it expires; by default it doesn't")
 
     def handle(self, *args: Any, name: str, **options: Any) -> None:
         quotas = quotas_in(options["quota"])
         _, text = make_key(
             name,
-            owner=_account(options["owner"]),
+            owner=_account(options["owner"] or ""),
             scopes=options["scope"] or list(USUAL_SCOPES),
             environments=options["environment"],
             splits=options["split"],
-            run=options["run"],
+            run=options["run"] or "",
             quotas={one: value for one, value in quotas.items() if value is not None},
             expires=_expiry(options["days"]),
         )

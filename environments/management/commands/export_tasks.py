@@ -7,6 +7,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from environments import security_log
+from environments.command_line import filled
 from environments.curation.filter_parameters import ANY_STATE, SERVED, SOURCES, STATES_ASKED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
@@ -24,10 +25,10 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--environment", required=True, metavar="NAME")
-        parser.add_argument("--split", metavar="NAME", help="by default all tasks of the environment")
+        parser.add_argument("--split", type=filled, metavar="NAME", help="by default all tasks of the environment")
         parser.add_argument("--format", choices=FORMATS, help="by default the extension of the output, or jsonl")
         parser.add_argument("--output", default="-", metavar="FILE", help="- for standard output, the default")
-        parser.add_argument("--tag", default="", help="only tasks with this tag")
+        parser.add_argument("--tag", type=filled, help="only tasks with this tag")
         parser.add_argument(
             "--state", default=SERVED, choices=STATES_ASKED, help="tasks in this state; by default what is served now"
         )
@@ -35,7 +36,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--bucket", default="", choices=list(BUCKETS), help="only tasks in this bucket of difficulty"
         )
-        parser.add_argument("--search", default="", help="only tasks with these words or fields, such as size:3")
+        parser.add_argument("--search", type=filled, help="only tasks with these words or fields, such as size:3")
         parser.add_argument("--plain", action="store_true", help="only the specs, without the reserved columns")
 
     def handle(self, *args: Any, output: str, plain: bool, **options: Any) -> None:
@@ -55,7 +56,8 @@ def _selection(options: dict[str, Any]) -> Selection:
     """Return the selection that the options describe. Raises: TransferError, InvalidFilter."""
     environment = environment_named(options["environment"])
     split = options["split"] and _split(environment, options["split"])
-    filters = {name: options[name] for name in ("tag", "state", "source", "bucket", "search")}
+    names = ("tag", "state", "source", "bucket", "search")
+    filters: dict[str, Any] = {name: options[name] or "" for name in names}
     filters["state"] = "" if filters["state"] == ANY_STATE else filters["state"]
     selection = Selection(environment=environment.pk, split=split, **filters)
     selection.check_search()

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any
-from urllib.parse import parse_qsl
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from rich.console import Console
@@ -18,6 +17,7 @@ from environments.transfer.exporting import write_whole
 from episodes.attempts.conventions import coverage_among
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
+from episodes.filtering.options import add_filter, filter_in
 from episodes.transfer.exporting import ENDINGS, FORMATS, IMPORTABLE, Format, exported, running_among, why_nothing
 from episodes.transfer.prompt_sources import HostedPrompts, PromptSources
 from episodes.transfer.thresholds import narrowed
@@ -40,9 +40,6 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=FORMATS, help="by default the extension of the output, or jsonl")
         parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- for standard output, the default")
         parser.add_argument(
-            "--query", default="", help='a filter as in the address of a page: "environment=math&since=7d"'
-        )
-        parser.add_argument(
             "--min-return", type=float, metavar="NUMBER", help="only episodes with at least this return"
         )
         parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
@@ -51,13 +48,12 @@ class Command(BaseCommand):
         for name, choices in CHOICES.items():
             text = f"{OPTIONS_HELP[name]} (default: {choices[0]})"
             training.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text)
-        filters = parser.add_argument_group("filter", "as in the addresses of pages; an episode must match all of them")
-        for name in PARAMETERS:
-            filters.add_argument(f"--{name.replace('_', '-')}", dest=f"filter_{name}", metavar="VALUE")
+        add_filter(parser, PARAMETERS, "environment=math&since=7d")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
         try:
-            asked = EpisodeFilter.parse(_query(options))
+            asked = EpisodeFilter.parse(filter_in(options, PARAMETERS))
+            parsed = TrainingOptions.parse(options, definition=asked.asked, margin=options["margin"])
             least, only_successes = options["min_return"], options["success_only"]
             episodes = narrowed(
                 episodes_of(asked, most_texts=None), asked.asked, least=least, only_successes=only_successes
@@ -66,7 +62,6 @@ class Command(BaseCommand):
             if not (total := episodes.count()):
                 raise CommandError(NamedRows.of(asked).unknown or why_nothing(format, is_any=False))
             running = running_among(episodes, format)
-            parsed = TrainingOptions.parse(options, definition=asked.asked, margin=options["margin"])
             with closing(HostedPrompts()) as ask, _progress(total) as progress:
                 training = TrainingFile(parsed, PromptSources(ask=ask))
                 pieces = exported(episodes, format, training=training, progress=progress)
@@ -83,12 +78,6 @@ class Command(BaseCommand):
             raise CommandError(str(error)) from error
         except OSError as error:
             raise CommandError(f"{output} cannot be written: {error.strerror}.") from error
-
-
-def _query(options: dict[str, Any]) -> dict[str, str]:
-    given = {name: options[f"filter_{name}"] for name in PARAMETERS}
-    query = parse_qsl(options["query"].removeprefix("?"), keep_blank_values=True)
-    return {**dict(query), **{name: value for name, value in given.items() if value is not None}}
 
 
 def _still_running(count: int, format: Format) -> str:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from environments import security_log
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
+from episodes.filtering.options import add_filter, filter_in
 from episodes.filtering.rollouts import NAMES, RolloutFilter
 from episodes.transfer.exporting import exported_rollouts
 from episodes.transfer.training import TrainingFile
@@ -21,19 +22,15 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- for standard output, the default")
-        parser.add_argument("--query", default="", help='a filter as in an address: "run=grpo-3&joined=no"')
         training = parser.add_argument_group("training", "how messages are written")
         for name, choices in CHOICES.items():
             text = f"{HELP[name]} (default: {choices[0]})"
             training.add_argument(f"--{name.replace('_', '-')}", choices=choices, default=choices[0], help=text)
-        filters = parser.add_argument_group("filter", "as in the address of the list; a rollout must match all of them")
-        for name in NAMES:
-            filters.add_argument(f"--{name}", dest=f"filter_{name}", metavar="VALUE")
+        add_filter(parser, NAMES, "run=grpo-3&joined=no", "a rollout")
 
     def handle(self, *args: Any, output: str, **options: Any) -> None:
-        query = dict(parse_qsl(options["query"].removeprefix("?"), keep_blank_values=True))
-        query |= {name: value for name in NAMES if (value := options[f"filter_{name}"]) is not None}
         try:
+            query = filter_in(options, NAMES)
             training = TrainingFile(TrainingOptions.parse(options))
             rollouts = RolloutFilter.parse(query).rollouts()
             if not rollouts.exists():

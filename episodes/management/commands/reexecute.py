@@ -7,18 +7,19 @@ import json
 import os
 from collections.abc import Iterator, Sequence
 from typing import Any
-from urllib.parse import parse_qsl
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db.models import QuerySet
 
 from environments import conf
+from environments.command_line import above_zero
 from environments.errors import OrsError, shorten
 from environments.hosts.loading import EveryHost, load
 from environments.runtime.threads import ThreadPool
 from episodes.attempts.components import components_in
 from episodes.filtering.conditions import NamedRows, episodes_of
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import PARAMETERS, EpisodeFilter
+from episodes.filtering.options import add_filter, filter_in
 from episodes.models import Episode
 from episodes.transcript.reexecution import DifferingStep, Reexecution, recorded_steps, reexecute
 
@@ -43,11 +44,8 @@ class Command(BaseCommand):
             metavar="[alias=]module:Class",
             help="classes or remote environments to play with; by default ORSWEB_ENVIRONMENTS, or the bundled ones",
         )
-        parser.add_argument("--run", default="", metavar="NAME", help="the run whose episodes to play")
-        parser.add_argument(
-            "--query", default="", help='a filter as in the address of a page: "environment=math&since=7d"'
-        )
-        parser.add_argument("--limit", type=int, default=0, metavar="NUMBER", help="only the newest episodes")
+        add_filter(parser, PARAMETERS, "environment=math&since=7d")
+        parser.add_argument("--limit", type=above_zero(int), metavar="NUMBER", help="only the newest episodes")
         parser.add_argument(
             "--secret",
             action="append",
@@ -58,8 +56,8 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         try:
-            episodes = _episodes(options["run"], options["query"])
-            ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"] or None])[::-1]
+            episodes = _episodes(EpisodeFilter.parse(filter_in(options, PARAMETERS)))
+            ids = list(episodes.order_by("-pk").values_list("pk", flat=True)[: options["limit"]])[::-1]
             if not ids:
                 raise OrsError("No ended episodes match the filter, so there is nothing to play.")
             found = list(self._reported(environments, ids, _secrets(options["secret"])))
@@ -115,16 +113,14 @@ async def _pool() -> ThreadPool:
     return ThreadPool()
 
 
-def _episodes(run: str, query: str) -> QuerySet[Episode]:
+def _episodes(filters: EpisodeFilter) -> QuerySet[Episode]:
     """Return the ended episodes to play. Raises: OrsError."""
-    given = dict(parse_qsl(query.lstrip("?"), keep_blank_values=True)) | ({"run": run} if run else {})
-    if not given:
+    if filters.is_empty:
         raise OrsError("Name the episodes to play, with --run NAME or --query FILTER.")
-    asked = EpisodeFilter.parse(given)
-    named = NamedRows.of(asked)
-    if named.unknown:
-        raise OrsError(named.unknown)
-    return episodes_of(asked, named, most_texts=None).ended()
+    rows = NamedRows.of(filters)
+    if rows.unknown:
+        raise OrsError(rows.unknown)
+    return episodes_of(filters, rows, most_texts=None).ended()
 
 
 def _secrets(names: Sequence[str]) -> dict[str, str]:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import urlencode
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError
@@ -24,6 +24,7 @@ from rich.progress import Progress as ProgressBar
 from environments.errors import OrsError
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
+from episodes.filtering.options import add_filter, filter_in
 from episodes.models import Episode, Removal
 from episodes.recording.recount import rebuild, stale
 from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
@@ -34,7 +35,7 @@ from orsweb.server import database_lock
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}
 NO_FILTER = (
     "Say which episodes to remove: --older-than 90d, --keep-size 50GB, or a filter such as --environment NAME. "
-    "--query '' with --all removes every ended episode."
+    "--all removes every ended episode."
 )
 
 
@@ -55,10 +56,7 @@ class Command(BaseCommand):
         parser.add_argument("--dry-run", action="store_true", help="say what would be removed, and remove nothing")
         parser.add_argument("--no-input", action="store_true", help="do not ask for confirmation")
         parser.add_argument("--reason", default="", help="noted with the removal")
-        filters = parser.add_argument_group("filter", "as in the addresses of pages; an episode must match all of them")
-        filters.add_argument("--query", default="", help='all of it: "environment=math&ending=interrupted"')
-        for name in PARAMETERS:
-            filters.add_argument(f"--{name.replace('_', '-')}", dest=f"filter_{name}", metavar="VALUE")
+        add_filter(parser, PARAMETERS, "environment=math&ending=interrupted")
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
@@ -119,9 +117,7 @@ def _chosen(asked: EpisodeFilter, keep_bytes: int | None) -> tuple[QuerySet[Epis
 
 
 def _query(options: dict[str, Any]) -> dict[str, str]:
-    given = {name: options[f"filter_{name}"] for name in PARAMETERS}
-    query = dict(parse_qsl(options["query"].removeprefix("?"), keep_blank_values=True))
-    query |= {name: value for name, value in given.items() if value is not None}
+    query = filter_in(options, PARAMETERS)
     if options["older_than"] is not None:
         if query.get("until"):
             raise CommandError(f"--older-than and {urlencode({'until': query['until']})} both set an end; use one.")
@@ -132,9 +128,11 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
 def _size(text: str) -> int:
     """Return the number of bytes that `text` names. Raises: CommandError."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
-    if found is None:
-        raise CommandError(f"--keep-size {text!r} is not a size; use a number of bytes, or 500MB, 50GB, 1.5TB.")
-    return int(float(found[1]) * UNITS[found[2] or "b"])
+    size = int(float(found[1]) * UNITS[found[2] or "b"]) if found else 0
+    if not size:
+        allowed = "use a number of bytes above 0, or 500MB, 50GB, 1.5TB"
+        raise CommandError(f"--keep-size {text!r} is not a size; {allowed}.")
+    return size
 
 
 def _is_confirmed() -> bool:

@@ -72,6 +72,8 @@ def test_rotate_key_replaces_the_text_and_nothing_else() -> None:
         (("create_key", "@lab"), "reserved for people"),
         (("create_key", "lab", "--owner", "nobody"), "no account named 'nobody'"),
         (("create_key", "lab", "--days", "-1"), "would have expired already"),
+        (("create_key", "lab", "--run", ""), "argument --run: '' is blank"),
+        (("create_key", "lab", "--split", " "), "argument --split: ' ' is blank"),
         (("revoke_key", "gone"), "no API key named 'gone'"),
         (("rotate_key", "gone"), "no API key named 'gone'"),
         (("create_key", "lab", "--quota", "calls=many"), "'calls=many' is no quota; write it like requests=600"),

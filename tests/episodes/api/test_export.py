@@ -99,3 +99,4 @@ def test_a_key_gets_no_prompt_from_an_episode_of_another_key() -> None:
 def test_errors_are_reported_before_anything_is_sent() -> None:
     assert "parquet" in get("episodes/export?format=docx", 400)["allowed"]
     assert get("episodes/export?ending=eaten", 400)["field"] == "ending"
+    assert "it is blank" in get("episodes/export?run=", 400)["detail"]

@@ -54,6 +54,12 @@ def test_every_format_is_to_be_had(format: str, ending: str) -> None:
     assert name == f"episodes-attempt.{ending}" and content
 
 
+@each("query", ["run=", "run=+", "ids=", "environment=math&model="])
+def test_a_blank_filter_does_not_export_everything(query: str) -> None:
+    make_episode()
+    assert Client().get(f"{EXPORT}?format=jsonl&{query}").status_code == 400
+
+
 def test_chosen_episodes_are_exported_alone() -> None:
     for number in (1, 2, 3):
         make_episode(id=number)

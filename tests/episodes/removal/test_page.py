@@ -11,6 +11,7 @@ from pytest_django import Settings
 
 from episodes.models import Episode, Removal, Retention
 from tests.episodes.ended import end_episode
+from tests.rows import each
 from tests.stored import make_environment, make_run
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -50,8 +51,9 @@ def test_a_plan_that_no_longer_holds_is_shown_again(client: Client) -> None:
     assert (page.status_code, Episode.objects.count()) == (200, 1)
 
 
-def test_a_filter_that_is_not_understood_is_explained(client: Client) -> None:
-    assert client.get(PAGE, {"query": "environment=maths&x=1"}).status_code == 400
+@each("query", ["environment=maths&x=1", "run=+", "run=", "return=sum", "run=a&run=b"])
+def test_a_filter_that_is_not_understood_or_has_no_condition_is_explained(client: Client, query: str) -> None:
+    assert client.get(PAGE, {"query": query}).status_code == 400
 
 
 def test_only_those_with_the_permission_may_delete(client: Client, settings: Settings) -> None:

@@ -84,7 +84,12 @@ def test_the_name_of_the_file_tells_the_format(tmp_path: Path) -> None:
         (["--ending", "bored"], "ending='bored' cannot be used: allowed are running, finished"),
         (["--query", "colour=red"], "no filter has that name"),
         (["--environment", "maths"], "No environment is named 'maths'\\. Did you mean 'math'"),
-        (["--model", ""], "No episodes match"),
+        (["--ending", "finished"], "No episodes match"),
+        (["--model", " "], "argument --model: ' ' is blank"),
+        (["--query", ""], "argument --query: '' is blank"),
+        (["--query", "environment=math&run="], "run='' cannot be used: it is blank"),
+        (["--run", "a", "--query", "run=b"], "run='a' cannot be used: it also has the value 'b'"),
+        (["--format", "pairs", "--margin", "-1"], "margin='-1.0' cannot be used"),
     ],
 )
 def test_nothing_to_export_is_said_and_leaves_no_file(tmp_path: Path, arguments: list[str], words: str) -> None:
