@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from django.contrib import admin, messages
@@ -23,14 +23,15 @@ from environments.access.privacy import hidden_from, visible
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
-from environments.curation.set_back import PeoplesChanges, SetBackSplit, peoples_changes
-from environments.curation.split_warnings import (
-    MAX_READ,
+from environments.curation.leaks import (
     MAX_READ_ON_REQUEST,
-    SplitReview,
-    review_of_split,
-    warnings_of_plan,
+    LeakReport,
+    SplitWarning,
+    leaks_of_split,
+    opposite_splits,
 )
+from environments.curation.set_back import PeoplesChanges, SetBackSplit, peoples_changes
+from environments.curation.split_warnings import changed_since_frozen, warnings_of_plan
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
@@ -80,8 +81,7 @@ class SplitAdmin(ReadOnlyAdmin):
             "title": str(row),
             "hidden": places_of(row).filter(is_hidden=True)[:1001].count(),
             "differences": differences(row) if is_compared else None,
-            "review": None if row.is_generated else _review(row, is_asked="review" in request.GET),
-            "max_review": MAX_READ_ON_REQUEST,
+            "review": None if row.is_generated else _review(row, is_on_request="review" in request.GET),
             "is_reviewed": "review" in request.GET,
             "may_change": request.user.has_perm("environments.change_split"),
             "may_make_studies": request.user.has_perm(MAKE_STUDIES) and row.is_served and bool(row.size),
@@ -124,10 +124,16 @@ class SplitAdmin(ReadOnlyAdmin):
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 
 
-def _review(split: Split, *, is_asked: bool) -> SplitReview:
-    return review_of_split(
-        split, hidden_fields(split.environment.name) or (), MAX_READ_ON_REQUEST if is_asked else MAX_READ
-    )
+def _review(split: Split, *, is_on_request: bool) -> LeakReport:
+    others = opposite_splits(split.environment_id, split.type).exclude(pk=split.pk)
+    total = split.size + sum(others.values_list("size", flat=True))
+    if total > MAX_READ_ON_REQUEST and not is_on_request:  # a million take seconds
+        return LeakReport((), f"Nothing was compared: this split and those of other types have {total:,} tasks.")
+    most = MAX_READ_ON_REQUEST if is_on_request else None
+    report = leaks_of_split(split, hidden=hidden_fields(split.environment.name) or (), most=most)
+    if not (changed := changed_since_frozen(split)):
+        return report
+    return replace(report, warnings=(SplitWarning(changed), *report.warnings))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from environments.curation.action import ActionOutcome, ActionRefused, Plan, Spl
 from environments.curation.edit import with_content
 from environments.curation.filter_conditions import is_in_split
 from environments.curation.history_rows import Revisions, split_names
+from environments.curation.leaks import leaks_of_tasks, opposite_splits
 from environments.curation.selection import Selection
 from environments.curation.split_counts import count_of, in_order_of, left_out, some_of, superseded_of, tasks
-from environments.curation.split_warnings import opposite_splits, warnings_of_adding
 from environments.curation.splits import find_split, free_name, making
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
@@ -44,7 +44,8 @@ class CopyToSplit:
         title = f"Copy {tasks(added)} to split {split.name!r}"
         share = SplitShare(split.pk, split.name, added)
         adding = self.selection.condition() & ~old & ~is_in_split(split.pk)
-        apart = warnings_of_adding(adding, opposite_splits(split.environment_id, split.type))
+        others = list(opposite_splits(split.environment_id, split.type))
+        apart = leaks_of_tasks(Task.objects.filter(adding), others, target=split).sentences
         notes = (*apart, *_notes(self.selection.condition(), there), *_order_lost(self.selection))
         return Plan(title, selected, added, (share,), sentences=(*notes, *_not_added(self.selection)))
 
@@ -75,8 +76,9 @@ class MoveToSplit:
         shares = (SplitShare(source.pk, source.name, count), SplitShare(split.pk, split.name, count - there))
         absent = [f"{tasks(selected - count, 'is', 'are')} not in {source.name!r}."] if count < selected else []
         title = f"Move {tasks(count)} from split {source.name!r} to {split.name!r}"
-        others = opposite_splits(split.environment_id, split.type).exclude(pk=source.pk)
-        apart = warnings_of_adding(moving, others)
+        others = list(opposite_splits(split.environment_id, split.type).exclude(pk=source.pk))
+        rest = source if source.type != split.type else None
+        apart = leaks_of_tasks(Task.objects.filter(moving), others, target=split, source=rest).sentences
         sentences = (*apart, *absent, *_notes(moving, there), *left_out(self.selection))
         return Plan(title, selected, count, shares, sentences=sentences)
 
@@ -137,7 +139,8 @@ class SaveAsSplit:
         added = selected - count_of(superseded_of(self.selection))
         visible = "Agents find it the next time they list the splits."
         adding = self.selection.condition() & ~superseded_of(self.selection)
-        apart = warnings_of_adding(adding, opposite_splits(self._environment(), self.type))
+        others = list(opposite_splits(self._environment(), self.type))
+        apart = leaks_of_tasks(Task.objects.filter(adding), others).sentences
         notes = (visible, *apart, *_notes(self.selection.condition(), 0), *_order_lost(self.selection))
         sentences = (*notes, *_not_added(self.selection))
         return Plan(f"Save {tasks(added)} as split {name!r}", selected, added, sentences=sentences)

@@ -21,6 +21,7 @@ from django.utils import timezone
 
 from environments import security_log
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
+from environments.curation.leaks import leaks_of_split
 from environments.curation.split_counts import tasks
 from environments.curation.work import MAX_WAIT_SECONDS, RecordedAction, recorded
 from environments.database.jobs import Progress, silent
@@ -123,6 +124,23 @@ class FreezeSplit:
     split: int
 
     def plan(self) -> Plan:
+        split = self._freezable()
+        share = SplitShare(split.pk, split.name, split.size)
+        sentence = (
+            "Its tasks and their order can't change until you unfreeze it: edits and quarantines don't affect it."
+        )
+        sentences = (sentence, *leaks_of_split(split).sentences)
+        return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=sentences)
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        split = self._freezable()
+        with _recorded("freeze", author, split) as action:
+            digest = freeze(split)
+            action.settings({"frozen_hash": ""}, {"frozen_hash": digest})
+            froze = f"Froze split {split.name!r}."
+            return action.done(f"{froze} Its hash is {digest}.", 0, title=froze)
+
+    def _freezable(self) -> Split:
         split = find_split(self.split)
         if split.frozen:
             raise ActionRefused(f"Split {split.name!r} is already frozen.")
@@ -131,20 +149,7 @@ class FreezeSplit:
                 f"The class generates the tasks of split {split.name!r}, so there is nothing to freeze. "
                 "Save or import tasks as a new split and freeze that."
             )
-        share = SplitShare(split.pk, split.name, split.size)
-        sentence = (
-            "Its tasks and their order can't change until you unfreeze it: edits and quarantines don't affect it."
-        )
-        return Plan(f"Freeze split {split.name!r}", split.size, 0, frozen=(share,), sentences=(sentence,))
-
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        self.plan()
-        split = find_split(self.split)
-        with _recorded("freeze", author, split) as action:
-            digest = freeze(split)
-            action.settings({"frozen_hash": ""}, {"frozen_hash": digest})
-            froze = f"Froze split {split.name!r}."
-            return action.done(f"{froze} Its hash is {digest}.", 0, title=froze)
+        return split
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ ANSWER_NAME = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret
 """Names of fields, in lower case, that mostly hold answers."""
 MIN_LEAK_CHARACTERS = 12
 """Length from which a hidden text in a prompt cannot be a coincidence."""
-_ANNOUNCED = r"\b(?:answers?|solutions?|target)(?: (?:is|are|was))?\W{1,4}"
-"""Pattern of the words before an answer that is given away."""
+_ANNOUNCED = re.compile(r"\b(?:answers?|solutions?|target)(?: (?:is|are|was))?\W{1,4}", re.IGNORECASE)
+"""The words before an answer that is given away."""
 _LABELS = frozenset(("id", "uuid", "index", "seed", "split", "source", "topic", "difficulty", "metadata"))
 """Names of fields, in lower case, that tell tasks apart but that no prompt shows."""
 _MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|[.,;:!?]+(?=\s|$)")
@@ -30,6 +30,11 @@ def normalized(spec: Mapping[str, Any]) -> str:
     kept = sorted(name for name in spec if name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower()))
     words = " ".join(_words({name: spec[name] for name in kept}))
     return " ".join(_MARKS.sub(" ", unicodedata.normalize("NFKC", words).casefold()).split())
+
+
+def answers_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of the content whose names say that they are answers."""
+    return {name: spec[name] for name in spec if ANSWER_NAME.fullmatch(name.lower())}
 
 
 def tells_apart(tasks: Mapping[Any, Sized]) -> bool:
@@ -77,7 +82,9 @@ def tells(text: str, answer: str) -> bool:
     """
     if len(answer) >= MIN_LEAK_CHARACTERS:
         return answer in text
-    return answer in text and re.search(rf"{_ANNOUNCED}{re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
+    if answer not in text or _ANNOUNCED.search(text) is None:  # compiling a pattern for each answer takes 200 µs
+        return False
+    return re.search(rf"{_ANNOUNCED.pattern}{re.escape(answer)}(?!\w)", text, re.IGNORECASE) is not None
 
 
 def _is_hidden(name: str, hidden: Collection[str]) -> bool:

@@ -11,17 +11,21 @@ Works with or without a running server, whose agents get the new tasks with thei
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import replace
-from typing import Any
 
-from environments.curation.split_warnings import (
-    MAX_READ,
+from environments.curation.leaks import (
+    MAX_READ_ON_REQUEST,
+    Contents,
+    copies_within,
+    near_contents,
     opposite_splits,
-    warnings_of_changing,
-    warnings_of_contents,
+    same_warning,
+    unread_sentence,
 )
+from environments.curation.split_warnings import warnings_of_changing
 from environments.curation.splits import making
 from environments.curation.work import RecordedAction, recorded
 from environments.database.jobs import Progress, silent
@@ -56,33 +60,48 @@ def dry_run(source: FileSource, target: ImportTarget, progress: Progress = silen
     """Return what `apply` would do, without writing anything. Raises: Unreadable."""
     report = _report(source, target)
     report.fingerprint = source.fingerprint(target.environment.task_schema)
-    contents: list[tuple[int, dict[str, Any]]] = []
+    leaks = _ImportLeaks(target)
     with Scratch() as scratch:
-        for decisions in _reviewed(source, target, Review(target, report, scratch), progress):
-            contents += _contents(decisions[: MAX_READ + 1 - len(contents)])
-    report.warnings = _warnings(report, target, contents)
+        review = Review(target, report, scratch)
+        for decisions in _reviewed(source, target, review, progress):
+            for decision in decisions:
+                leaks.add(decision)
+    changed = {*report.replaced_in, *([target.name] if report.added else [])}
+    splits = Split.objects.filter(environment=target.environment, name__in=changed)
+    report.warnings = [*warnings_of_changing(splits), *leaks.sentences()]
     return report
 
 
-def _contents(decisions: Iterable[Decision]) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the contents that agents will get and do not get yet, each with the id of its task or a negative number."""
-    for one in decisions:
-        if one.kind in ("added", "edited") and len(one.candidate.text) <= MAX_READ_CHARACTERS:
-            spec = json.loads(one.candidate.text)
-            if isinstance(spec, dict):
-                yield one.task.id if one.task else -one.candidate.number, spec
+class _ImportLeaks:
+    """Compares the contents that agents will get, and do not get yet, with those that they get."""
 
+    def __init__(self, target: ImportTarget) -> None:
+        self._target = target
+        self._others = list(opposite_splits(target.environment.pk, target.type))
+        self._same, self._count, self._contents = Counter[int](), 0, Contents()
+        self._compared = [*self._others, *([target.split] if target.split else [])]
+        self._leaving = set[int]()
+        self._room = MAX_READ_ON_REQUEST - sum(split.size for split in self._compared)
 
-def _warnings(
-    report: TaskImportReport, target: ImportTarget, contents: Collection[tuple[int, dict[str, Any]]]
-) -> list[str]:
-    environment = target.environment.pk
-    changed = {*report.replaced_in, *([target.name] if report.added else [])}
-    opposite = opposite_splits(environment, target.type)
-    return [
-        *warnings_of_changing(Split.objects.filter(environment=environment, name__in=changed)),
-        *(warnings_of_contents(contents, opposite) if len(contents) <= MAX_READ else []),
-    ]
+    def add(self, decision: Decision) -> None:
+        if decision.kind not in ("added", "edited"):
+            return
+        self._count += 1
+        self._leaving.update([decision.origin.id] if decision.origin else ())
+        for split in {place.split for place in decision.places if not place.is_hidden}:
+            self._same[split] += 1
+        row = decision.candidate
+        if self._count <= self._room and len(row.text) <= MAX_READ_CHARACTERS:
+            self._contents.add(decision.task.id if decision.task else -row.number, json.loads(row.text))
+
+    def sentences(self) -> list[str]:
+        found = [same_warning(self._same[other.pk], other) for other in self._others if self._same[other.pk]]
+        unread = unread_sentence(self._count, self._compared, MAX_READ_ON_REQUEST)
+        if not unread:
+            found += near_contents(self._contents, self._others, self._leaving)
+            found += self._contents.readable()
+            found += copies_within(self._contents, self._target.split, self._leaving)
+        return [*(warning.sentence for warning in found), *([unread] if unread else [])]
 
 
 def apply(

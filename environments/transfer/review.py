@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -81,6 +81,8 @@ class Decision:
     """For an edit, the task that this content replaces."""
     is_relabelled: bool
     """Whether the tags or state of `task` change."""
+    places: Sequence[KnownPlace] = ()
+    """The places of `task`."""
 
 
 @dataclass(slots=True)
@@ -114,29 +116,27 @@ class Review:
 
     def _decide(self, row: FileTask, found: _Found) -> Decision | Refusal:
         task = found.tasks.get(row.hash)
+        places = found.places.get(task.id, []) if task else []
         origin = found.tasks.get(row.origin) if row.origin else None
-        is_placed = task is not None and self._is_in_split(task, found)
+        is_placed = any(place.split == self._split for place in places)
         if row.origin and origin is None and not is_placed:
             return Refusal(row.number, _unknown_origin(row.origin, self._target))
         if not self._scratch.is_new(row.hash):
             return Decision("duplicate", row, task, None, False)
-        is_relabelled = task is not None and _is_relabelled(task, row.labels, found.places.get(task.id, []))
+        is_relabelled = task is not None and _is_relabelled(task, row.labels, places)
         if origin and row.origin and self._is_edit(origin, found, is_placed=is_placed):
             if not self._scratch.is_new(row.origin, _EDITED):
                 return Refusal(
                     row.number, f"_hash {row.origin[:8]}… is also changed by an earlier row; keep one of them"
                 )
-            return Decision("edited", row, task, origin, is_relabelled)
+            return Decision("edited", row, task, origin, is_relabelled, places)
         if not is_placed:
-            return Decision("added", row, task, None, is_relabelled)
+            return Decision("added", row, task, None, is_relabelled, places)
         return Decision("relabelled" if is_relabelled else "duplicate", row, task, None, is_relabelled)
 
     def _is_edit(self, origin: KnownTask, found: _Found, *, is_placed: bool) -> bool:
         """Return whether the row edits `origin`. A repeated import finds no place of it left that it could change."""
         return not is_placed or any(not place.is_frozen for place in found.places.get(origin.id, []))
-
-    def _is_in_split(self, task: KnownTask, found: _Found) -> bool:
-        return any(place.split == self._split for place in found.places.get(task.id, []))
 
     def _count(self, decision: Decision, found: _Found) -> None:
         report, labels = self.report, decision.candidate.labels

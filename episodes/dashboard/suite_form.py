@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import hidden_from
+from environments.curation.leaks import mark_of
 from environments.display.numbers import digits_of
 from environments.models import Split
 from environments.scoring.convention import CONVENTION_PARTS
@@ -20,6 +21,7 @@ from environments.scoring.returns import RETURNS
 from episodes.dashboard.suites import asked_version
 from episodes.dashboard.view_parameters import takes
 from episodes.models import Suite, SuiteVersion
+from episodes.suites.leaks import leaks_of_members
 from episodes.suites.versions import (
     MAX_MEMBERS,
     MAX_NAME_CHARACTERS,
@@ -115,14 +117,20 @@ def _answer(request: HttpRequest, latest: SuiteVersion | None) -> HttpResponse:
     splits = list(splits_for_suites(hidden_from(request.user)))
     splits = [split for split in splits if not split.is_generated]
     form, rows = _forms(request, latest, splits)
-    trouble = ""
+    trouble, leaks = "", list[str]()
     if request.method == "POST" and "more" not in request.POST and form.is_valid() and rows.is_valid():
+        members = [member for row in rows if (member := row.asked()) is not None]
+        leaks = leaks_of_members(members)
         try:
-            return HttpResponseRedirect(_publish(request, latest, form, rows))
+            if request.POST.get("seen", "") == mark_of(leaks):
+                return HttpResponseRedirect(_publish(request, latest, form, members))
         except SuiteRefused as refusal:
             trouble = str(refusal)
-    is_wrong = bool(trouble or form.errors or any(row.errors for row in rows)) and "more" not in request.POST
-    context = {"latest": latest, "form": form, "rows": rows, "trouble": trouble, "has_splits": bool(splits)}
+    is_wrong = bool(trouble or leaks or form.errors or any(row.errors for row in rows)) and "more" not in request.POST
+    context = {
+        **{"latest": latest, "form": form, "rows": rows, "trouble": trouble, "has_splits": bool(splits)},
+        **{"leaks": leaks, "seen": mark_of(leaks)},
+    }
     return render(request, "episodes/suite_form.html", context, status=400 if is_wrong else 200)
 
 
@@ -158,16 +166,15 @@ def _row(member: Any, splits: list[Split]) -> dict[str, Any]:
     }
 
 
-def _publish(request: HttpRequest, latest: SuiteVersion | None, form: SuiteForm, rows: Any) -> str:
+def _publish(request: HttpRequest, latest: SuiteVersion | None, form: SuiteForm, members: list[MemberAsked]) -> str:
     """Publish the version and return the address of its page. Raises: SuiteRefused."""
     given, author = form.cleaned_data, request.user.get_username()[:150]
     suite = latest.suite if latest else Suite(name=given["name"], author=author)
     is_new_text = suite.description != given["description"]
     suite.description = given["description"]
     score: Score = given["score"]
-    asked = SuiteAsked(score, [one for row in rows if (one := row.asked()) is not None])
     try:
-        version = publish(suite, asked, author)
+        version = publish(suite, SuiteAsked(score, members), author)
     except UnchangedSuite:
         if latest is None or not is_new_text:
             raise

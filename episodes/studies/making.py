@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from django.db import transaction
 from django.db.models import QuerySet
@@ -22,6 +22,7 @@ from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
 from episodes.models import Study, Suite, SuiteMember
 from episodes.models.privacy import visible_suites
+from episodes.suites.leaks import leaks_of_list
 from episodes.suites.versions import MemberAsked, SuiteAsked, check_spelling, publish
 
 _TAKEN = ("new",)
@@ -82,6 +83,16 @@ def check_study_name(name: str) -> None:
     check_spelling(name, "study")
     if name in _TAKEN or Study.objects.filter(name=name).exists():
         raise StudyRefused(f"The name {name!r} is taken. Choose another one.")
+
+
+def leaks_of_study(tasks: SuiteMember | TaskSelection) -> list[str]:
+    """Return what to know of the tasks of a study before it is made. Of a random draw, all are looked at.
+
+    Raises: StudyRefused.
+    """
+    if isinstance(tasks, SuiteMember):
+        return leaks_of_list(tasks.split, frozenset(tasks.tasks.values_list("task", flat=True)))
+    return leaks_of_list(tasks.split, replace(tasks, at_random=None).tasks())
 
 
 def make_study(study: Study, tasks: SuiteMember | TaskSelection) -> None:

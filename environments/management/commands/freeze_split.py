@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from environments.curation.leaks import MAX_READ_ON_REQUEST, leaks_of_split
 from environments.curation.splits import FreezeSplit, existing_splits
 from environments.errors import OrsError
 
@@ -29,3 +30,5 @@ class Command(BaseCommand):
             self.stdout.write(FreezeSplit(row.pk).apply("freeze_split").sentence)
         except OrsError as error:
             raise CommandError(str(error)) from error
+        for sentence in leaks_of_split(row, most=MAX_READ_ON_REQUEST).sentences:
+            self.stderr.write(self.style.WARNING(sentence))

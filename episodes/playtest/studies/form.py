@@ -11,12 +11,19 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import hidden_from
+from environments.curation.leaks import mark_of
 from environments.errors import OrsError
 from environments.models import Split
 from environments.scoring.task_buckets import BUCKETS
 from episodes.models import Study, SuiteMember
 from episodes.playtest.player_identity import for_accounts
-from episodes.studies.making import TaskSelection, check_study_name, make_study, members_for_studies
+from episodes.studies.making import (
+    TaskSelection,
+    check_study_name,
+    leaks_of_study,
+    make_study,
+    members_for_studies,
+)
 from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_suites
 
 MAX_TEXT_CHARACTERS = 20_000
@@ -80,6 +87,10 @@ class StudyForm(forms.Form):
             )
         return given
 
+    def leaks(self) -> list[str]:
+        """Return what to know of the tasks before the study is made. Call `is_valid` first. Raises: OrsError."""
+        return leaks_of_study(self._tasks())
+
     def save(self, author: str) -> Study:
         """Return the new study. Call `is_valid` first. Raises: OrsError."""
         given = self.cleaned_data
@@ -111,12 +122,16 @@ def study_new(request: HttpRequest) -> HttpResponse:
         form = StudyForm(hidden, initial={"attempts": 1, "pause_minutes": 60, **asked})
         return render(request, "playtest/study_form.html", {"form": form})
     form = StudyForm(hidden, request.POST)
+    leaks = list[str]()
     if form.is_valid():
         try:
-            return redirect("study", form.save(request.user.get_username()).name)
+            leaks = form.leaks()
+            if request.POST.get("seen", "") == mark_of(leaks):
+                return redirect("study", form.save(request.user.get_username()).name)
         except OrsError as refusal:
             trouble = str(refusal)
-    return render(request, "playtest/study_form.html", {"form": form, "trouble": trouble}, status=422)
+    context = {"form": form, "trouble": trouble, "leaks": leaks, "seen": mark_of(leaks)}
+    return render(request, "playtest/study_form.html", context, status=422)
 
 
 def _split_label(split: Split) -> str:

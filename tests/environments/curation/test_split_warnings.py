@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management import call_command
 from django.test import Client
 
-from environments.curation import split_warnings
+from environments.curation import leaks, split_warnings
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
@@ -41,7 +42,7 @@ def test_tasks_that_train_has_are_named_before_they_are_put_into_test(monkeypatc
         assert "1 task says the same as another in the train split 'train'" in sentences(action.plan())
     assert "also in" not in sentences(MoveToSplit(selection, train.pk, test.pk).plan())  # it leaves train
     assert "also in" not in sentences(SaveAsSplit(selection, "new", "train").plan())
-    monkeypatch.setattr(split_warnings, "MAX_READ", 2)
+    monkeypatch.setattr(leaks, "MAX_READ", 2)
     assert "1 task is also in the train split 'train'" in sentences(CopyToSplit(selection, test.pk).plan())
 
 
@@ -67,7 +68,7 @@ def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
     page = client.get(address).content.decode()
     assert f"1 task says the same as another in the train split &#x27;{train.name}&#x27;" in page
     assert "The field &#x27;answer&#x27; of 1 task can be read" in page and f"task {told.pk}</a>" in page
-    monkeypatch.setattr("environments.admin.split.MAX_READ", 3)
+    monkeypatch.setattr(leaks, "MAX_READ", 3)
     assert "can be read" not in (page := client.get(address).content.decode()) and "?review" in page
     assert "can be read" in client.get(address + "?review").content.decode()
 
@@ -77,8 +78,8 @@ def test_tasks_whose_words_do_not_tell_them_apart_are_no_duplicates() -> None:
         mazes = [make_task({"goal": "Find the way out.", "seed": f"{name}/{n}"}) for n in range(4)]
         split = make_split(*mazes, name=name)
         Split.objects.filter(pk=split.pk).update(type=kind)
-    review = split_warnings.review_of_split(Split.objects.get(name="test"), ())
-    assert (review.warnings, review.is_whole) == ((), True)
+    review = leaks.leaks_of_split(Split.objects.get(name="test"))
+    assert review.sentences == []
 
 
 @pytest.mark.parametrize("is_frozen", [True, False])
@@ -118,3 +119,72 @@ def test_an_export_and_a_suite_quote_a_test_split(client: Client) -> None:
     publish(Suite(name="core"), SuiteAsked("success", [MemberAsked(test, definition_of(test.environment))]), AUTHOR)
     [warning] = split_warnings.warnings_of_plan(change.plan())
     assert "a suite has listed its tasks since" in warning
+
+
+def typed(split: Split, kind: str) -> Split:
+    Split.objects.filter(pk=split.pk).update(type=kind)
+    split.refresh_from_db()
+    return split
+
+
+def test_the_same_content_is_found_however_many_tasks_there_are_and_the_rest_is_said(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shared, near, other = (make_task({"question": text}) for text in ("Shared?", "How many?", "Other?"))
+    make_split(shared, make_task({"question": "How MANY ?"}))
+    test = typed(make_split(shared, near, other, shared, name="test"), "test")
+    monkeypatch.setattr(leaks, "MAX_READ", 3)
+    for address in ("freeze", "change"):
+        page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
+        assert "1 task is also in the train split &#x27;train&#x27;" in page
+        assert "1 task is in it more than once." in page
+        assert "Near-duplicates and readable answers were not, because that takes reading 6 tasks" in page
+    page = client.get(f"/admin/environments/split/{test.pk}/change/?review").content.decode()
+    assert "1 task says the same as another in the train split" in page and "were not" not in page
+
+
+def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_its_page(client: Client) -> None:
+    split = make_split(*(make_task({"question": f"How many apples has {name}?"}) for name in ("Ada", "Bob", "Cid")))
+    twin = make_task({"question": "How many  apples has ADA"})
+    twins = Selection(
+        environment=split.environment_id,
+        ids=(twin.pk, make_task({"question": "How many apples has ada!"}).pk, make_task().pk),
+    )
+    plan = CopyToSplit(Selection(ids=(twin.pk,)), split.pk).plan()
+    assert "1 task says the same as another in split 'train' itself" in sentences(plan)
+    assert "2 tasks say the same as another of them" in sentences(SaveAsSplit(twins, "new", "test").plan())
+    CopyToSplit(Selection(ids=(twin.pk,)), split.pk).apply(AUTHOR)
+    page = client.get(f"/admin/environments/split/{split.pk}/change/").content.decode()
+    assert "2 tasks say the same as another in the same split" in page
+
+
+def test_a_copy_that_stays_behind_is_named_before_a_task_is_moved() -> None:
+    train, test, _ = train_and_test()
+    CopyToSplit(Selection(ids=(make_task({"question": "how many", "seed": 9}).pk, make_task().pk)), train.pk).apply(
+        AUTHOR
+    )
+    moved = Selection(ids=(train.entries.get(position=0).task_id,))
+    assert "1 task says the same as another in the train split" in sentences(
+        MoveToSplit(moved, train.pk, test.pk).plan()
+    )
+
+
+def test_the_command_that_freezes_names_what_the_split_shares(capsys: pytest.CaptureFixture[str]) -> None:
+    shared = make_task({"question": "Shared?"})
+    make_split(shared)
+    typed(make_split(shared, name="test"), "test")
+    call_command("freeze_split", "math", "test")
+    assert "1 task is also in the train split 'train'" in capsys.readouterr().err
+
+
+def test_the_page_of_a_very_large_split_says_that_nothing_was_compared(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    split = make_split(make_task(), make_task())
+    monkeypatch.setattr("environments.admin.split.MAX_READ_ON_REQUEST", 1)
+    address = f"/admin/environments/split/{split.pk}/change/"
+    assert (
+        "Nothing was compared: this split and those of other types have 2 tasks."
+        in client.get(address).content.decode()
+    )
+    assert "Nothing was compared" not in client.get(f"{address}?review").content.decode()

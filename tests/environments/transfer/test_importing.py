@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from environments.curation import leaks
 from environments.curation.action import ActionRefused
 from environments.curation.membership import SaveAsSplit
 from environments.curation.selection import Selection
@@ -21,6 +22,8 @@ from environments.tasks.sync import content_hash
 from environments.transfer import importing
 from environments.transfer.importing import RefusedRows
 from environments.transfer.rows import Unreadable
+from environments.transfer.source import FileSource
+from environments.transfer.target import ImportTarget
 from tests.environments.transfer.files import Shelf, counts, served
 from tests.stored import make_episode, make_statistics
 
@@ -388,3 +391,39 @@ def test_a_dry_run_warns_before_harm(shelf: Shelf) -> None:
 def test_the_activity_says_what_was_imported(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     assert CurationAction.objects.get().title.startswith("tasks.jsonl was imported into shop/train: 1 added")
+
+
+def test_a_dry_run_beside_a_large_split_names_what_it_shares_and_what_is_near(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    questions = [{"question": f"How many apples has person {n}?"} for n in range(40)]
+    importing.apply(*shelf.order(shelf.lines(*questions), "train"), author="ada")
+    file = shelf.lines(
+        questions[3], {"question": "how many apples has PERSON 4"}, {"question": "Other?"}, name="new.jsonl"
+    )
+    target = ImportTarget.of(shelf.environment, "test", "test")
+    monkeypatch.setattr(leaks, "MAX_READ", 3)  # pages read no more; an import does
+    warnings = importing.dry_run(FileSource.of(file), target).warnings
+    assert [warning.split(",")[0] for warning in warnings] == [
+        "1 task is also in the train split 'train'",
+        "1 task says the same as another in the train split 'train'",
+    ]
+    monkeypatch.setattr(importing, "MAX_READ_ON_REQUEST", 42)
+    same, unread = importing.dry_run(FileSource.of(file), target).warnings
+    assert "1 task is also in" in same and "that takes reading 43 tasks, and at most 42 are read here" in unread
+
+
+def test_a_dry_run_names_near_duplicates_in_the_file_and_in_its_split(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(*({"question": f"How many apples has {name}?"} for name in ("Ada", "Bob", "Cid"))))
+    rows = [{"question": text} for text in ("How many apples has ADA", "Which?", "which", "Who?", "When?")]
+    warnings = shelf.dry_run(shelf.lines(*rows)).warnings
+    assert [warning.split(",")[0] for warning in warnings] == [
+        "2 tasks say the same as another of them",
+        "1 task says the same as another in split 'train' itself",
+    ]
+
+
+def test_a_dry_run_of_edits_does_not_compare_them_with_what_they_replace(shelf: Shelf) -> None:
+    questions = [{"question": f"How many apples has {name}?", "answer": 3} for name in ("Ada", "Bob", "Cid")]
+    shelf.apply(shelf.lines(*questions))
+    assert shelf.dry_run(shelf.lines(*({**one, "answer": 4, "_hash": digest(one)} for one in questions))).warnings == []

@@ -15,6 +15,7 @@ from environments.models import Split
 from episodes.models import Study, Suite, SuiteVersion
 from tests.episodes.suites.published import core, make_suite, member, split_of
 from tests.people import client_of
+from tests.stored import make_split
 
 pytestmark = pytest.mark.django_db
 
@@ -183,3 +184,19 @@ def test_it_takes_few_queries(client: Client, django_assert_max_num_queries: Dja
         client.get("/suites/core/")
     with django_assert_max_num_queries(6):
         client.get("/suites/")
+
+
+def test_a_suite_with_tasks_of_a_training_split_is_published_only_once_that_was_read(client: Client) -> None:
+    split = split_of("math", 3)
+    Split.objects.filter(pk=split.pk).update(type="test")
+    other = make_split(*(entry.task for entry in split.entries.all()), name="other", environment=split.environment)
+    sent = form((split, "1"))
+    page = client.post("/suites/new/", sent)
+    assert page.status_code == 400 and not Suite.objects.exists()
+    text = page.content.decode()
+    assert "math/test: 3 tasks are also in the train split &#x27;other&#x27;" in text and "Publish v1 anyway" in text
+    seen = re.search(r'name="seen" value="(\w+)"', text)
+    assert seen and client.post("/suites/new/", {**sent, "seen": seen[1]}).status_code == 302
+    Split.objects.filter(pk=other.pk).update(type="test")
+    both = client.post("/suites/new/", form((split, "1"), (other, "1"), name="both", seen=seen[1])).content.decode()
+    assert "3 tasks are both in math/test and in math/other, and so count twice." in both

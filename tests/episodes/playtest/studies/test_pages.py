@@ -14,12 +14,12 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
-from environments.models import Environment, SplitEntry
+from environments.models import Environment, Split, SplitEntry
 from episodes.models import DealtTask, Episode, Guest, Invite, Play, Study, SuiteTask
 from tests.episodes.playtest.studies.taking_part import link_of, study_of
 from tests.episodes.suites.published import core, split_of
 from tests.people import client_of
-from tests.stored import make_episode
+from tests.stored import make_episode, make_split
 
 pytestmark = pytest.mark.django_db
 
@@ -214,3 +214,14 @@ def test_a_study_of_a_private_environment_does_not_exist_for_others(curator: Cli
     assert stranger.get("/play/studies/pilot/results.csv").status_code == 404
     assert "pilot" not in stranger.get("/play/studies/").content.decode()
     assert curator.get("/play/studies/pilot/").status_code == 200
+
+
+def test_a_study_of_tasks_of_a_training_split_is_made_only_once_that_was_read(curator: Client) -> None:
+    split = split_of("math", 3)
+    Split.objects.filter(pk=split.pk).update(type="test")
+    make_split(split.entries.all()[1].task, name="other", environment=split.environment)
+    sent = form(f"split/{split.pk}", numbers="1, 2", at_random="1")
+    page = curator.post("/play/studies/new/", sent).content.decode()
+    assert "1 task is also in the train split &#x27;other&#x27;" in page and not Study.objects.exists()
+    seen = re.search(r'name="seen" value="(\w+)"', page)
+    assert seen and curator.post("/play/studies/new/", {**sent, "seen": seen[1]})["Location"] == "/play/studies/pilot/"

@@ -1,0 +1,247 @@
+"""Tasks that splits of different types share, and copies within a split.
+
+A task is its content, so the database finds the same content in any number of tasks. Near-duplicates, which say the
+same apart from case, spaces, punctuation, answers and labels, are found by reading contents. Whoever asks says how many
+may be read; where that is too few, a sentence says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator
+from dataclasses import dataclass
+from hashlib import blake2b
+from typing import Any
+
+from django.db.models import Count, QuerySet
+from django.db.models.functions import Left
+
+from environments.curation.split_counts import tasks as counted
+from environments.display.task_line import MAX_READ_CHARACTERS
+from environments.display.text_comparison import answers_of, normalized, readable_answer, tells_apart
+from environments.models import Split, SplitEntry, Task
+from environments.tasks.task_places import places_of
+
+MAX_READ = 3000
+"""Tasks that a page reads without being asked to, with those of the splits that they are compared with."""
+MAX_READ_ON_REQUEST = 100_000
+MAX_EXAMPLES = 5
+_APART = "apart from case, spaces, punctuation"
+
+
+@dataclass(frozen=True, slots=True)
+class SplitWarning:
+    sentence: str
+    tasks: tuple[int, ...] = ()
+    """Ids of some of the tasks that it is about."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeakReport:
+    """What is to be known of some tasks beside those of splits of another type."""
+
+    warnings: tuple[SplitWarning, ...]
+    unread: str = ""
+    """Sentence that says what was not compared, because it is too much; empty if all was."""
+
+    @property
+    def sentences(self) -> list[str]:
+        """All of it, a sentence each."""
+        said = [warning.sentence for warning in self.warnings]
+        return [*said, self.unread] if self.unread else said
+
+
+class Contents:
+    """What the contents of tasks say, and the answers that agents can read in them."""
+
+    def __init__(self, specs: Iterable[tuple[int, dict[str, Any]]] = (), hidden: Collection[str] = ()) -> None:
+        """Read `specs`: tasks with their contents. `hidden`: fields that agents do not get."""
+        self._tasks_by_words = defaultdict[bytes, list[int]](list)
+        self._answers = dict[int, int]()
+        self._tasks_by_answer, self._hidden = defaultdict[str, list[int]](list), hidden
+        for task, spec in specs:
+            self.add(task, spec)
+
+    def add(self, task: int, spec: dict[str, Any]) -> None:
+        """Read a content. It need not be a task yet: `task` is a negative number then."""
+        digest = blake2b(normalized(spec).encode("utf-8", "surrogatepass"), digest_size=12)
+        self._tasks_by_words[digest.digest()].append(task)
+        self._answers[task] = hash(json.dumps(answers_of(spec), sort_keys=True))
+        if name := readable_answer(spec, self._hidden):
+            self._tasks_by_answer[name].append(task)
+
+    def readable(self) -> Iterator[SplitWarning]:
+        """Yield a warning for each field with answers that agents can read in another one."""
+        for name, tasks in sorted(self._tasks_by_answer.items()):
+            words = f"The field {name!r} of {counted(len(tasks))} can be read in a field that agents get."
+            yield SplitWarning(words, _examples(tasks))
+
+    def near(self, others: Contents, where: str, leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
+        """Yield a warning if some of the tasks say the same as tasks in the split `others`, which are not the same.
+
+        where: words for the place of `others`; leaving: tasks that are in `others` no longer.
+        """
+        yield from self._near(others, where, leaving, is_within=False)
+
+    def copies(self, others: Contents, where: str, leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
+        """Yield the same about tasks of one split, which may be these.
+
+        With another answer, as of a number to be guessed, a task of the same split is another task.
+        """
+        yield from self._near(others, where, leaving, is_within=True)
+
+    def _near(
+        self, others: Contents, where: str, leaving: Collection[int], *, is_within: bool
+    ) -> Iterator[SplitWarning]:
+        if not (tells_apart(self._tasks_by_words) and tells_apart(others._tasks_by_words)):
+            return
+        near = list[int]()
+        for words in self._tasks_by_words.keys() & others._tasks_by_words.keys():
+            theirs = set(others._tasks_by_words[words]).difference(leaving)
+            for task in set(self._tasks_by_words[words]):
+                if is_within:
+                    answer = self._answers[task]
+                    is_near = any(others._answers[other] == answer for other in theirs - {task})
+                else:
+                    is_near = bool(theirs) and task not in theirs
+                near += [task] * is_near
+        if near:
+            says, apart = counted(len(near), "says", "say"), " and labels" if is_within else ", answers and labels"
+            yield SplitWarning(f"{says} the same as another {where}, {_APART}{apart}.", _examples(near))
+
+    @property
+    def tasks(self) -> set[int]:
+        return {task for tasks in self._tasks_by_words.values() for task in tasks}
+
+
+def opposite_splits(environment: int, type: str) -> QuerySet[Split]:
+    """Return the served splits of an environment that have another type."""
+    rows = Split.objects.filter(environment=environment, is_served=True).exclude(type=type)
+    return rows.order_by("position", "name")
+
+
+def leaks_of_split(split: Split, *, hidden: Collection[str] = (), most: int | None = None) -> LeakReport:
+    """Return what a split shares with those of another type, and what it has twice. `hidden`: as for `Contents`.
+
+    At most `most` tasks are read, MAX_READ by default.
+    """
+    served = _served(split)
+    others = list(opposite_splits(split.environment_id, split.type).exclude(pk=split.pk))
+    found = [*_repeated(served), *same_contents(served.values("task"), others)]
+    if unread := unread_sentence(split.size, others, most):
+        return LeakReport(tuple(found), unread)
+    own = _contents_of(served, hidden)
+    found += [*near_contents(own, others), *own.copies(own, "in the same split"), *own.readable()]
+    return LeakReport(tuple(found))
+
+
+def leaks_of_tasks(
+    tasks: QuerySet[Task],
+    others: Collection[Split],
+    *,
+    target: Split | None = None,
+    source: Split | None = None,
+    most: int | None = None,
+) -> LeakReport:
+    """Return what tasks share with the splits `others`, and what they have twice among themselves.
+
+    target: the split that they are put into; copies are looked for in it, too.
+    source: a split of another type that they leave, and where copies of them may stay.
+    """
+    found = list(same_contents(tasks.values("pk"), others))
+    compared = [*others, *(split for split in (target, source) if split)]
+    if unread := unread_sentence(tasks.count(), compared, most):
+        return LeakReport(tuple(found), unread)
+    own = Contents(read_contents(tasks, "pk", "spec"))
+    found += near_contents(own, others)
+    if source is not None:
+        found += own.near(_contents_of(_served(source)), _named(source), own.tasks)
+    found += [*own.readable(), *copies_within(own, target)]
+    return LeakReport(tuple(found))
+
+
+def _repeated(served: QuerySet[SplitEntry]) -> Iterator[SplitWarning]:
+    repeated = served.order_by("task").values("task").annotate(places=Count("pk")).filter(places__gt=1)
+    if count := repeated.count():
+        examples = tuple(row["task"] for row in repeated[:MAX_EXAMPLES])
+        yield SplitWarning(f"{counted(count, 'is', 'are')} in it more than once.", examples)
+
+
+def copies_within(own: Contents, target: Split | None, leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
+    """Yield the near-duplicates of tasks among themselves, and in the split that they are put into."""
+    yield from own.copies(own, "of them")
+    if target is not None:
+        yield from own.copies(_contents_of(_served(target)), f"in split {target.name!r} itself", leaving)
+
+
+def same_contents(tasks: QuerySet[Any], others: Iterable[Split]) -> Iterator[SplitWarning]:
+    """Yield a warning for each of the splits that serves some of the tasks, of which `tasks` has the ids alone."""
+    for other in others:
+        shared = _served(other).filter(task__in=tasks).order_by("task").values_list("task", flat=True)
+        if count := shared.aggregate(count=Count("task", distinct=True))["count"]:
+            yield same_warning(count, other, tuple(shared.distinct()[:MAX_EXAMPLES]))
+
+
+def same_warning(count: int, other: Split, examples: tuple[int, ...] = ()) -> SplitWarning:
+    which = counted(count, "is", "are")
+    return SplitWarning(f"{which} also {_named(other)}, so one cannot test the other.", examples)
+
+
+def near_contents(own: Contents, others: Iterable[Split], leaving: Collection[int] = ()) -> Iterator[SplitWarning]:
+    """Yield a warning for each of the splits in which other tasks say the same as some of `own`.
+
+    `leaving`: tasks that leave every split that is not frozen.
+    """
+    for other in others:
+        yield from own.near(_contents_of(_served(other)), _named(other), () if other.frozen else leaving)
+
+
+def unread_sentence(count: int, others: Iterable[Split], most: int | None = None) -> str:
+    """Return what is not looked for, where `count` tasks and those of `others` are more than `most`; or empty."""
+    most = MAX_READ if most is None else most
+    total = count + sum(other.size for other in others)
+    if total <= most:
+        return ""
+    more = f" The page of a split reads up to {MAX_READ_ON_REQUEST:,} on request." * (most < MAX_READ_ON_REQUEST)
+    return (
+        "Tasks with the same content were looked for. Near-duplicates and readable answers were not, because "
+        f"that takes reading {total:,} tasks, and at most {most:,} are read here.{more}"
+    )
+
+
+def mark_of(sentences: Collection[str]) -> str:
+    """Return what a form sends back to say that these warnings were shown; empty without any."""
+    return hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else ""
+
+
+def read_contents(rows: QuerySet[Any], task: str, spec: str) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield each task with its content, without contents longer than MAX_READ_CHARACTERS. `task`, `spec`: columns."""
+    heads = rows.annotate(head=Left(spec, MAX_READ_CHARACTERS + 1)).values_list(task, "head")
+    for pk, head in heads.iterator(2000):
+        if len(head) <= MAX_READ_CHARACTERS and isinstance(value := _json(head), dict):
+            yield pk, value
+
+
+def _served(split: Split) -> QuerySet[SplitEntry]:
+    return places_of(split).filter(is_hidden=False).order_by("position")
+
+
+def _contents_of(served: QuerySet[SplitEntry], hidden: Collection[str] = ()) -> Contents:
+    return Contents(read_contents(served, "task_id", "task__spec"), hidden)
+
+
+def _named(split: Split) -> str:
+    return f"in the {split.type} split {split.name!r}"
+
+
+def _json(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _examples(tasks: Iterable[int]) -> tuple[int, ...]:
+    return tuple(sorted(task for task in set(tasks) if task > 0)[:MAX_EXAMPLES])

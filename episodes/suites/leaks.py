@@ -1,0 +1,44 @@
+"""What to know of lists of tasks before they are published: tasks of training splits in them, and copies.
+
+Called by the forms of suites and studies, which show it and publish only once somebody has seen it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import combinations
+
+from environments.curation.leaks import leaks_of_split, leaks_of_tasks, opposite_splits
+from environments.database.json_rows import among
+from environments.models import Split, Task
+from environments.tasks.split_indexes import served
+from episodes.suites.versions import MemberAsked
+
+
+def leaks_of_list(split: Split, tasks: frozenset[int] | None = None) -> list[str]:
+    """Return the sentences about tasks of a split. `tasks`: their ids; None: all that it serves."""
+    if tasks is None:
+        report = leaks_of_split(split)
+    else:
+        rows = Task.objects.filter(among("pk", tasks)).order_by("pk")
+        others = opposite_splits(split.environment_id, split.type).exclude(pk=split.pk)
+        report = leaks_of_tasks(rows, list(others))
+    return [f"{split}: {sentence}" for sentence in report.sentences]
+
+
+def leaks_of_members(members: Sequence[MemberAsked]) -> list[str]:
+    """Return the sentences about the members of a suite, and about tasks that count in two of them."""
+    splits = {member.split.pk: member.split for member in members}
+    whole = {member.split.pk for member in members if member.only is None}
+    sentences = [sentence for pk in splits if pk in whole for sentence in leaks_of_list(splits[pk])]
+    for member in members:
+        if member.split.pk not in whole:
+            sentences += leaks_of_list(member.split, member.only)
+    for one, other in combinations(splits.values(), 2):
+        if one.environment_id != other.environment_id or one.type != other.type:
+            continue
+        both = served(one).filter(task__in=served(other).values("task")).values("task").distinct().count()
+        if both:
+            which = "1 task is" if both == 1 else f"{both:,} tasks are"
+            sentences.append(f"{which} both in {one} and in {other}, and so count twice.")
+    return sentences
