@@ -15,6 +15,7 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.other_interpreter_class import DescribedClass
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
 from environments.hosts.interpreter import START_SECONDS
+from environments.hosts.printed_lines import MAX_LINE_BYTES, PrintedLines
 from environments.hosts.process_launcher import Launcher, RunningProcess
 from environments.hosts.worker_messages import Message, MessagePipe
 from environments.runtime.crash_notes import CURRENT, CallNote, NotedCall
@@ -25,8 +26,6 @@ log = structlog.get_logger(__name__)
 
 SILENCE_SECONDS = 2.0
 """How much longer than a tool call may take a worker may leave pings unanswered before it is ended."""
-MAX_LINE_BYTES = 64 * 1024
-"""Longest line of a worker's output that is logged; of a longer one, only that there was one."""
 LAST_WORDS_SECONDS = 0.5
 """How long the rest of a worker's output is read after its end."""
 
@@ -167,20 +166,14 @@ class WorkerProcess:
 
     async def _log(self, output: asyncio.StreamReader) -> None:
         """Log each line, as the server's own: without the secrets of sessions."""
-        rest = b""
+        lines = PrintedLines()
         while data := await output.read(MAX_LINE_BYTES):
-            *lines, rest = (rest + data).split(b"\n")
-            rest = rest[: MAX_LINE_BYTES + 1]
-            for line in lines:
-                self._log_line(line)
-        if rest:
-            self._log_line(rest)
+            self._log_lines(lines.add(data))
+        self._log_lines(lines.end())
 
-    def _log_line(self, line: bytes) -> None:
-        text = line.decode("utf-8", "replace").rstrip()
-        if len(line) > MAX_LINE_BYTES:  # nothing of it, because the mask does not find half a secret
-            text = f"(a line of more than {MAX_LINE_BYTES} bytes)"
-        log.info(text, environment=self._hosted.name, worker=self.pid)
+    def _log_lines(self, lines: bytes) -> None:
+        for line in lines.decode("utf-8", "replace").splitlines():
+            log.info(line.rstrip(), environment=self._hosted.name, worker=self.pid)
 
     def kill(self, why: str) -> None:
         """End the process with SIGKILL. `why` completes a sentence about it."""

@@ -187,6 +187,7 @@ def main() -> None:
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C stops the server, which ends its workers
     faulthandler.enable()
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # or it is lost when this is killed
     sys.setswitchinterval(SWITCH_SECONDS)
     uvloop.run(_serve(socket.socket(fileno=int(sys.argv[1]))))
 

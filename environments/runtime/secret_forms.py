@@ -19,6 +19,8 @@ from collections.abc import Iterator
 WINDOW_CHARACTERS = 64
 MAX_WINDOWS = 64
 """A long secret is searched for in so many parts at most, so that a line or the beginning of a key is masked too."""
+MIN_LINE_CHARACTERS = 16
+"""Shorter lines of a secret are searched for with the next: they are too likely to be ordinary text."""
 MIN_HINT_CHARACTERS, HINT_CHARACTERS = 6, 12
 """How much of a form is enough to suspect it."""
 
@@ -33,6 +35,24 @@ _BACKSLASHES = r"\\{1,7}"
 _BETWEEN_BYTES = r"[ :,%\\\n\r\t-]{0,7}(?:0?x)?"
 _USUAL_BETWEEN_BYTES = ("[ :%-]?", ", ?0x", rf"{_BACKSLASHES}x")
 _SHORT_ESCAPES = {"\n": "n", "\r": "r", "\t": "t", "\b": "b", "\f": "f"}
+
+
+def lines_of(secret: str) -> list[str]:
+    """Return the lines of `secret`, such as a private key, which may be written one by one.
+
+    Short lines are joined with the next, and those of more than MAX_WINDOWS so that each has a 64th of
+    the secret. The space around them is left out: what was read from a file ends in a line break.
+    """
+    all_lines, lines = secret.split("\n"), [""]
+    least = MIN_LINE_CHARACTERS if len(all_lines) <= MAX_WINDOWS else len(secret) // MAX_WINDOWS
+    for line in all_lines:
+        if len(lines[-1].strip()) < least:
+            lines[-1] += f"\n{line}"
+        else:
+            lines.append(line)
+    if len(lines) > 1 and len(lines[-1].strip()) < least:
+        lines[-2:] = ["\n".join(lines[-2:])]
+    return [line.strip() for line in lines]
 
 
 def windows_of(secret: str) -> list[str]:

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate
 
 from pydantic_core import SchemaError, SchemaValidator, core_schema
 
 from environments.database.storable import is_encodable
-from environments.runtime.secret_forms import hints_of, patterns_of, windows_of
+from environments.runtime.secret_forms import hints_of, lines_of, patterns_of, windows_of
 
 MIN_SECRET_CHARACTERS = 8
 """Shorter secrets are not masked, because they are too likely to be part of ordinary text."""
@@ -120,13 +120,16 @@ class Mask:
 class _Hint:
     """Says whether something that looks like a secret is in a text."""
 
-    __slots__ = ("_validator",)
-
     def __init__(self, hints: Iterable[str]) -> None:
-        self._validator: SchemaValidator | None = None
+        self._hints = [*hints]
+
+    @cached_property
+    def _validator(self) -> SchemaValidator | None:
+        """It takes 0.4 ms to make, so that is left until there is a text to search."""
         # half a character is something that only Python's expressions can have, and too much is refused
         with suppress(SchemaError, UnicodeEncodeError):
-            self._validator = SchemaValidator(core_schema.str_schema(pattern="|".join(hints), strict=True))
+            return SchemaValidator(core_schema.str_schema(pattern="|".join(self._hints), strict=True))
+        return None
 
     def is_in(self, text: str) -> bool:
         if self._validator is None:
@@ -209,7 +212,7 @@ def _slices(text: str) -> Iterator[tuple[int, str]]:
 @lru_cache(MAX_MASKS)
 def mask_of(secrets: tuple[str, ...]) -> Mask:
     """Return the mask of a session, which sessions with the same secrets share."""
-    return Mask(secrets)
+    return Mask(line for secret in secrets for line in lines_of(secret))
 
 
 class RecentSecrets:
@@ -217,17 +220,24 @@ class RecentSecrets:
 
     def __init__(self) -> None:
         self._masks: dict[str, dict[str, Mask]] = {}
+        self.on_new: Callable[[str, str], None] = lambda owner, secret: None
+        """Called with each secret that was not known for its owner."""
+
+    @property
+    def are_none(self) -> bool:
+        """Whether no secret was added yet."""
+        return not self._masks
 
     def add(self, owner: str, secrets: Iterable[str]) -> None:
         """Remember the secrets of a new session; of more than MAX_RECENT_SECRETS, the oldest are forgotten."""
-        known = self._masks.get(owner)
-        if known is None:
-            known = self._masks[owner] = {}
         for secret in secrets:
+            known = self._masks.get(owner, {})
             if len(secret) >= MIN_SECRET_CHARACTERS and secret not in known:
                 known[secret] = mask_of((secret,))
+                self._masks[owner] = known
                 if len(known) > MAX_RECENT_SECRETS:
                     del known[next(iter(known))]
+                self.on_new(owner, secret)
 
     def is_empty(self, owner: str) -> bool:
         """Return whether no secret of the key is remembered."""
@@ -247,10 +257,20 @@ class RecentSecrets:
 
     def log_line(self, line: str) -> str:
         """Return a line of the log, which any thread may have written, without the secrets of all keys."""
-        for masks in tuple(self._masks.values()):
-            for mask in tuple(masks.values()):
-                line = mask.json(line) if line.startswith("{") else mask.text(line)
+        if not line.startswith("{"):
+            return self.text(line)
+        for mask in self._all():
+            line = mask.json(line)
         return line
+
+    def text(self, text: str) -> str:
+        """Return a text without the secrets of all keys."""
+        for mask in self._all():
+            text = mask.text(text)
+        return text
+
+    def _all(self) -> list[Mask]:
+        return [mask for masks in tuple(self._masks.values()) for mask in tuple(masks.values())]
 
 
 def _cut(piece: str, start: int, spans: Sequence[tuple[int, int]]) -> str:

@@ -14,7 +14,7 @@ from environments.display.parts import read_json
 from environments.errors import EnvironmentFault, OrsError, UnknownEnvironment
 from environments.runtime.call_outcome import CallOutcome, truncate_error
 from environments.runtime.host import Host, PlayedInstance
-from environments.runtime.secrets_mask import Mask
+from environments.runtime.secrets_mask import Mask, mask_of
 from episodes.models import Episode, Step
 from episodes.transcript.step_difference import ASIDES, Aspect, differing
 
@@ -67,7 +67,7 @@ async def reexecute(
     """Play the calls of `steps` in a new instance of the episode's environment and return what differs."""
     secrets = dict(secrets or {})
     try:
-        instance, mask = host.instance(episode.environment.name), Mask(secrets.values())
+        instance, mask = host.instance(episode.environment.name), mask_of(tuple(secrets.values()))
     except UnknownEnvironment as error:
         return Reexecution(episode, [], 0, has_other_prompt=False, fault=str(error))
     found: list[DifferingStep] = []

@@ -25,7 +25,7 @@ from environments.agent_http.handler import Receive, Send
 from environments.curation.work import finish_interrupted
 from environments.service import close_service, open_service
 from episodes.playtest import seen_tasks
-from orsweb.server import culprits
+from orsweb.server import culprits, printer
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
 
 FINISH_SECONDS = 20.0
@@ -64,7 +64,8 @@ async def _open() -> Lock:
         culprits.write_stacks_into(conf.process_directory())
         if lock.membership is None or not lock.membership.peers:
             await asyncio.to_thread(_finish_actions, timezone.now())
-        await open_service(recovers=True, membership=lock.membership)
+        service = await open_service(recovers=True, membership=lock.membership)
+        printer.tell_secrets(service.recent_secrets)
         if not conf.has_keys():
             await asyncio.to_thread(local_operator)
         seen_tasks.start()

@@ -1,9 +1,15 @@
-"""Environments of the conformance tests alone: Blocking, OrsBlocking, Pictures and Many."""
+"""Environments of the conformance tests alone: Blocking, OrsBlocking, Pictures, Many and Printing."""
 
 from __future__ import annotations
 
 import base64
+import os
+import subprocess
+import sys
+import threading
 import time
+import traceback
+import warnings
 from pathlib import Path
 
 import ors
@@ -48,6 +54,58 @@ class Blocking(Small):
         if self.task_spec.get("where") == where:
             self.note(f"{where} blocks")
             block_until(str(self.task_spec["until"]))
+
+
+class Printing(Small):
+    """Prints the secret `token` in every way there is, with the way before it."""
+
+    def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
+        super().__init__(task_spec, secrets)
+        self.token = secrets.get("token", "")
+
+    @tool
+    def print_whole(self) -> ToolOutput:
+        """Print it."""
+        print(f"stdout {self.token}")
+        print(f"stderr {self.token}", file=sys.stderr)
+        warnings.warn(f"warnings {self.token}", stacklevel=1)
+        try:
+            raise ValueError(f"print_exc {self.token}")
+        except ValueError:
+            traceback.print_exc()
+        for output in (1, 2):
+            os.write(output, f"os.write({output}) {self.token}\n".encode())
+        subprocess.run(["echo", f"program {self.token}"], check=True)
+        thread = threading.Thread(target=int, args=[f"thread {self.token}"])
+        thread.start()
+        thread.join()
+        return said("printed")
+
+    @tool
+    def print_in_parts(self) -> ToolOutput:
+        """Print it in parts, and within what is no line of text."""
+        middle = len(self.token) // 2
+        for output in (1, 2):
+            os.write(output, f"part {self.token[:middle]}".encode())
+            time.sleep(0.05)  # the first part has been read
+            os.write(output, f"{self.token[middle:]}\n".encode())
+            os.write(output, f"\rprogress {self.token}\r".encode())
+            os.write(output, b"binary \xff " + self.token.encode() + b"\n")
+            os.write(output, b"x" * 200_000 + self.token.encode() + b"\n")
+            os.write(output, f"{output} is done\n".encode())
+        return said("printed")
+
+    @tool
+    def crash(self) -> ToolOutput:
+        """Print it and end the process."""
+        os.write(2, f"last words {self.token}\n".encode())
+        os.abort()
+
+
+class PrintingApart(Printing):
+    """Printing in a worker process."""
+
+    isolation = "process"
 
 
 class OrsBlocking(OrsSmall):

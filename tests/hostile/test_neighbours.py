@@ -15,6 +15,7 @@ import httpx
 import psutil
 import pytest
 
+from orsweb.server import printer
 from tests.conformance.agent import Agent, eventually
 from tests.hostile.crowd import Crowd, crowd
 from tests.hostile.sizes import size
@@ -82,7 +83,8 @@ def sandboxes(server: LiveServer) -> Iterator[None]:
 
 def programs(server: LiveServer) -> list[psutil.Process]:
     """Return the processes of sandboxes."""
-    return psutil.Process(server.pid).children(recursive=True)
+    processes = psutil.Process(server.pid).children(recursive=True)
+    return [process for process in processes if process.name() != printer.NAME]
 
 
 NUISANCES: dict[str, Callable[[LiveServer], contextlib.AbstractContextManager[None]]] = {

@@ -25,7 +25,7 @@ from environments.hosts.loading import load
 from environments.runtime.records import RETURN_SECONDS
 from environments.service import get_service
 from environments.tasks.sync import check_declared
-from orsweb.server import database_lock, exposure, listening, pending_migrations, succession, uvicorn_server
+from orsweb.server import database_lock, exposure, listening, pending_migrations, printer, succession, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
 from orsweb.server.server_process import ServerPlace, ServerProcess
@@ -96,6 +96,7 @@ class Command(BaseCommand):
     def _serve(self, server: ServerProcess) -> None:
         """Serve in this process, whose supervisor watches the server's pulse."""
         settings.ORSWEB_CLUSTER = server.place.address
+        printer.start()
         try:
             self._migrate()
             self._run(server)

@@ -16,8 +16,9 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from environments import wire
-from environments.runtime.secret_forms import MAX_WINDOWS, WINDOW_CHARACTERS, windows_of
-from environments.runtime.secrets_mask import STARS, Mask
+from environments.runtime.secret_forms import MAX_WINDOWS, WINDOW_CHARACTERS, lines_of, windows_of
+from environments.runtime.secrets_mask import STARS, Mask, mask_of
+from tests.rows import each
 
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "8"))
 """Texts for each test; more find rarer mistakes and take longer."""
@@ -151,8 +152,22 @@ def test_it_masks_a_key_in_base64_of_many_lines() -> None:
     assert len(masked.replace("*", "").replace("\n", "")) < 16
 
 
+def test_it_masks_each_line_of_a_key_by_itself() -> None:
+    data = base64.b64encode(bytes(range(256)) * 6).decode()
+    lines = ["-----BEGIN KEY-----", *(data[start : start + 64] for start in range(0, len(data), 64))]
+    mask = mask_of(("\r\n".join([*lines, "-----END KEY-----"]),))
+    assert [mask.text(f"key: {line}") for line in lines] == [f"key: {STARS}"] * len(lines)
+    assert mask.text("-----END") == "-----END"
+
+
+@each("secret", ["token-123456\n", "\ntoken-123456", "token-123456\r\n", "ab\ncd\ntoken-123456"])
+def test_it_masks_what_was_read_from_a_file(secret: str) -> None:
+    assert mask_of((secret,)).text(f"<{secret.strip()}>") == f"<{STARS}>"
+
+
 def test_a_secret_of_any_length_is_searched_for_in_few_parts() -> None:
     assert len(windows_of("x" * 65_536)) <= MAX_WINDOWS + 1
+    assert len(lines_of(("x" * 20 + "\n") * 3_000)) <= MAX_WINDOWS + 1
 
 
 def test_backslashes_without_end_take_no_time() -> None:

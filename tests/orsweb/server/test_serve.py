@@ -15,6 +15,7 @@ from django.conf import settings
 
 from environments import command_line
 from tests import programs
+from tests.conformance.agent import eventually
 from tests.envs_unavailable import REASON
 from tests.server import ROOT, LiveServer
 
@@ -33,7 +34,7 @@ def refusal(*args: str, env: Mapping[str, str] | None = None, beside: LiveServer
 
 
 def test_it_says_where_it_is(server: LiveServer) -> None:
-    assert f"orsweb is ready: {server.url}" in server.log
+    eventually(lambda: f"orsweb is ready: {server.url}" in server.log)
     assert f"admin         {server.url}/admin/" in server.log
 
 
@@ -43,7 +44,8 @@ def test_it_hosts_the_class_it_was_given(server: LiveServer) -> None:
 
 def test_it_says_which_environments_the_machine_cannot_run_and_why() -> None:
     with LiveServer("tests.envs:Echo", "tests.envs_unavailable:Native") as server:
-        assert f"  environments  echo, native\n                native is unavailable: {REASON}\n" in server.log
+        unavailable = f"  environments  echo, native\n                native is unavailable: {REASON}\n"
+        eventually(lambda: unavailable in server.log)
 
 
 def test_it_hosts_the_bundled_environments_when_none_is_named() -> None:
@@ -87,7 +89,7 @@ def test_it_refuses_other_hosts_without_a_key() -> None:
 
 def test_it_listens_beyond_loopback_with_a_key() -> None:
     with LiveServer("tests.envs:Echo", "--host", "0.0.0.0", env=KEYS) as server:
-        assert f"orsweb is ready: http://127.0.0.1:{server.port}" in server.log
+        eventually(lambda: f"orsweb is ready: http://127.0.0.1:{server.port}" in server.log)
         assert f'ORS(base_url="http://127.0.0.1:{server.port}", api_key="YOUR-KEY")' in server.log
 
 

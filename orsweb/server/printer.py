@@ -1,0 +1,200 @@
+"""The printer masks the secrets of sessions in what is printed in the server's process.
+
+Standard output and standard error of the server become pipes, so it makes no difference who writes
+and how: `print`, `warnings`, a traceback, C code, or a program that hosted code has started. The
+printer reads them and prints whole lines, as is done for worker processes. While the server has
+been given no secret, it prints everything as it comes. The log has a way of its own to standard
+error and masks itself (`orsweb/logs.py`).
+
+The printer is a process. A thread would not read while code fills a pipe and holds the
+interpreter's lock, which would last for ever, and would not print the last words of a crash. It is
+forked before the server has any thread, learns of each secret before the session does, and ends
+when nobody is left who could write to the pipes.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import ctypes
+import gc
+import json
+import logging
+import os
+import select
+import signal
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+
+import structlog
+
+from environments.hosts.printed_lines import MAX_LINE_BYTES, PrintedLines
+from environments.runtime.secrets_mask import RecentSecrets
+
+LAST_WORDS_SECONDS = 1.0
+"""How long the server waits at its end until everything is printed."""
+NAME = "printer"
+"""Name of its process in lists of processes."""
+
+_PR_SET_NAME = 15
+
+log = structlog.get_logger(__name__)
+
+_printer: PrinterProcess | None = None
+
+
+def start() -> None:
+    """Let a printer print what this process writes from now on. It must not have another thread yet."""
+    global _printer
+    _printer = PrinterProcess()
+
+
+def tell_secrets(secrets: RecentSecrets) -> None:
+    """Tell the printer, if there is one, about every secret from now on."""
+    if _printer is not None:
+        secrets.on_new = _printer.tell
+
+
+# --- the printer, as the server sees it -------------------------------------------------------------------------------
+
+
+class PrinterProcess:
+    """Starts the printer, and lets this process write to it."""
+
+    def __init__(self) -> None:
+        streams = {1: sys.__stdout__, 2: sys.__stderr__}  # None if it was closed at the start
+        self._streams = {output: stream for output, stream in streams.items() if stream is not None}
+        for stream in self._streams.values():
+            stream.reconfigure(line_buffering=True)
+        pipes = {output: os.pipe() for output in self._streams}
+        secrets, self._secrets = os.pipe()
+        self._is_ending = False
+        pid = os.fork()
+        if pid == 0:
+            try:
+                sources = {output: source for output, (source, _) in pipes.items()}
+                _become_printer({0, *sources, *sources.values(), secrets})
+                Printer(secrets).run(sources)
+            finally:
+                os._exit(0)
+        if 2 in self._streams:
+            _move_log(os.dup(2))
+        for output, (source, sink) in pipes.items():
+            os.dup2(sink, output)
+            os.close(source)
+            os.close(sink)
+        os.close(secrets)
+        waiting = threading.Thread(target=self._wait, args=(pid,), name="printer", daemon=True)
+        waiting.start()
+        atexit.register(self._end, waiting)
+
+    def tell(self, owner: str, secret: str) -> None:
+        """Make the printer mask a secret of a key."""
+        with contextlib.suppress(OSError):  # it has ended
+            os.write(self._secrets, json.dumps([owner, secret]).encode() + b"\n")
+
+    def _wait(self, pid: int) -> None:
+        """Discard what is printed once the printer has ended; that would fail the code that prints."""
+        _, status = os.waitpid(pid, 0)
+        if not self._is_ending:
+            self._discard_output()
+            log.error("nothing more is printed, because the printer has ended", status=status)
+
+    def _end(self, waiting: threading.Thread) -> None:
+        """Have printed what was written until now, at the end of the process."""
+        self._is_ending = True
+        for stream in self._streams.values():
+            stream.flush()
+        self._discard_output()
+        waiting.join(LAST_WORDS_SECONDS)
+
+    def _discard_output(self) -> None:
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        for output in self._streams:
+            os.dup2(nothing, output)
+
+
+def _move_log(descriptor: int) -> None:
+    """Let the log go to a descriptor instead of standard error."""
+    stream = os.fdopen(descriptor, "w", 1, encoding="utf-8", errors="backslashreplace")
+    for handler in logging.getLogger().handlers:
+        if isinstance(handler, logging.StreamHandler) and handler.stream is sys.stderr:
+            handler.setStream(stream)
+
+
+# --- the program ------------------------------------------------------------------------------------------------------
+
+
+def _become_printer(descriptors: set[int]) -> None:
+    """Keep only these descriptors: a listening socket would stay open as long as the printer lives."""
+    ctypes.CDLL(None).prctl(_PR_SET_NAME, NAME.encode())
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):  # sent to the whole service at times
+        signal.signal(number, signal.SIG_IGN)
+    gc.disable()  # what it frees could close a descriptor of the same number
+    for path in [*Path("/proc/self/fd").iterdir()]:
+        if int(path.name) not in descriptors:
+            with contextlib.suppress(OSError):  # the directory's own
+                os.close(int(path.name))
+    threading.excepthook = _end_printer
+
+
+def _end_printer(failure: threading.ExceptHookArgs) -> None:
+    """End it all, so that nobody waits for a thread of the printer that has failed."""
+    sys.__excepthook__(failure.exc_type, failure.exc_value or failure.exc_type(), failure.exc_traceback)
+    os._exit(1)
+
+
+class Printer:
+    """Prints what it reads, with the secrets masked that it is told about on the pipe `secrets`."""
+
+    def __init__(self, secrets: int) -> None:
+        os.set_blocking(secrets, False)
+        self._secrets, self._unread = secrets, b""
+        self._known = RecentSecrets()
+        self._lock = threading.Lock()
+        """Invariant: who has it has added every secret that it has read."""
+
+    def run(self, sources: Mapping[int, int]) -> None:
+        """Copy to each output what is written to its source, until all of them have ended."""
+        threading.Thread(target=self._listen, daemon=True).start()
+        copying = [threading.Thread(target=self._copy, args=pair) for pair in sources.items()]
+        for thread in copying:
+            thread.start()
+        for thread in copying:
+            thread.join()
+
+    def _listen(self) -> None:
+        """Take secrets also while outputs are blocked, so that the server never waits for that."""
+        while select.select([self._secrets], [], []) and self._catch_up():
+            pass
+
+    def _catch_up(self) -> bool:
+        """Take all secrets that the server has told. Return False if it has ended."""
+        with self._lock, contextlib.suppress(BlockingIOError):
+            while data := os.read(self._secrets, MAX_LINE_BYTES):
+                *messages, self._unread = (self._unread + data).split(b"\n")
+                for message in messages:
+                    owner, secret = json.loads(message)
+                    self._known.add(owner, [secret])
+            return False
+        return True
+
+    def _copy(self, output: int, source: int) -> None:
+        lines = PrintedLines()
+        while data := os.read(source, MAX_LINE_BYTES):
+            self._catch_up()  # what was written in a session follows its secrets
+            _write(output, data if self._known.are_none else self._masked(lines.add(data)))
+        _write(output, self._masked(lines.end()))
+
+    def _masked(self, data: bytes) -> bytes:
+        text = data.decode("utf-8", "replace")
+        masked = self._known.text(text)
+        return data if masked == text else masked.encode()
+
+
+def _write(output: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # nobody reads it any more
+        while data:
+            data = data[os.write(output, data) :]
