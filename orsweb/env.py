@@ -137,7 +137,7 @@ def env_fernet_keys(name: str) -> list[str]:
     try:
         from cryptography.fernet import Fernet
     except ImportError:
-        raise ImproperlyConfigured(f"{name}_FILE needs a package: pip install 'orsweb[secrets]'.") from None
+        raise ImproperlyConfigured(f"{name}_FILE needs a package: pip install 'cryptography>=45'.") from None
     for number, key in enumerate(keys or [""], 1):
         try:
             Fernet(key)
@@ -199,7 +199,7 @@ def env_session_hosts(name: str) -> str | None:
     if address and not address.rpartition(":")[2].isdecimal():
         raise ImproperlyConfigured(f"{name}={text!r} has no port; use ray=HOST:PORT.")
     if find_spec("ray") is None:
-        raise ImproperlyConfigured(f"{name}={text!r} needs Ray, which is not installed: run pip install 'orsweb[ray]'.")
+        raise ImproperlyConfigured(f"{name}={text!r} needs a package: pip install 'ray>=2.44,<3'.")
     return address
 
 

@@ -90,7 +90,7 @@ ORSWEB_OIDC_NAME = env_str("ORSWEB_OIDC_NAME", "single sign-on")
 if ORSWEB_OIDC_ISSUER and not (ORSWEB_OIDC_CLIENT_ID and ORSWEB_OIDC_CLIENT_SECRET):
     raise ImproperlyConfigured("ORSWEB_OIDC_ISSUER needs ORSWEB_OIDC_CLIENT_ID and ORSWEB_OIDC_CLIENT_SECRET too.")
 if ORSWEB_OIDC_ISSUER and find_spec("mozilla_django_oidc") is None:
-    raise ImproperlyConfigured("ORSWEB_OIDC_ISSUER needs the optional dependencies: pip install 'orsweb[sso]'.")
+    raise ImproperlyConfigured("ORSWEB_OIDC_ISSUER needs a package: pip install 'mozilla-django-oidc>=5,<6'.")
 AUTHENTICATION_BACKENDS = [
     "axes.backends.AxesStandaloneBackend",  # refuses before a password is checked
     "django.contrib.auth.backends.ModelBackend",

@@ -58,6 +58,7 @@ def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile, guard: TaskGua
                 except UnfaithfulArguments:
                     file.left_out += 1
                     continue
+                file.lines += 1
                 yield from line.pieces()
 
 

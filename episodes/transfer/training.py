@@ -70,6 +70,8 @@ class TrainingFile:
     reported: ReportedConversations = field(default_factory=ReportedConversations)
     coverage: str = ""
     """How many rollouts of the whole file count, for trajectories, which say so themselves."""
+    lines: int = 0
+    """Number of conversations or pairs that were written so far."""
     left_out: int = 0
     """Number of episodes or pairs that were left out so far because a call's input is no object."""
 
@@ -151,6 +153,7 @@ def _conversation(
             return
         line.write(f'], "tools": {tools_of(tools, file.options)}')
         line.end(**facts)
+        file.lines += 1
         yield from line.pieces()
 
 

@@ -14,6 +14,7 @@ from django.db.models import Model
 from django.db.models.signals import m2m_changed, post_delete, post_save, pre_save
 from django.http import HttpRequest
 
+from environments.access.local_operator import OPERATOR
 from environments.models import Environment, Split
 from environments.security_log import note
 from episodes.models import Retention
@@ -29,7 +30,8 @@ WATCHED: Mapping[type[Model], tuple[str, tuple[str, ...]]] = {
 BY_LOGIN = {"password"}
 """What a login itself saves besides its time: the password's hash, if it is an outdated one."""
 MADE_BY_STARTS = (Environment, Split)
-"""Rows that the start of a server makes: that they are new is not noted, nor that a split was deleted."""
+"""Rows that the start of a server makes: that they are new is not noted, nor that a split was deleted. Nor is the
+account of the local operator."""
 MAX_LISTED = 10
 
 
@@ -87,7 +89,7 @@ def _saved(sender: type[Model], instance: Any, created: bool, **more: Any) -> No
     if before is None:
         return
     if created:
-        if sender not in MADE_BY_STARTS:
+        if sender not in MADE_BY_STARTS and str(instance) != OPERATOR:
             note(kind, _name_of(instance), detail=_rights_of(instance) if sender is User else "made")
         return
     changed = [_change(name, before.get(name), getattr(instance, name)) for name in names]

@@ -17,6 +17,7 @@ from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
 from environments import command_line
+from orsweb.server.pulse import PREPARING, UPGRADING
 
 
 class NotMigrated(Exception):
@@ -38,8 +39,14 @@ def is_behind() -> bool:
     return True
 
 
+def is_first_start() -> bool:
+    """Return whether the database is empty."""
+    return not MigrationRecorder(connection).applied_migrations()
+
+
 def migrate() -> None:
-    """Apply all migrations. Call it only while holding the database's lock."""
+    """Say what it does, and apply all migrations. Call it only while holding the database's lock."""
+    print(f"{PREPARING if is_first_start() else UPGRADING} …", flush=True)
     call_command("migrate", verbosity=0)
 
 

@@ -14,12 +14,15 @@ from collections.abc import Callable
 BEAT_SECONDS = 0.25
 
 _BEATS = struct.Struct("<Q")
-_READY, _STOPPING, _MAIL = 8, 9, 10
+_READY, _STOPPING, _MAIL, _MIGRATING = 8, 9, 10, 11
 _SIZE = 16
+PREPARING = "Preparing the database, on the first start only"
+UPGRADING = "Upgrading the database"
+WORK = ("Starting", PREPARING, UPGRADING)
 
 
 class Pulse:
-    """A counter that rises while the event loop turns, and three flags."""
+    """A counter that rises while the event loop turns, and some flags."""
 
     def __init__(self) -> None:
         self._memory = mmap.mmap(-1, _SIZE)
@@ -38,6 +41,20 @@ class Pulse:
     def is_stopping(self) -> bool:
         """Whether the server ends because it was asked to."""
         return bool(self._memory[_STOPPING])
+
+    @property
+    def work(self) -> str:
+        """What the server does before it is ready, one of WORK."""
+        return WORK[self._memory[_MIGRATING]]
+
+    @property
+    def is_first_start(self) -> bool:
+        """Whether the server prepares an empty database, so that no client knows it yet."""
+        return self.work == PREPARING
+
+    def begin_to_migrate(self, *, is_first: bool) -> None:
+        """Note that the server migrates the database, which is empty if it `is_first`."""
+        self._memory[_MIGRATING] = WORK.index(PREPARING if is_first else UPGRADING)
 
     def start(self, on_mail: Callable[[], None]) -> None:
         """Beat on the running event loop from now on, and call `on_mail` after the supervisor has left a report."""

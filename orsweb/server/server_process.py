@@ -93,7 +93,7 @@ class ServerProcess:
 
     def answer_waiting(self) -> None:
         """Answer clients that have waited too long for a server that starts."""
-        self._answers.give(is_ready=self.is_ready)
+        self._answers.give(self.pulse, is_ready=self.is_ready)
 
     @property
     def rests(self) -> bool:

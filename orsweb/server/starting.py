@@ -2,7 +2,8 @@
 
 Waiting is best for most clients. ors-sdk gives most requests up after three attempts in 3 s, and no client waits for
 ever: both SDKs give a stream up after 30 s without a byte. So when a start takes longer than ORSWEB_STARTING_SILENCE,
-every connection gets a 503 that says so, which openreward rides out for ten minutes.
+every connection gets a 503 that says so, which openreward rides out for ten minutes. A browser gets a page that loads
+again. While the server prepares an empty database, no agent has a session to lose, and all are answered at once.
 """
 
 from __future__ import annotations
@@ -13,16 +14,31 @@ import socket
 import time
 from collections.abc import Sequence
 
+from orsweb.server.pulse import Pulse
+
 LINGER_SECONDS = 2.0
 """Time for which an answered client may go on sending, so that it can read the answer before the connection closes."""
 MAX_LINGERING = 500
 """Answered connections that are open at once; further clients wait in the backlog."""
 _READ_BYTES = 65536
-_BODY = json.dumps({"detail": "The server is starting; try again."}).encode()
-ANSWER = (
-    b"HTTP/1.1 503 Service Unavailable\r\nContent-Type: application/json\r\nRetry-After: 2\r\n"
-    b"X-Backend-State: starting\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%b" % (len(_BODY), _BODY)
+_HEAD = (
+    "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {type}\r\nRetry-After: 2\r\nX-Backend-State: starting\r\n"
+    "Cache-Control: no-store\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
 )
+_PAGE = """<!DOCTYPE html>
+<html lang="en">
+<meta charset="utf-8">
+<meta http-equiv="refresh" content="2">
+<meta name="viewport" content="width=device-width">
+<title>orsweb is starting</title>
+<style>
+  :root {{ color-scheme: light dark; font: 14px/1.5 system-ui, sans-serif }}
+  body {{ margin: 20vh auto; max-width: 32rem; padding: 0 1rem }}
+</style>
+<h1>orsweb is starting</h1>
+<p>{work} … This page loads again by itself.</p>
+</html>
+"""
 
 
 class StartingAnswers:
@@ -44,29 +60,42 @@ class StartingAnswers:
         """Note that there is no server from now on, unless there was none before."""
         self._since = min(self._since, time.monotonic())
 
-    def give(self, *, is_ready: bool) -> None:
-        """Answer who waits, if no server is ready and has been for long, and close what was answered before."""
+    def give(self, pulse: Pulse, *, is_ready: bool) -> None:
+        """Answer who waits, if no server is ready and has been for long, and close what was answered before.
+
+        `pulse`: of the server that starts.
+        """
         now = time.monotonic()
         if is_ready:
             self._since = float("inf")
-        elif now - self._since > self._silence_seconds:
+        elif pulse.is_first_start or now - self._since > self._silence_seconds:
             for listener in self._listeners:
-                self._answer_all(listener, now)
+                self._answer_all(listener, now, pulse.work)
         for client, until in list(self._lingering.items()):
             if now > until or _has_left(client):
                 del self._lingering[client]
                 client.close()
 
-    def _answer_all(self, listener: socket.socket, now: float) -> None:
+    def _answer_all(self, listener: socket.socket, now: float, work: str) -> None:
         """Answer every connection that waits, without waiting for any."""
         with contextlib.suppress(OSError):  # nobody waits any more, or the socket was closed
             while len(self._lingering) < MAX_LINGERING:
                 client, _ = listener.accept()
                 client.setblocking(False)
                 self._lingering[client] = now + LINGER_SECONDS
+                is_browser = False
+                with contextlib.suppress(OSError):  # it has left, or has sent nothing yet
+                    is_browser = b"text/html" in client.recv(_READ_BYTES)
                 with contextlib.suppress(OSError):  # it has left
-                    client.send(ANSWER)
+                    client.send(_answer(work, is_browser=is_browser))
                     client.shutdown(socket.SHUT_WR)
+
+
+def _answer(work: str, *, is_browser: bool) -> bytes:
+    """Return the response: a page for a browser, else JSON."""
+    body = _PAGE.format(work=work) if is_browser else json.dumps({"detail": f"{work}; try again."})
+    media = "text/html" if is_browser else "application/json"
+    return (_HEAD.format(type=media, length=len(body.encode())) + body).encode()
 
 
 def _has_left(client: socket.socket) -> bool:

@@ -64,6 +64,30 @@ def test_a_client_plays_before_the_server_is_up_and_right_after_a_crash(
 @pytest.mark.parametrize("starting", ["0.2"], indirect=True)
 def test_who_waits_longer_is_told_that_the_server_is_starting(starting: LiveServer) -> None:
     answer = httpx.post(f"{starting.url}/create", json={"task_spec": {"large": "x" * 2_000_000}}, timeout=20)
-    assert (answer.status_code, answer.json()) == (503, {"detail": "The server is starting; try again."})
+    assert (answer.status_code, answer.json()) == (503, {"detail": "Starting; try again."})
     assert (answer.headers["Retry-After"], answer.headers["X-Backend-State"]) == ("2", "starting")
+    page = httpx.get(starting.url, headers={"Accept": "text/html,*/*"}, timeout=20)
+    assert (page.status_code, page.headers["Content-Type"]) == (503, "text/html")
+    assert "<p>Starting … This page loads again by itself.</p>" in page.text
     eventually(starting.is_healthy)
+
+
+def test_a_first_start_says_that_it_prepares_the_database() -> None:
+    """At once, however long clients of other starts wait; and the log alarms nobody with an account that it made."""
+    server = LiveServer("tests.envs:Echo", is_new=True).launch()
+    try:
+        pages: list[httpx.Response] = []
+        eventually(lambda: pages.append(_page_of(server)) or pages[-1].status_code == 200, 60)
+        assert "Preparing the database, on the first start only …" in pages[0].text
+        assert server.log.startswith(
+            f"Preparing the database, on the first start only …\n\norsweb is ready: {server.url}"
+        )
+        assert "account" not in server.log
+    finally:
+        server.discard()
+
+
+def _page_of(server: LiveServer) -> httpx.Response:
+    transport = httpx.HTTPTransport(retries=5)
+    with httpx.Client(transport=transport, headers={"Accept": "text/html"}, timeout=60) as browser:
+        return browser.get(server.url)

@@ -69,6 +69,8 @@ class Command(BaseCommand):
                     raise CommandError(why_nothing(format, is_any=True))
                 security_log.note("exported", f"episodes as {format}: {asked.to_query() or 'all'}")
                 write_whole(chain([first], pieces), output)
+            if training.lines:
+                self.stderr.write(_written(training.lines, format))
             if running:
                 self.stderr.write(_still_running(running, format))
             if training.left_out:
@@ -84,6 +86,11 @@ def _still_running(count: int, format: Format) -> str:
     are, them = ("1 episode is", "it") if count == 1 else (f"{count:,} episodes are", "them")
     refused = f", and import_episodes will refuse {them}: export {them} again later" if format in IMPORTABLE else ""
     return f"{are} still running. The file contains {them} without an end{refused}."
+
+
+def _written(count: int, format: Format) -> str:
+    what = "pair" if format == "pairs" else "conversation"
+    return f"{count:,} {what}{'' if count == 1 else 's'} written."
 
 
 def _left_out(count: int, format: Format) -> str:

@@ -98,17 +98,19 @@ class Command(BaseCommand):
         settings.ORSWEB_CLUSTER = server.place.address
         printer.start()
         try:
-            self._migrate()
+            if pending_migrations.is_behind():
+                self._migrate(server)
             self._run(server)
         except uvicorn_server.StartFailed as failure:
             _explain(failure.__cause__ or failure)
         except (DatabaseInUse, NotMigrated, DatabaseError) as error:
             _explain(error)
 
-    def _migrate(self) -> None:
-        if pending_migrations.is_behind():
-            with database_lock.acquire():
-                pending_migrations.migrate()
+    def _migrate(self, server: ServerProcess) -> None:
+        """Migrate; meanwhile the supervisor answers clients that have waited too long."""
+        with database_lock.acquire():
+            server.pulse.begin_to_migrate(is_first=pending_migrations.is_first_start())
+            pending_migrations.migrate()
 
     def _run(self, server: ServerProcess) -> None:
         from orsweb import asgi  # builds the handlers, which read the settings made above

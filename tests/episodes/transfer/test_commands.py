@@ -112,10 +112,20 @@ def test_messages_are_written_as_the_options_say(tmp_path: Path) -> None:
     path, told = tmp_path / "a.messages.jsonl", StringIO()
     call_command("export_episodes", "-o", str(path), stderr=told, no_color=True)
     assert told.getvalue().startswith(
-        "1 episode is left out, because it has a tool call whose input isn't a JSON object"
+        "1 conversation written.\n1 episode is left out, because it has a tool call whose input isn't a JSON object"
     )
     assert '"arguments": {"answer": 42}' in path.read_text()
     assert '"arguments": "oops"' in export(tmp_path / "b.messages.jsonl", "--arguments", "string")
+
+
+def test_it_says_how_many_pairs_and_conversations_there_are(tmp_path: Path) -> None:
+    task = make_task()
+    for value in (0.0, 0.5, 1.0):
+        make_step(make_episode(task=task, return_sum=value, steps_count=1))
+    for format, sentence in (("pairs", "1 pair written.\n"), ("messages", "3 conversations written.\n")):
+        told = StringIO()
+        call_command("export_episodes", "-o", str(tmp_path / "a"), format=format, stderr=told, no_color=True)
+        assert told.getvalue().startswith(sentence)
 
 
 def test_those_still_running_are_reported(tmp_path: Path) -> None:

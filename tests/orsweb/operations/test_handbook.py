@@ -61,6 +61,11 @@ def instructions(word: str) -> list[str]:
     return re.findall(rf"(?m)^{word} (.+)$", CONTAINER)
 
 
+def test_the_container_has_the_programs_of_the_sandbox() -> None:
+    installed = next(line for line in instructions("RUN") if "apt-get install" in line).split()
+    assert {"bubblewrap", "python3"} <= {*installed}, "python3 is that of Debian; the image has another one"
+
+
 def test_the_container_has_every_file_that_the_server_needs(tmp_path: Path) -> None:
     for *sources, target in (line.split() for line in instructions("COPY")):
         for source in sources:
