@@ -20,6 +20,7 @@ from environments.curation.undo_of_rows import UndoWork, left_as_they_are
 from environments.curation.undo_of_settings import inverse_of
 from environments.curation.work import RecordedAction, carry_out, change_of, recorded
 from environments.database.jobs import Progress, silent
+from environments.database.json_rows import among
 from environments.models import CurationAction, Split, TaskRevision
 from environments.tasks.split_change import SplitChange
 from environments.tasks.task_places import splits_of
@@ -85,12 +86,15 @@ class Undo:
             CurationAction.objects.filter(token=outcome.change).update(undoes=row, reason=self.reason)
             return outcome
         touched = self._touched(row)
+        since = list(changed_since(row).values_list("pk", flat=True))
         with _recorded(row, author, self.reason) as action, _claimed(row, touched) as changes:
             work = UndoWork(action.revisions, changes)
             made = changes.get(row.split_id or 0) if object_of(row.after).get("made") else None
             also = _deleting(made) if made is not None else lambda: None
             changed = carry_out(action, work, touched.revisions, list(changes.values()), progress, also)
-            outcome = action.done(f"Undone: {row.title} {work.sentence(changed)}", changed, split=row.split_id)
+            left = left_alone(row, action.row).filter(among("pk", since)).count()
+            sentence = f"Undone: {row.title} {work.sentence(changed, len(since) - left)}"
+            outcome = action.done(sentence, changed, split=row.split_id)
         if not changed:
             raise ActionRefused("Nothing was undone: all that this action did was changed since.")
         return outcome

@@ -30,9 +30,13 @@ class UndoWork:
         self._by_name = {change.split.name: change for change in self._changes}
         self._left = self._moved = 0
 
-    def sentence(self, changed: int) -> str:
-        """Return what became of the tasks."""
-        said = [f"{counted(changed, 'is', 'are')} as before."]
+    def sentence(self, changed: int, mixed: int) -> str:
+        """Return what became of the tasks. `mixed`: how many of the changed ones keep other changes made since."""
+        said = [f"{counted(changed - mixed, 'is', 'are')} as before."] if changed > mixed else []
+        if mixed:
+            said.append(
+                f"{counted(mixed, 'keeps', 'keep')} other changes made since; only this action was taken back."
+            )
         if self._left:
             said.append(f"{counted(self._left, 'was', 'were')} changed since and left alone.")
         if self._moved:

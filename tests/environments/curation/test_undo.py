@@ -96,7 +96,11 @@ def test_the_plan_says_which_of_what_was_changed_since_it_leaves_alone() -> None
     AddTags(Selection(ids=(two,)), ("b",)).apply(AUTHOR)
     since = {found.revision.task_id: found.is_left_alone for found in first_changed_since(action, 10)}
     assert since == {one: True, two: False}
-    undo(action)
+    assert undo(action) == (
+        "Undone: Tagged 4 tasks “a”. 2 tasks are as before."
+        " 1 task keeps other changes made since; only this action was taken back."
+        " 1 task was changed since and left alone."
+    )
     assert {revision.task_id for revision in left_alone(action, latest())} == {one}
     RemoveFromSplit(Selection(ids=(three, four)), split.pk).apply(AUTHOR)
     action = latest()
