@@ -197,9 +197,14 @@ class LivePlay:
         self._own(self._service.delete(self.sid, self.owner, detail))
 
     @property
+    def is_open(self) -> bool:
+        """Whether somebody is there: a tab shows the play."""
+        return bool(self._tabs)
+
+    @property
     def is_paused(self) -> bool:
-        """Whether the clock stands still while nobody is there."""
-        return self._clock.pause_left > 0
+        """Whether the clock stands still, because nobody is there."""
+        return not self._tabs and self._clock.pause_left > 0
 
     @property
     def kept_seconds(self) -> float:
@@ -324,7 +329,7 @@ class LivePlay:
     async def _note_standstill(self) -> None:
         """Note for the people who run the study since when the clock stands still, or that it runs."""
         async with self._noting:
-            is_paused = self.is_paused and not self._tabs
+            is_paused = self.is_paused
             if self._facts is not None and is_paused != self._is_noted_paused:
                 self._is_noted_paused, since = is_paused, timezone.now() if is_paused else None
                 with contextlib.suppress(Error):  # the play matters more

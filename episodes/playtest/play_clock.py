@@ -8,6 +8,9 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 
+MIN_PAUSE_SECONDS = 5.0
+"""A shorter absence is no pause: the page is opened or loaded again, or a lost connection comes back."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlayTimes:
@@ -62,6 +65,7 @@ class PlayClock:
         if self._times is None or self._started is None:
             return 0.0
         away = 0.0 if self._left is None else time.monotonic() - self._left
+        away = away if away >= MIN_PAUSE_SECONDS else 0.0
         return min(self._over + away, self._times.pause_seconds)
 
     @property

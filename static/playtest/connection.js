@@ -25,8 +25,8 @@ export class Connection extends EventTarget {
     super();
     this.#address = `${location.protocol === "https:" ? "wss" : "ws"}://${location.host}${path}`;
     this.#after = after;
-    window.addEventListener("offline", () => this.#drop());
-    window.addEventListener("online", () => (this.#drop(), this.open()));
+    window.addEventListener("offline", () => this.drop());
+    window.addEventListener("online", () => (this.drop(), this.open()));
     window.addEventListener("pageshow", (event) => event.persisted && this.open());
   }
 
@@ -83,11 +83,12 @@ export class Connection extends EventTarget {
     this.#watch = setTimeout(() => {
       if (this.#socket.bufferedAmount < unsent) return this.#expect(this.#socket.bufferedAmount);
       this.#patienceMs = Math.min(this.#patienceMs * 2, MAX_PATIENCE_MS);
-      this.#drop();
+      this.drop();
     }, this.#patienceMs);
   }
 
-  #drop() {
+  // Close a connection that is silent, or whose page is being left. It is opened again while there is the page.
+  drop() {
     const socket = this.#socket;
     if (!socket || this.#isOver) return;
     this.#socket = null;

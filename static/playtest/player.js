@@ -329,6 +329,8 @@ function start() {
   });
   const dialog = document.querySelector("[data-leave-dialog]");
   page.querySelector("[data-leave]").addEventListener("click", () => dialog.showModal());
+  // before the page that says how the clock stands is asked for; not for one in a new tab
+  page.querySelector("[data-pause]")?.addEventListener("click", (event) => event.ctrlKey || event.metaKey || event.shiftKey || connection.drop());
   dialog.addEventListener("close", () => dialog.returnValue === "leave" && connection.send({ type: "leave" }));
   new ResizeObserver(fit).observe(scroll);
   window.visualViewport?.addEventListener("resize", keepAboveKeyboard);

@@ -165,8 +165,8 @@ def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None
 
 
 def _waiting(running: int, owner: str) -> dict[str, float | bool | None] | None:
-    """Return for how many seconds the running task is kept and may be played, and whether the clock stands still while
-    nobody is there; None if it isn't played here any more.
+    """Return for how many seconds the running task is kept and may be played, whether a page shows it, and whether its
+    clock stands still; None if it isn't played here any more.
     """
     sid = Episode.objects.values_list("session_id", flat=True).get(pk=running)
 
@@ -174,7 +174,8 @@ def _waiting(running: int, owner: str) -> dict[str, float | bool | None] | None:
         play = live_plays_of(service).find(sid, owner)
         if play is None:
             return None
-        return {"kept": play.kept_seconds, "left": play.time_left, "is_paused": play.is_paused}
+        times = {"kept": play.kept_seconds, "left": play.time_left}
+        return {**times, "is_open": play.is_open, "is_paused": play.is_paused}
 
     try:
         return ask_service(ask, ASK_SECONDS)

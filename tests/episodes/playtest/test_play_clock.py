@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from episodes.playtest.play_clock import PlayClock, PlayTimes
+from episodes.playtest.play_clock import MIN_PAUSE_SECONDS, PlayClock, PlayTimes
 
 
 class Hand:
@@ -50,6 +50,17 @@ def test_the_time_starts_when_the_environment_is_ready(hand: Hand) -> None:
     clock.start()
     hand.now += 10
     assert (clock.time_left, clock.paused) == (60, 10)
+
+
+def test_opening_the_page_and_loading_it_again_are_no_pauses(hand: Hand) -> None:
+    clock = PlayClock(PlayTimes(pause_seconds=30, limit_seconds=60))
+    clock.pause()
+    clock.start()
+    for _ in range(9):
+        hand.now += MIN_PAUSE_SECONDS - 0.1
+        clock.resume()
+        clock.pause()
+    assert (clock.time_left, clock.paused, clock.pause_left) == (pytest.approx(60 - 9 * 4.9), 0, 30)
 
 
 def test_other_plays_have_neither_pauses_nor_a_limit(hand: Hand) -> None:
