@@ -34,9 +34,7 @@ class UndoWork:
         """Return what became of the tasks. `mixed`: how many of the changed ones keep other changes made since."""
         said = [f"{counted(changed - mixed, 'is', 'are')} as before."] if changed > mixed else []
         if mixed:
-            said.append(
-                f"{counted(mixed, 'keeps', 'keep')} other changes made since; only this action was taken back."
-            )
+            said.append(f"{counted(mixed, 'keeps', 'keep')} other changes made since; only this action was taken back.")
         if self._left:
             said.append(f"{counted(self._left, 'was', 'were')} changed since and left alone.")
         if self._moved:

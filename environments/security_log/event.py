@@ -16,6 +16,7 @@ KINDS = {
     "key_changed": "Key changed",
     "key_revoked": "Key revoked",
     "invite_changed": "Invite changed",
+    "study_changed": "Study changed",
     "account_changed": "Account changed",
     "group_changed": "Group changed",
     "environment_changed": "Environment changed",

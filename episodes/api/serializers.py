@@ -213,6 +213,7 @@ class PlaySerializer(s.Serializer[Any]):
     counts_left = s.BooleanField(
         allow_null=True, help_text="In a study, whether it counts if the person leaves it; null in no study"
     )
+    is_excluded = s.BooleanField(help_text="Whether the person was excluded from the study, so it is not counted")
     continues = s.IntegerField(source="parent_id", allow_null=True, help_text="Id of the episode that it continues")
     continues_step = s.IntegerField(
         source="parent_step",

@@ -3,9 +3,10 @@
 An attempt is an ended episode that says something about its task. Three kinds of endings do not:
 infrastructure failures; probes; and plays of people that no figure counts. Those are continuations, in which a person
 plays on from a step of another episode, so that the first steps are another player's; plays of a task that the person
-has played before, or has seen the content of; and those that a person left in a study that does not count them. The
-marks are `parent_step`, `is_repeat` and `counts_left` of its Play, which stay when other rows are deleted, and travel
-in files. Only people's episodes have a Play, and none of those has a run.
+has played before, or has seen the content of; those that a person left in a study that does not count them; and those
+of a person who was excluded from their study. The marks are `parent_step`, `is_repeat`, `counts_left` and `is_excluded`
+of its Play, which stay when other rows are deleted, and travel in files. Only people's episodes have a Play, and none
+of those has a run.
 
 An agent's episode that ended without a tool call has the cause `no_call` if its client named a run or a model or
 received the prompt: the agent was given the task and did nothing, so its four returns are 0. Everything else that ended
@@ -54,13 +55,15 @@ _AnyModel = TypeVar("_AnyModel", bound=Model)
 
 
 class _IsFurther(Func):
-    """Whether the episode with this id has a Play that is not the first attempt of a person at the task."""
+    """Whether the episode with this id has a Play that is not the first attempt of a person at the task, or one of a
+    person who was excluded.
+    """
 
     arity = 1
     output_field = BooleanField()
     template = (
         "EXISTS (SELECT 1 FROM episodes_play AS p WHERE p.episode_id = %(expressions)s"
-        " AND (p.parent_step IS NOT NULL OR p.is_repeat))"
+        " AND (p.parent_step IS NOT NULL OR p.is_repeat OR p.is_excluded))"
     )
 
 
@@ -76,7 +79,9 @@ RAN_OUT = "expired"
 """Cause of the ending of an episode whose time was over."""
 ENDED = Q(status="ended")
 IS_UNCOUNTED_PLAY = Q(player="human") & (Q(_IsFurther("pk")) | (Q(cause=LEFT) & Q(_LeavesOut("pk"))))
-"""A continuation, a repeat, or one left in a study that does not count it. The player alone decides for most."""
+"""A continuation, a repeat, one of an excluded person, or one left in a study that does not count it. The player alone
+decides for most.
+"""
 IS_ROLLOUT = ENDED & Q(is_probe=False) & (Q(cause__in=FAILURES) | ~IS_UNCOUNTED_PLAY)
 """An ended episode that is neither a probe nor an uncounted play; conventions say which of them count."""
 IS_ATTEMPT = ENDED & Q(is_probe=False) & ~Q(cause__in=FAILURES) & ~IS_UNCOUNTED_PLAY
@@ -95,7 +100,7 @@ def kind_of(episode: Any) -> str:
         return "probe"
     if episode.player == "human" and episode.cause not in FAILURES:
         play = getattr(episode, "play", None)
-        if play is not None and (play.parent_step is not None or play.is_repeat):
+        if play is not None and (play.parent_step is not None or play.is_repeat or play.is_excluded):
             return "continued"
         if play is not None and play.counts_left is False and episode.cause == LEFT:
             return "continued"

@@ -54,6 +54,10 @@ class Guest(models.Model):
     name = models.CharField(max_length=60, help_text="As they call themselves")
     created = models.DateTimeField(auto_now_add=True)
     consented = models.DateTimeField(null=True, blank=True, help_text="When they started the study of the invite")
+    excluded = models.DateTimeField(
+        null=True, blank=True, help_text="Since when no figure counts what they play in their study"
+    )
+    exclusion = models.CharField(max_length=300, blank=True, help_text="Why, and by whom")
 
     def __str__(self) -> str:
         return self.name
@@ -83,6 +87,9 @@ class Play(models.Model):
     )
     counts_left = models.BooleanField(
         null=True, blank=True, help_text="In a study, whether it counts if its player leaves it; null: in no study"
+    )
+    is_excluded = models.BooleanField(
+        default=False, help_text="The player was excluded from their study, so no figure counts it"
     )
     parent = models.ForeignKey(EPISODE, related_name="continuations", **LOOSE)
     parent_step = models.PositiveIntegerField(null=True, blank=True, help_text="Last of its steps that was run again")

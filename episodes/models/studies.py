@@ -33,8 +33,13 @@ class Study(models.Model):
     is_blind = models.BooleanField(default=False, help_text="Rewards stay hidden until an episode ends")
     instructions = models.TextField(blank=True, help_text="Markdown, shown before the first task")
     consent = models.TextField(blank=True, help_text="Markdown, to which people agree before the first task")
-    completion = models.TextField(blank=True, help_text="Markdown, shown after the last task")
-    completion_code = models.CharField(max_length=100, blank=True, help_text="Shown after the last task")
+    least_finished = models.PositiveIntegerField(
+        null=True, blank=True, help_text="Tasks that a person has to finish to complete it; empty: all that they get"
+    )
+    completion = models.TextField(blank=True, help_text="Markdown, shown to who completed it")
+    completion_code = models.CharField(max_length=100, blank=True, help_text="Shown to who completed it")
+    incomplete_code = models.CharField(max_length=100, blank=True, help_text="Shown to who finished fewer tasks")
+    no_task_code = models.CharField(max_length=100, blank=True, help_text="Shown to who came when no task was left")
     limit_seconds = models.PositiveIntegerField(
         null=True, blank=True, help_text="Time for each task, without pauses; then its episode ends. Empty: no limit"
     )

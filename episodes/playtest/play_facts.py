@@ -14,6 +14,7 @@ from typing import Any
 from environments.display import parts
 from environments.service import hidden_fields
 from episodes.models import Episode, Guest, Play
+from episodes.playtest.invites.rule import CLOSED, REVOKED
 from episodes.playtest.player_identity import PlayerSeat
 from episodes.studies.dealing import GuestDeck, deck_of
 from episodes.transcript.cards import message_cards
@@ -109,4 +110,5 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "is_plain": is_plain(episode.play),
         "once": secrets.token_hex(16),
         "deck": deck_of_play(episode.play),
+        "end": {REVOKED: "Your link has ended", CLOSED: "The study is closed"}.get(episode.detail, ""),
     }

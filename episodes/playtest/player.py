@@ -18,7 +18,7 @@ from episodes.playtest.continuing.pages import continued_elsewhere, progress_of
 from episodes.playtest.notes_and_flags import visible_flags
 from episodes.playtest.play_facts import PlayFacts, content_of, deck_of_play, outcome_of
 from episodes.playtest.play_steps import MAX_STEPS, cards, step_context, view_of
-from episodes.playtest.player_identity import INVITE_OVER, PlayerSeat, seated
+from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.playtest.player_parts import play_or_404
 from episodes.playtest.tools import forms_of, offered_tools
 from episodes.transcript.cards import message_cards
@@ -50,7 +50,6 @@ def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
         "play": facts.play,
         "again": progress,
         "is_over": is_over,
-        "over": INVITE_OVER,
         **step_context(facts),
         **_transcript(facts),
         **content_of(episode),

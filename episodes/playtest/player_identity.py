@@ -23,11 +23,12 @@ from environments.access.logins import logged_in
 from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
 from environments.access.privacy import hidden_from, visible
 from episodes.models import Guest, Invite, Play, Study
-from episodes.playtest.invites.rule import is_open_to
+from episodes.playtest.invites.rule import STUDY_CLOSED, is_open_to
 
 GUEST_KEY = "guest"
 """Key of a browser's session under which the id of its Guest is stored."""
 INVITE_OVER = "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
+STUDY_OVER = "This study is closed. What you did is saved. Thank you for taking part."
 LOGGED_OUT = "You're logged out. Log in again to continue; the episode waits until its session expires."
 
 P = ParamSpec("P")
@@ -106,7 +107,7 @@ def access_problem(scope: Mapping[str, Any]) -> str:
     """
     session = scope["session"]
     if SESSION_KEY not in session:
-        return INVITE_OVER if GUEST_KEY in session and not is_open_to(session[GUEST_KEY]) else ""
+        return _why_over(session[GUEST_KEY]) if GUEST_KEY in session and not is_open_to(session[GUEST_KEY]) else ""
     user = logged_in(session)  # session and account in the scope are from the start of the socket
     if not user.is_authenticated:
         return LOGGED_OUT
@@ -122,7 +123,10 @@ def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]
         if seat is not None:
             return view(request, seat, *args, **kwargs)
         if GUEST_KEY in request.session:
-            return render(request, "playtest/invite_closed.html", {"sentence": INVITE_OVER}, status=410)
+            sentence = _why_over(request.session[GUEST_KEY])
+            title = STUDY_CLOSED if sentence == STUDY_OVER else ""
+            context = {"sentence": sentence, "title": title}
+            return render(request, "playtest/invite_closed.html", context, status=410)
         return redirect_to_login(request.get_full_path())
 
     return wrapped
@@ -158,6 +162,12 @@ def _seat(user: Any, session: Any) -> PlayerSeat | None:
         hidden=hidden_from(user),
         reads_hidden=user.has_perm(SEE_HIDDEN),
     )
+
+
+def _why_over(guest: int) -> str:
+    """Return the sentence for a guest who may not play any longer."""
+    is_closed = Guest.objects.filter(pk=guest, invite__study__closed__isnull=False).exists()
+    return STUDY_OVER if is_closed else INVITE_OVER
 
 
 def _guest(pk: Any) -> Guest | None:

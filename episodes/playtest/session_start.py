@@ -111,6 +111,9 @@ def _save_play(
     parent, step = (continues.parent, continues.step) if continues else (None, None)
     facts = {"user_id": seat.user_id, "guest": seat.guest, "is_blind": is_blind, "is_repeat": is_repeat}
     facts["counts_left"] = None if seat.study is None else seat.study.counts_left
+    if seat.guest is not None:
+        seat.guest.refresh_from_db(fields=["excluded"])  # the start may have taken long
+        facts["is_excluded"] = seat.guest.excluded is not None
     return Play.objects.get_or_create(episode=episode, defaults={**facts, "parent": parent, "parent_step": step})[0]
 
 

@@ -15,7 +15,15 @@ from episodes.playtest.notes_and_flags import flag_task, notes
 from episodes.playtest.people import people
 from episodes.playtest.player import player
 from episodes.playtest.studies.form import study_new
-from episodes.playtest.studies.pages import studies, study, study_close, study_csv, study_links, study_revoke
+from episodes.playtest.studies.pages import (
+    studies,
+    study,
+    study_close,
+    study_csv,
+    study_exclude,
+    study_links,
+    study_revoke,
+)
 from episodes.playtest.studies.participant import study_begin, study_home, study_next, study_return
 
 consumer: Any = PlayConsumer.as_asgi()
@@ -41,6 +49,7 @@ urlpatterns = [
     path("studies/<str:name>/results.csv", study_csv, name="study_csv"),
     path("studies/<str:name>/links/", study_links, name="study_links"),
     path("studies/<str:name>/links/<id:pk>/revoke/", study_revoke, name="study_revoke"),
+    path("studies/<str:name>/people/<id:pk>/exclude/", study_exclude, name="study_exclude"),
     path("studies/<str:name>/close/", study_close, name="study_close"),
     path("leave/", leave, name="leave"),
     path("<id:pk>/", player, name="player"),

@@ -3,7 +3,8 @@
 A task is done by a guest once they have used up an attempt at it. Who gives a task up, or leaves it for longer than the
 study allows, has had an attempt, even without a tool call. An episode that ended because the server or the environment
 failed uses up none: the guest gets the task again. Where tasks are dealt out so that
-each gets k people, a place that somebody has left for an hour, or whose attempt does not count, goes to somebody else.
+each gets k people, a place that somebody has left for an hour, or whose attempt does not count, goes to somebody else;
+so does that of a person who was excluded.
 Quarantined tasks are not dealt out any longer; edits change nothing, because the list of a study has contents.
 """
 
@@ -14,13 +15,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from django.db import transaction
 from django.db.models import BooleanField, Count, Exists, ExpressionWrapper, F, OuterRef, Q
 from django.utils import timezone
 
-from episodes.attempts.rule import FAILURES, LEFT
+from episodes.attempts.rule import FAILURES, LEFT, RAN_OUT
 from episodes.models import DealtTask, Guest, Play, Study, SuiteTask
 
 HELD = timedelta(hours=1)
@@ -31,6 +32,12 @@ USES_ATTEMPT = (
     Q(episode__status="ended") & ~Q(episode__cause__in=FAILURES) & (Q(episode__is_probe=False) | Q(episode__cause=LEFT))
 )
 """Condition on the plays that use up an attempt."""
+FINISHES = Q(episode__cause="finished") | Q(episode__cause=RAN_OUT, episode__steps_count__gt=0)
+"""Condition on those of them that finish their task: to its end, or as far as its time allowed. Who waits until the
+time is over without a single step has not finished it.
+"""
+Outcome = Literal["completed", "incomplete", "no task"]
+"""What a person has come to who has nothing left to play; each has a code of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +50,8 @@ class GuestDeck:
     """Ids of the tasks that the guest was dealt and that are not quarantined, in the order of dealing."""
     used: Counter[int]
     """Attempts that the guest has used up, by task."""
+    finished: int
+    """Number of tasks that the guest has finished."""
     running: int | None
     """Episode that the guest plays now."""
     playing: int | None
@@ -104,6 +113,28 @@ class GuestDeck:
         return self.running is None and self.next is None
 
     @property
+    def needed(self) -> int:
+        """How many tasks the guest has to finish to complete the study; never more than they got."""
+        least = self.study.least_finished
+        return self.done if least is None else min(least, self.done)
+
+    @property
+    def outcome(self) -> Outcome | None:
+        """What the guest has come to; None as long as there is something to play."""
+        if not self.is_over:
+            return None
+        if not self.done:
+            return "no task"
+        return "completed" if self.finished >= self.needed else "incomplete"
+
+    @property
+    def code(self) -> str:
+        """The code for the outcome; empty if there is none."""
+        codes = {"completed": self.study.completion_code, "incomplete": self.study.incomplete_code}
+        codes["no task"] = self.study.no_task_code
+        return codes.get(self.outcome or "", "")
+
+    @property
     def attempts_left(self) -> int:
         """Further attempts at the task that the guest has finished last."""
         return max(0, self.study.attempts - self.used[self.last]) if self.last is not None else 0
@@ -124,8 +155,9 @@ def decks_of(study: Study, guests: Sequence[Guest]) -> Iterator[GuestDeck]:
     for pk, task in DealtTask.objects.filter(guest__in=guests).values_list("guest", "task"):
         given[pk].append(task)
     played = Play.objects.filter(guest__in=guests).order_by("episode__ended", "pk")
-    played = played.annotate(uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField()))
-    names = ("pk", "episode__task", "episode__status", "uses_attempt")
+    finishes = ExpressionWrapper(USES_ATTEMPT & FINISHES, BooleanField())
+    played = played.annotate(uses_attempt=ExpressionWrapper(USES_ATTEMPT, BooleanField()), finishes=finishes)
+    names = ("pk", "episode__task", "episode__status", "uses_attempt", "finishes")
     for pk, *values in played.values_list("guest", *names):
         plays[pk].append(_PlayedTask(*values))
     taken = {} if study.people_per_task is None else _people_by_task(study)
@@ -138,6 +170,7 @@ class _PlayedTask(NamedTuple):
     task: int
     status: str
     uses_attempt: bool
+    finishes: bool
 
 
 def _deck(
@@ -165,6 +198,7 @@ def _deck(
         guest=guest,
         dealt=dealt,
         used=Counter(used),
+        finished=len({one.task for one in plays if one.finishes}),
         running=None if running is None else running.episode,
         playing=playing,
         last=used[-1] if used else None,
@@ -219,4 +253,5 @@ def _people_by_task(study: Study) -> dict[int, int]:
     counted = own.filter(USES_ATTEMPT).exclude(episode__cause=LEFT, counts_left=False)
     kept = Q(created__gt=timezone.now() - HELD) & ~Exists(own.filter(USES_ATTEMPT))
     rows = study.dealt.filter(kept | Exists(counted) | Exists(own.filter(episode__status="running")))
+    rows = rows.filter(guest__excluded=None)
     return dict(rows.order_by().values_list("task").annotate(Count("guest")))

@@ -1,4 +1,9 @@
-"""What people have played in a study: every episode with whether it counts, and how far each person is."""
+"""What people have played in a study: every episode with whether it counts, and how far each person is.
+
+A person can be excluded, with a reason: no figure counts what they played, or play from then on. Their episodes stay,
+marked, and so do they in the list of people. Figures that are read from episodes follow the mark at once. Of what the
+follower derives, only the counts of activity have people's plays by kind of ending.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,20 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from django.db.models import BooleanField, ExpressionWrapper
+from django.db import transaction
+from django.db.models import BooleanField, ExpressionWrapper, F
+from django.utils import timezone
 
+from environments import security_log
 from environments.scoring.definition import definition_of
+from episodes.attempts.endings import endings_of
 from episodes.attempts.rule import RAN_OUT, kind_of
 from episodes.attempts.summary import returns_counted
-from episodes.models import Episode, Guest, Play, Study, SuiteTask
-from episodes.studies.dealing import USES_ATTEMPT, GuestDeck, decks_of
+from episodes.models import Episode, Guest, Play, Progress, Study, SuiteTask
+from episodes.rollups.activity import ActivityPart
+from episodes.studies.dealing import USES_ATTEMPT, GuestDeck, Outcome, decks_of
 
+MAX_REASON_CHARACTERS = 200
 MAX_GUESTS = 1_000
 """Guests that the page of a study lists, the newest ones."""
 
@@ -56,8 +67,12 @@ class GuestLine:
     counted: int
     successes: int
     running: StudyPlay | None
-    is_over: bool
-    """Whether the guest has nothing left to play."""
+    number: int
+    """Number of that task among those of the guest, from 1."""
+    finished: int
+    """Number of tasks that the guest has finished."""
+    outcome: Outcome | None
+    """None as long as the guest has something to play."""
     median_seconds: float | None
     """Of the attempts that count."""
 
@@ -92,7 +107,8 @@ class StudyResults:
 def results_of(study: Study) -> StudyResults:
     """Return the results of a study, which has its environment. Seven queries."""
     plays = list(plays_of(study))
-    guests = list(Guest.objects.filter(invite__study=study).select_related("invite").order_by("-pk")[:MAX_GUESTS])
+    newest = Guest.objects.filter(invite__study=study).select_related("invite__study").order_by("-pk")
+    guests = list(newest[:MAX_GUESTS])
     by_guest = defaultdict[int | None, list[StudyPlay]](list)
     for one in plays:
         by_guest[one.play.guest_id].append(one)
@@ -136,7 +152,9 @@ def _line(deck: GuestDeck, plays: Sequence[StudyPlay]) -> GuestLine:
         counted=sum(one.counts for one in plays),
         successes=sum(bool(one.is_success) for one in plays),
         running=next((one for one in plays if one.episode.status == "running"), None),
-        is_over=deck.is_over,
+        number=deck.number,
+        finished=deck.finished,
+        outcome=deck.outcome,
         median_seconds=_median(plays),
     )
 
@@ -145,3 +163,28 @@ def _median(plays: Sequence[StudyPlay]) -> float | None:
     seconds = [one.seconds for one in plays if one.counts]
     known = [value for value in seconds if value is not None]
     return median(known) if known else None
+
+
+def exclude(guest: Guest, reason: str, author: str) -> None:
+    """Exclude a person, or give another reason. `guest` has its invite with its study."""
+    note = f"{reason} ({author})"[:300]
+    _mark(guest, is_excluded=True, excluded=guest.excluded or timezone.now(), exclusion=note)
+    security_log.note("study_changed", f"study {guest.invite.study}", detail=f"excluded {guest.label}: {note}")
+
+
+def include(guest: Guest) -> None:
+    """Count a person again who was excluded."""
+    _mark(guest, is_excluded=False, excluded=None, exclusion="")
+    security_log.note("study_changed", f"study {guest.invite.study}", detail=f"counts {guest.label} again")
+
+
+def _mark(guest: Guest, *, is_excluded: bool, **values: object) -> None:
+    part = ActivityPart()
+    with transaction.atomic():
+        Progress.objects.update(removals=F("removals") + 1)  # first: it locks the follower out, which then reads again
+        followed = Progress.objects.filter(name=part.name).values_list("end_number", flat=True).first() or 0
+        counted = Episode.objects.filter(play__guest=guest, end_number__lte=followed)
+        part.remove(endings_of(counted))
+        Play.objects.filter(guest=guest).update(is_excluded=is_excluded)
+        Guest.objects.filter(pk=guest.pk).update(**values)
+        part.write(part.gather(endings_of(counted)))

@@ -163,6 +163,9 @@ def continues(episode: Episode) -> SafeString:
     Reads `episode.play` of people.
     """
     play: Play | None = getattr(episode, "play", None) if episode.player == "human" else None
+    if play is not None and play.is_excluded:
+        title = "The player was excluded from their study, so it isn't counted as an attempt in any figure"
+        return format_html('<span class="hint" title="{}">excluded</span>', title)
     if play is None or (kind_of(episode) != "continued" and play.parent_step is None and not play.is_repeat):
         return SafeString()
     if play.parent_step is None and not play.is_repeat:

@@ -152,6 +152,7 @@ class PlayPart(LinePart):
     is_blind: bool = False
     is_repeat: bool = False
     counts_left: bool | None = None
+    is_excluded: bool = False
     paused_seconds: Annotated[float, Field(ge=0, allow_inf_nan=False)] = 0.0
     differs_at: Count | None = None
     parent: ParentPart | None = None

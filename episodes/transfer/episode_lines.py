@@ -101,7 +101,7 @@ def _added(episode: Recorded) -> str:
 
 
 def _play(play: ExportedPlay) -> dict[str, Any]:
-    names = ("is_blind", "is_repeat", "counts_left", "paused_seconds", "differs_at")
+    names = ("is_blind", "is_repeat", "counts_left", "is_excluded", "paused_seconds", "differs_at")
     values: dict[str, Any] = {name: getattr(play, name) for name in names}
     if play.parent is None:
         return values | {"parent": None, "parent_step": play.parent_step}

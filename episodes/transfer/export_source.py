@@ -34,8 +34,8 @@ MAX_PREFETCHED_BYTES = 64 * 1024
 MAX_CACHED_BYTES = 8 * 1024 * 1024
 LOOKUP_SIZE = 500
 _PLAY_COLUMNS = (
-    *("is_blind", "is_repeat", "counts_left", "paused_seconds", "differs_at", "parent_step", "parent_id"),
-    *("parent__session_id", "parent__created"),
+    *("is_blind", "is_repeat", "counts_left", "is_excluded", "paused_seconds", "differs_at", "parent_step"),
+    *("parent_id", "parent__session_id", "parent__created"),
 )
 
 
@@ -47,6 +47,8 @@ class ExportedPlay(NamedTuple):
     """Whether it is a further attempt of the person at the task."""
     counts_left: bool | None
     """In a study, whether it counts if its player leaves it."""
+    is_excluded: bool
+    """Whether its player was excluded from the study."""
     paused_seconds: float
     differs_at: int | None
     parent_step: int | None

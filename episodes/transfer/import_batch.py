@@ -58,7 +58,10 @@ _UNCHANGED = (
     *("detail", "is_probe", "steps_count", "failed_count", "refused_count"),
     *("return_sum", "return_last", "return_max", "return_mean", "duration_seconds"),
 )
-_PLAY_COLUMNS = ("episode_id", "is_blind", "is_repeat", "counts_left", "paused_seconds", "differs_at", "parent_step")
+_PLAY_COLUMNS = (
+    *("episode_id", "is_blind", "is_repeat", "counts_left", "is_excluded"),
+    *("paused_seconds", "differs_at", "parent_step"),
+)
 _NOTE_COLUMNS = ("episode_id", "step", "author", "text", "created")
 _ROLLOUT_UNCHANGED = (
     *("event_id", "is_announced", "run_step", "name", "environment", "environment_name", "variant", "split"),
@@ -313,8 +316,8 @@ class ImportBatch:
 
     def _play(self, episode: int, play: PlayPart) -> Values:
         """Return the values of a play. `Parents` adds its parent at the end of the import."""
-        own = (play.is_blind, play.is_repeat, play.counts_left, play.paused_seconds, play.differs_at, play.parent_step)
-        return (episode, *own)
+        marks = (play.is_blind, play.is_repeat, play.counts_left, play.is_excluded)
+        return (episode, *marks, play.paused_seconds, play.differs_at, play.parent_step)
 
     def _note(self, episode: int, note: NotePart) -> Values:
         return (episode, note.step, note.author, note.text, self._time(note.created))

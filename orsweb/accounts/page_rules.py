@@ -37,7 +37,7 @@ PERMISSIONS = {
     ),
     **dict.fromkeys(("invites", "revoke_invite"), INVITE),
     **dict.fromkeys(("suite_new", "suite_edit"), PUBLISH_SUITES),
-    **dict.fromkeys(("study_new", "study_links", "study_revoke", "study_close"), MAKE_STUDIES),
+    **dict.fromkeys(("study_new", "study_links", "study_revoke", "study_exclude", "study_close"), MAKE_STUDIES),
     **dict.fromkeys(("study_home", "study_begin", "study_next"), PLAY),
     **dict.fromkeys(("save_view", "delete_view"), SAVE_VIEWS),
     "flag": FLAG_TASKS,

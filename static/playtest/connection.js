@@ -8,8 +8,9 @@ const MAX_PATIENCE_MS = 80_000; // doubled after each timeout, for large inputs 
 const TOO_LONG = 1009;
 const NOT_WELCOME = 4404; // such as a guest whose invite is over
 
-// Dispatches "message" (detail: the server's message), "open", "lost", "refused" (detail: a sentence), and "unwelcome" (detail:
-// "login", "invite" or "stranger"). After that it doesn't reconnect, because the server would not accept it.
+// Dispatches "message" (detail: the server's message), "open", "lost", "refused" (detail: a sentence), and "unwelcome" (detail: `why`,
+// which is "login", "invite" or "stranger", and for an invite `words`). After that it doesn't reconnect, because the server would not
+// accept it.
 export class Connection extends EventTarget {
   #address;
   #after;
@@ -100,7 +101,7 @@ export class Connection extends EventTarget {
     this.#socket = null;
     clearTimeout(this.#watch);
     if (this.#isOver) return;
-    const refusal = wasOpen && code !== NOT_WELCOME ? "" : await refusalOf(location.href);
+    const refusal = wasOpen && code !== NOT_WELCOME ? null : await refusalOf(location.href);
     if (this.#isOver || this.#socket) return;
     if (refusal) {
       this.end();
@@ -120,13 +121,16 @@ export class Connection extends EventTarget {
   }
 }
 
-// The reason why the server rejects the connection; empty if it doesn't or can't be reached. Browsers don't say why a websocket failed.
+// Why the server rejects the connection; null if it doesn't or can't be reached. Browsers don't say why a websocket failed.
 async function refusalOf(address) {
   try {
-    const answer = await fetch(address, { method: "HEAD", cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
-    if (answer.redirected && new URL(answer.url).searchParams.has("next")) return "login";
-    return { 401: "login", 403: "stranger", 404: "stranger", 410: "invite" }[answer.status] ?? "";
+    const answer = await fetch(address, { cache: "no-store", signal: AbortSignal.timeout(PATIENCE_MS) });
+    if (answer.redirected && new URL(answer.url).searchParams.has("next")) return { why: "login" };
+    const why = { 401: "login", 403: "stranger", 404: "stranger", 410: "invite" }[answer.status];
+    if (why !== "invite") return why ? { why } : null;
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    return { why, words: page.querySelector(".fault .notice").textContent };
   } catch {
-    return "";
+    return null;
   }
 }

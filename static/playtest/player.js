@@ -274,10 +274,10 @@ function connected(isConnected) {
 }
 
 // The server would not accept this page again, so it doesn't reconnect.
-function shutOut(why) {
+function shutOut({ why, words: sentence }) {
   const [words, address, label] = {
     login: [`Your ${"isGuest" in page.dataset ? "invite is no longer valid; open its link again, or ask for a new one" : "login has expired"}. Your steps were recorded.`, page.dataset.login, "Log in again"],
-    invite: [page.dataset.over, "", ""],
+    invite: [sentence, "", ""],
     stranger: [`Someone else is logged in here now, so you can't continue this ${played}.`, page.dataset.choose, "Choose what to play"],
   }[why];
   if (sign) sign.hidden = true;

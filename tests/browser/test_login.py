@@ -114,6 +114,7 @@ def an_invite_that_is_over_is_reported(page: Page, browser: Browser, live: LiveS
     accept(guest, link)
     row = page.get_by_role("row").filter(has_text="pilot")
     row.get_by_role("button", name="Revoke").click()
+    row.get_by_role("button", name="Revoke for good").click()
     expect(row.locator("[data-state=revoked]")).to_be_visible()
     expect(guest.locator("[data-outcome]")).to_contain_text("Your link has ended")
     expect(guest.locator("[data-outcome]")).to_contain_text("The link was revoked. Your steps are kept.")

@@ -59,18 +59,27 @@ def invite(request: HttpRequest, token: str) -> HttpResponse:
         found = open_invite(token)
     except InviteRefused as refusal:
         security_log.note("login_failed", "invite", detail=str(refusal))
-        answer = render(request, "playtest/invite_closed.html", {"sentence": refusal}, status=refusal.status)
+        answer = refusal_page(request, refusal)
     else:
         answer = _answer(request, found)
     answer.headers["Referrer-Policy"] = REFERRER_POLICY
     return answer
 
 
+def refusal_page(request: HttpRequest, refusal: InviteRefused) -> HttpResponse:
+    context = {"sentence": refusal, "title": refusal.title}
+    return render(request, "playtest/invite_closed.html", context, status=refusal.status)
+
+
 @require_POST
 def leave(request: HttpRequest) -> HttpResponse:
     """End being a guest in this browser. The guest's episodes stay."""
+    seat = seat_of(request)
     request.session.pop(GUEST_KEY, None)
-    return redirect("play") if request.user.is_authenticated else render(request, "playtest/invite_goodbye.html")
+    if request.user.is_authenticated:
+        return redirect("play")
+    context = {"is_of_study": seat is not None and seat.study is not None}
+    return render(request, "playtest/invite_goodbye.html", context)
 
 
 def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
@@ -82,7 +91,7 @@ def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
     if found.is_personal:
         return _enter(request, found, personal_guest(found))
     if request.method != "POST":
-        return _invite_page(request, found)
+        return _invite_page(request, found, {"name": request.GET.get("id", "")[:MAX_NAME_CHARACTERS]})
     try:
         guest = add_guest(found, request.POST.get("name", ""))
     except ValueError as error:

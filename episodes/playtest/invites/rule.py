@@ -1,19 +1,22 @@
 """Rules of invites: creating, opening and revoking them, and adding guests.
 
 The secret of a link is shown once; only its hash is stored. Until the invite expires or is revoked, everybody with the
-link can become a guest, in any number of browsers. `player_identity.py` says what guests may play.
+link can become a guest, in any number of browsers; in a study once for each name. `player_identity.py` says what guests
+may play.
 """
 
 from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Iterable
-from contextlib import suppress
+import unicodedata
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from datetime import timedelta
 from typing import Literal
 
 from django.db import transaction
+from django.db.models import F
 from django.http import HttpRequest
 from django.utils import timezone
 
@@ -21,25 +24,31 @@ from environments import security_log
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
-from episodes.models import Guest, Invite, Play
+from episodes.models import Guest, Invite, Play, Study
 from episodes.playtest.remote_play import share_request
 
 TOKEN_BYTES = 32
 MAX_NAME_CHARACTERS = 60
 """Maximum number of characters of a guest's name."""
 REVOKED = "The link was revoked."
-"""Recorded with the end of the plays of its guests."""
+CLOSED = "The study was closed."
+"""Recorded, as REVOKED, with the end of what guests play then."""
+STUDY_CLOSED = "This study is closed"
+"""Title of what guests of a closed study read."""
 END_SECONDS = 10.0
 """Time within which the service has to end the plays of a revoked invite; otherwise they end without being awaited."""
-State = Literal["open", "expired", "revoked"]
+State = Literal["open", "expired", "revoked", "closed"]
+"""Of an invite; `closed`: with its study."""
 
 
 class InviteRefused(Exception):
-    """The link leads to no open invite; the message is for the visitor, `status` for the response."""
+    """The link leads to no open invite; the message is for the visitor, `status` for the response, and `title` for its
+    page if not the link is at fault.
+    """
 
-    def __init__(self, sentence: str, status: int) -> None:
+    def __init__(self, sentence: str, status: int, title: str = "") -> None:
         super().__init__(sentence)
-        self.status = status
+        self.status, self.title = status, title
 
 
 def save_invite(invite: Invite, lasts: timedelta) -> str:
@@ -53,6 +62,8 @@ def save_invite(invite: Invite, lasts: timedelta) -> str:
 
 
 def state_of(invite: Invite) -> State:
+    if invite.study is not None and invite.study.closed is not None:
+        return "closed"
     if invite.revoked is not None:
         return "revoked"
     return "open" if invite.expires > timezone.now() else "expired"
@@ -68,15 +79,19 @@ def open_invite(token: str) -> Invite:
 
 
 def refuse_unless_open(invite: Invite) -> None:
-    """Raises: InviteRefused if the invite has expired or was revoked."""
+    """Raises: InviteRefused if the invite has expired or was revoked, or if its study is closed."""
     state = state_of(invite)
+    if state == "closed":
+        raise InviteRefused("Nobody can take part in it any longer.", 410, STUDY_CLOSED)
     if state != "open":
         was = "has expired" if state == "expired" else "was revoked"
         raise InviteRefused(f"This invite {was}. Ask the person who sent it for a new one.", 410)
 
 
 def add_guest(invite: Invite, name: str) -> Guest:
-    """Return a new guest of the invite. Raises: ValueError, with a sentence about the name."""
+    """Return a new guest of the invite. In a study, a name joins once. Raises: ValueError, with a sentence about the
+    name.
+    """
     name = " ".join(name.split())
     if not name:
         raise ValueError("Enter a name, so that your episodes can be found.")
@@ -84,29 +99,63 @@ def add_guest(invite: Invite, name: str) -> Guest:
         raise ValueError(f"The name has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed.")
     if not name.isprintable():
         raise ValueError("The name contains characters that can't be shown. Use letters, digits and spaces.")
-    return Guest.objects.create(invite=invite, name=name)
+    with joining(invite):
+        if invite.study_id is not None:
+            _check_new(invite, name)
+        return Guest.objects.create(invite=invite, name=name)
+
+
+@contextmanager
+def joining(invite: Invite) -> Iterator[None]:
+    """Open a transaction in which nobody else joins the study of the invite. The write makes others wait, also on
+    SQLite.
+    """
+    with transaction.atomic():
+        Study.objects.filter(invites=invite).update(attempts=F("attempts"))
+        yield
+
+
+def same_name(name: str) -> str:
+    """Return what two spellings of one name or ID have in common: without case, accents and invisible characters."""
+    plain = unicodedata.normalize("NFKD", name).casefold()
+    return " ".join("".join(one for one in plain if unicodedata.category(one) not in ("Mn", "Cf")).split())
+
+
+def _check_new(invite: Invite, name: str) -> None:
+    """Raises: ValueError if somebody of that name is in the study of the invite, or has a link of their own."""
+    guests = Guest.objects.filter(invite__study=invite.study_id).values_list("name", flat=True)
+    if same_name(name) in map(same_name, guests.iterator()):
+        raise ValueError(
+            f"{name} has joined this study already. To go on, use the same browser, your personal link, or the link"
+            " under “Continue on another device”. If you have none, ask the person who invited you for a new one."
+        )
+    links = Invite.objects.filter(study=invite.study_id, is_personal=True).values_list("name", flat=True)
+    if same_name(name) in map(same_name, links.iterator()):
+        raise ValueError(f"{name} has a personal link to this study. Use that one.")
 
 
 def personal_guest(invite: Invite) -> Guest:
     """Return the one guest of a personal link, whose name the link has. Two tabs that open it first are one guest."""
     with transaction.atomic():
         Invite.objects.select_for_update().get(pk=invite.pk)
-        return Guest.objects.filter(invite=invite).first() or Guest.objects.create(
+        return Guest.objects.filter(invite=invite).order_by("pk").first() or Guest.objects.create(
             invite=invite, name=invite.name[:MAX_NAME_CHARACTERS]
         )
 
 
 def replace_personal(invite: Invite) -> None:
-    """Let the guest of earlier personal links of the study with the same name go on with the new `invite`.
+    """Let who is in the study already, by whatever link, go on with the new personal `invite` of their name.
 
-    The earlier links are revoked.
+    Earlier personal links of the name are revoked.
     """
-    earlier = Invite.objects.filter(study=invite.study_id, is_personal=True, name=invite.name).exclude(pk=invite.pk)
-    with transaction.atomic():
-        numbers = list(earlier.values_list("pk", flat=True))
-        Guest.objects.filter(invite__in=numbers).update(invite=invite)
-        earlier.filter(revoked=None).update(revoked=timezone.now())
-    if numbers:
+    name = same_name(invite.name)
+    with joining(invite):
+        others = Invite.objects.filter(study=invite.study_id, is_personal=True).exclude(pk=invite.pk)
+        earlier = [pk for pk, own in others.values_list("pk", "name") if same_name(own) == name]
+        guests = Guest.objects.filter(invite__study=invite.study_id).values_list("pk", "name")
+        Guest.objects.filter(pk__in=[pk for pk, own in guests if same_name(own) == name]).update(invite=invite)
+        Invite.objects.filter(pk__in=earlier, revoked=None).update(revoked=timezone.now())
+    if earlier:
         security_log.note(
             "invite_changed", f"invite {invite.name}", detail="replaces an earlier link, which is revoked"
         )
@@ -131,8 +180,8 @@ def revoke(pk: int, request: HttpRequest | None = None) -> Invite | None:
     return invite
 
 
-def end_plays(invites: Iterable[Invite], request: HttpRequest | None = None) -> None:
-    """End what guests of the invites play now, as abandoned.
+def end_plays(invites: Iterable[Invite], request: HttpRequest | None = None, why: str = REVOKED) -> None:
+    """End what guests of the invites play now, as abandoned, with `why` in the record.
 
     `request`: that of the page, which other servers get that have such plays; without it, those of this server end.
     """
@@ -141,7 +190,7 @@ def end_plays(invites: Iterable[Invite], request: HttpRequest | None = None) -> 
 
     async def end(service: SessionService) -> None:
         for sid, owner in sessions:
-            await service.delete(sid, owner, REVOKED)
+            await service.delete(sid, owner, why)
 
     if sessions:
         with suppress(OrsError, TimeoutError):  # no server has them any more, or it is stopping

@@ -29,6 +29,9 @@ from episodes.suites.versions import MAX_NAME_CHARACTERS, MAX_TASKS, splits_for_
 MAX_TEXT_CHARACTERS = 20_000
 MAX_MEMBERS_OFFERED = 200
 MAX_PAUSE_MINUTES = MAX_LIMIT_MINUTES = 24 * 60
+PAUSE_MINUTES = 60
+"""Pause of a study whose form says none, unless its tasks have a time limit."""
+CODES = ("completion_code", "incomplete_code", "no_task_code")
 PRESET = ("tasks", "numbers", "search", "bucket")
 """Fields that the address can set, such as a link from the list of tasks."""
 _TEXT: Any = {"required": False, "max_length": MAX_TEXT_CHARACTERS, "widget": forms.Textarea}
@@ -50,13 +53,16 @@ class StudyForm(forms.Form):
     tasks_per_person = forms.IntegerField(required=False, min_value=1, max_value=MAX_TASKS)
     attempts = forms.IntegerField(min_value=1, max_value=100, initial=1)
     limit_minutes = forms.IntegerField(required=False, min_value=1, max_value=MAX_LIMIT_MINUTES)
-    pause_minutes = forms.IntegerField(min_value=0, max_value=MAX_PAUSE_MINUTES, initial=60)
+    pause_minutes = forms.IntegerField(required=False, min_value=0, max_value=MAX_PAUSE_MINUTES)
     is_blind = forms.BooleanField(required=False)
     counts_left = forms.BooleanField(required=False)
     instructions = forms.CharField(**_TEXT)
     consent = forms.CharField(**_TEXT)
     completion = forms.CharField(**_TEXT)
+    least_finished = forms.IntegerField(required=False, min_value=0, max_value=MAX_TASKS)
     completion_code = forms.CharField(required=False, max_length=100)
+    incomplete_code = forms.CharField(required=False, max_length=100)
+    no_task_code = forms.CharField(required=False, max_length=100)
 
     def __init__(self, hidden: frozenset[int], *args: Any, **kwargs: Any) -> None:
         """`hidden`: ids of the private environments that do not exist for the person."""
@@ -85,6 +91,14 @@ class StudyForm(forms.Form):
             self.add_error(
                 "tasks", "The tasks of a suite are taken as they are. Remove the conditions, or choose a split."
             )
+        most, least = given.get("tasks_per_person"), given.get("least_finished")
+        if most is not None and least is not None and least > most:
+            self.add_error("least_finished", f"A person gets at most {most}. Enter {most} or fewer.")
+        for number, name in enumerate(CODES):
+            if given.get(name) in [given[other] for other in CODES[:number] if given.get(other)]:
+                self.add_error(
+                    name, "Another outcome has this code. Enter a different one, so that codes tell them apart."
+                )
         return given
 
     def leaks(self) -> list[str]:
@@ -94,11 +108,12 @@ class StudyForm(forms.Form):
     def save(self, author: str) -> Study:
         """Return the new study. Call `is_valid` first. Raises: OrsError."""
         given = self.cleaned_data
-        names = ("name", "people_per_task", "tasks_per_person", "attempts", "is_blind", "counts_left")
-        texts = ("instructions", "consent", "completion", "completion_code")
+        names = ("name", "people_per_task", "tasks_per_person", "attempts", "is_blind", "counts_left", "least_finished")
+        texts = ("instructions", "consent", "completion", *CODES)
         study = Study(author=author[:150], **{name: given[name] for name in (*names, *texts)})
-        study.limit_seconds = 60 * given["limit_minutes"] if given["limit_minutes"] else None
-        study.pause_seconds = 60 * given["pause_minutes"]
+        limit, pause = given["limit_minutes"], given["pause_minutes"]
+        study.limit_seconds = 60 * limit if limit else None
+        study.pause_seconds = 60 * (pause if pause is not None else 0 if limit else PAUSE_MINUTES)
         study.is_shuffled = given["is_shuffled"] == "yes"
         make_study(study, self._tasks())
         return study
@@ -119,7 +134,7 @@ def study_new(request: HttpRequest) -> HttpResponse:
     hidden, trouble = hidden_from(request.user), ""
     if request.method != "POST":
         asked = {name: request.GET.get(name, "") for name in PRESET}
-        form = StudyForm(hidden, initial={"attempts": 1, "pause_minutes": 60, **asked})
+        form = StudyForm(hidden, initial={"attempts": 1, **asked})
         return render(request, "playtest/study_form.html", {"form": form})
     form = StudyForm(hidden, request.POST)
     leaks = list[str]()

@@ -20,19 +20,29 @@ from django.views.decorators.http import require_POST, require_safe
 from environments import conf, security_log
 from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from
-from episodes.models import Invite, Study
+from episodes.models import Guest, Invite, Study
 from episodes.playtest.invites.rule import (
+    CLOSED,
     MAX_NAME_CHARACTERS,
     end_plays,
     replace_personal,
     revoke,
+    same_name,
     save_invite,
     state_of,
 )
 from episodes.playtest.player_identity import for_accounts
 from episodes.rendering.markdown import markdown
 from episodes.studies.making import visible_studies
-from episodes.studies.results import StudyPlay, StudyResults, plays_of, results_of
+from episodes.studies.results import (
+    MAX_REASON_CHARACTERS,
+    StudyPlay,
+    StudyResults,
+    exclude,
+    include,
+    plays_of,
+    results_of,
+)
 from episodes.transfer.csv_lines import csv_line
 
 MAX_STUDIES = 200
@@ -54,7 +64,7 @@ COLUMNS = (
         "cause",
         "return",
     ),
-    *("success", "steps", "seconds", "paused_seconds", "started", "ended", "blind"),
+    *("success", "steps", "seconds", "paused_seconds", "started", "ended", "blind", "excluded"),
 )
 
 
@@ -69,7 +79,10 @@ class LinksForm(forms.Form):
         names = list(dict.fromkeys(name for name in names if name))
         if len(names) > MAX_LINKS:
             raise forms.ValidationError(f"There are {len(names)} names; at most {MAX_LINKS} are allowed at once.")
+        spellings = dict[str, str]()
         for name in names:
+            if (other := spellings.setdefault(same_name(name), name)) != name:
+                raise forms.ValidationError(f"{name!r} and {other!r} are the same name. Each person needs another one.")
             if len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
                 raise forms.ValidationError(
                     f"{name[:40]!r} can't be a name. Use at most {MAX_NAME_CHARACTERS} letters, digits and spaces."
@@ -148,8 +161,27 @@ def study_close(request: HttpRequest, name: str) -> HttpResponse:
     found = _study(request, name)
     if Study.objects.filter(pk=found.pk, closed=None).update(closed=timezone.now()):
         found.invites.filter(revoked=None).update(revoked=timezone.now())
-        security_log.note("invite_changed", f"study {found.name}", detail="closed, with all of its links")
-    end_plays(found.invites.all(), request)
+        security_log.note("study_changed", f"study {found.name}", detail="closed, with all of its links")
+    end_plays(found.invites.all(), request, CLOSED)
+    return redirect("study", found.name)
+
+
+@require_POST
+@for_accounts
+def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    """Exclude a person from a study for a `reason`, or with `include` count them again. Raises: Http404."""
+    found = _study(request, name)
+    guest = Guest.objects.select_related("invite__study").filter(invite__study=found, pk=pk).first()
+    if guest is None:
+        raise Http404(f"Nobody with the number {pk} takes part in the study {found.name}. Its page lists everybody.")
+    reason = " ".join(request.POST.get("reason", "").split())
+    if "include" in request.POST:
+        include(guest)
+    elif 0 < len(reason) <= MAX_REASON_CHARACTERS:
+        exclude(guest, reason, request.user.get_username())
+    else:
+        sentence = f"Enter why {guest.name} is excluded, in at most {MAX_REASON_CHARACTERS} characters."
+        return _page(request, found, LinksForm(initial={"days": 30}), {"trouble": sentence}, status=422)
     return redirect("study", found.name)
 
 
@@ -192,8 +224,14 @@ def _texts(found: Study) -> Iterator[tuple[str, str]]:
     for title, text in (("Instructions", found.instructions), ("Consent", found.consent), ("End", found.completion)):
         if text:
             yield title, markdown(text)
-    if found.completion_code:
-        yield "Completion code", format_html('<pre class="code">{}</pre>', found.completion_code)
+    codes = (
+        ("Completion code", found.completion_code),
+        ("Code for who finished fewer tasks", found.incomplete_code),
+        ("Code for whom no task was left", found.no_task_code),
+    )
+    for title, code in codes:
+        if code:
+            yield title, format_html('<pre class="code">{}</pre>', code)
 
 
 def _per_person(found: Study, results: StudyResults) -> int | None:
@@ -235,7 +273,7 @@ def _cells(found: Study, one: StudyPlay) -> list[Any]:
         *(episode.status, episode.cause, one.return_, {True: "yes", False: "no", None: ""}[one.is_success]),
         *(episode.steps_count, one.seconds, one.play.paused_seconds),
         *(_time(episode.created), _time(episode.ended)),
-        "yes" if one.play.is_blind else "no",
+        *("yes" if one.play.is_blind else "no", guest.exclusion if guest else ""),
     ]
 
 

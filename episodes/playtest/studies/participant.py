@@ -24,6 +24,7 @@ from environments.service import ask_service
 from environments.tasks.task_hash import is_sent_task
 from episodes.attempts.rule import LEFT, RAN_OUT
 from episodes.models import Episode, Guest, Study
+from episodes.playtest.invites.pages import refusal_page
 from episodes.playtest.invites.rule import REVOKED, InviteRefused, refuse_unless_open
 from episodes.playtest.live_play_registry import live_plays_of
 from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, seated
@@ -84,7 +85,7 @@ def study_return(request: HttpRequest, token: str) -> HttpResponse:
         guest = _returning(token)
     except InviteRefused as refusal:
         security_log.note("login_failed", "invite", detail=str(refusal))
-        return render(request, "playtest/invite_closed.html", {"sentence": refusal}, status=refusal.status)
+        return refusal_page(request, refusal)
     request.session.cycle_key()
     request.session[GUEST_KEY] = guest.pk
     return redirect("study_home")
@@ -95,7 +96,7 @@ def _returning(token: str) -> Guest:
         pk = signing.loads(token, salt=RETURN_SALT)
     except signing.BadSignature as error:
         raise InviteRefused("This link isn't valid. Check that you copied the whole link.", 404) from error
-    guest = Guest.objects.select_related("invite").filter(pk=pk, invite__study__isnull=False).first()
+    guest = Guest.objects.select_related("invite__study").filter(pk=pk, invite__study__isnull=False).first()
     if guest is None:
         raise InviteRefused("This link isn't valid. Check that you copied the whole link.", 404)
     refuse_unless_open(guest.invite)

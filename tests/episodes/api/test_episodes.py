@@ -43,7 +43,7 @@ def test_it_says_how_a_person_played() -> None:
     parent = make_episode()
     play = Play.objects.create(episode=make_episode(player="human"), is_blind=True, parent=parent, parent_step=2)
     found = get(f"episodes/{play.pk}")["play"]
-    facts = {"is_blind": True, "is_repeat": False, "counts_left": None, "study": None}
+    facts = {"is_blind": True, "is_repeat": False, "counts_left": None, "is_excluded": False, "study": None}
     facts |= {"continues": parent.pk, "continues_step": 2}
     assert found == facts and get(f"episodes/{parent.pk}")["play"] is None
 

@@ -36,6 +36,7 @@ LEAST = [
     ("/play/studies/new/", "curator"),
     ("/play/studies/echo/links/", "curator"),
     ("/play/studies/echo/close/", "curator"),
+    ("/play/studies/echo/people/", "curator"),
     ("/play/studies/", "viewer"),
     ("/play/notes/", "viewer"),
     ("/play/", "player"),

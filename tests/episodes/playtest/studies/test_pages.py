@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import re
+from datetime import timedelta
 from typing import Any
 
 import pytest
@@ -74,6 +75,8 @@ def test_a_study_takes_the_tasks_of_a_suite(curator: Client) -> None:
         ({"numbers": "one"}, "&#x27;one&#x27; is no number or range of tasks"),
         ({"search": "nowhere"}, "meets all of these conditions"),
         ({"attempts": "0"}, "greater than or equal to 1"),
+        ({"tasks_per_person": "2", "least_finished": "3"}, "A person gets at most 2. Enter 2 or fewer."),
+        ({"completion_code": "A", "no_task_code": "A"}, "Another outcome has this code."),
         ({"tasks": "split/999"}, "Select a valid choice"),
     ],
 )
@@ -87,7 +90,7 @@ def test_making_and_closing_studies_takes_the_permission_of_curators() -> None:
     study_of(split_of("math", 2))
     viewer = client_of("viewer", "player")
     assert viewer.get("/play/studies/pilot/").status_code == 200
-    for path in ("new/", "pilot/links/", "pilot/close/"):
+    for path in ("new/", "pilot/links/", "pilot/close/", "pilot/people/1/exclude/"):
         answer = viewer.post(f"/play/studies/{path}")
         assert answer.status_code == 403 and "may not make studies" in answer.content.decode(), path
 
@@ -168,6 +171,53 @@ def test_results_are_on_the_page_and_in_lists(curator: Client) -> None:
     assert curator.get("/episodes/?study=pilot&player=agent").status_code == 400
 
 
+def test_a_person_is_excluded_with_a_reason(curator: Client) -> None:
+    study = study_of(split_of("math", 2))
+    guest = played(study, return_sum=1.0).guest
+    assert guest is not None
+    address = f"/play/studies/pilot/people/{guest.pk}/exclude/"
+    for reason in ("", "  ", "x" * 201):
+        answer = curator.post(address, {"reason": reason})
+        assert answer.status_code == 422 and "Enter why Zoë is excluded" in answer.content.decode()
+    assert curator.post(address, {"reason": " a <b>bot</b> "}).status_code == 302
+    page = curator.get("/play/studies/pilot/").content.decode()
+    assert 'title="a &lt;b&gt;bot&lt;/b&gt; (ada), ' in page and "of 1 played" in page and ">excluded<" in page
+    [line] = csv.DictReader(io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode()))
+    assert (line["counts"], line["excluded"]) == ("no", "a <b>bot</b> (ada)")
+    assert ">excluded</span>" in curator.get("/episodes/?study=pilot").content.decode()
+    curator.post(address, {"include": "on"})
+    [line] = csv.DictReader(io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode()))
+    assert (line["counts"], line["excluded"]) == ("yes", "")
+    for path in ("pilot/people/99999/exclude/", "other/people/1/exclude/"):
+        assert curator.post(f"/play/studies/{path}", {"reason": "x"}).status_code == 404
+
+
+@pytest.mark.parametrize(("limit", "pause", "seconds"), [("", "", 3600), ("5", "", 0), ("5", "10", 600), ("", "0", 0)])
+def test_a_study_with_a_time_limit_has_no_pause_unless_it_says_so(
+    curator: Client, limit: str, pause: str, seconds: int
+) -> None:
+    sent = form(f"split/{split_of('math', 2).pk}", limit_minutes=limit, pause_minutes=pause)
+    assert curator.post("/play/studies/new/", sent).status_code == 302
+    assert Study.objects.get().pause_seconds == seconds
+
+
+def test_a_link_is_revoked_after_a_question(curator: Client) -> None:
+    study = study_of(split_of("math", 2))
+    link_of(study)
+    invite_of(study.environment)
+    for path in ("/play/studies/pilot/", "/play/invites/"):
+        page = curator.get(path).content.decode()
+        for start in re.findall(r'<form[^>]*action="[^"]*/revoke/"', page):
+            question = page.partition(start)[0].rpartition("<div")[2]
+            assert "popover role" in question and "Revoke “" in question, path
+        assert "/revoke/" in page
+
+
+def invite_of(environment: Environment) -> None:
+    expires = timezone.now() + timedelta(days=1)
+    Invite.objects.create(environment=environment, name="ada", token_hash="i", expires=expires)
+
+
 def place_of(browser: Client, study: Study) -> str:
     """Return what the page says about where the newest person is now."""
     page = browser.get(f"/play/studies/{study.name}/").content.decode()
@@ -188,6 +238,8 @@ def test_the_page_says_where_each_person_is(curator: Client, values: dict[str, A
     DealtTask.objects.create(study=study, guest=play.guest, task=second)
     Play.objects.create(guest=play.guest, episode=make_episode(task=second, player="human", steps_count=1))
     assert place_of(curator, study) == "finished"
+    Episode.objects.filter(task=second).update(cause="abandoned")
+    assert place_of(curator, study) == "finished 1 of 2"
     Guest.objects.update(consented=None)
     assert place_of(curator, study) == "reading the instructions"
 

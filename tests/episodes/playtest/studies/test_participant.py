@@ -7,7 +7,6 @@ import csv
 import io
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
-from html import unescape
 from typing import Any
 
 import httpx
@@ -20,7 +19,7 @@ from environments.errors import SessionNotFound
 from environments.models import Split, Task
 from environments.service import get_service
 from episodes.models import Episode, Guest, Invite, Play, Study, SuiteTask
-from episodes.playtest.invites.rule import revoke
+from episodes.playtest.invites.rule import replace_personal, revoke
 from episodes.studies.results import plays_of, results_of
 from tests.environments.protocol.serving import in_database
 from tests.episodes.playtest.playing import hosting, open_tab, send_form
@@ -96,7 +95,7 @@ async def test_who_gives_up_without_a_call_goes_on_with_the_next_task(limit_seco
             await tab.send("leave")
             assert "1 of 2 done" in (await tab.receive("ended"))["html"]
         await finish(browser, await start(browser))
-        assert "You're done" in unescape((await browser.get("/play/study/")).text)
+        assert "You finished 1 of 2 tasks" in (await browser.get("/play/study/")).text
     assert await in_database(_plays) == [(1, 1, False), (2, 1, True)]
 
 
@@ -108,6 +107,125 @@ async def test_a_further_attempt_has_the_number_of_its_task() -> None:
         assert "Task 1 of 2 is waiting for you" in (await browser.get("/play/study/")).text
         await finish(browser, again)
         assert ">Task 2 of 2<" in (await browser.get(f"/play/{await start(browser)}/")).text
+
+
+CODES = {"completion_code": "ALL", "incomplete_code": "FEW", "no_task_code": "NONE", "completion": "Paid."}
+
+
+async def ended_code(browser: httpx.AsyncClient, *endings: str) -> str:
+    """Return what a guest reads as the code after tasks that end so: `finish`, or `leave`."""
+    for number, ending in enumerate(endings):
+        pk = await start(browser, "/play/study/next/" if number else "/play/study/begin/")
+        if ending == "finish":
+            await finish(browser, pk)
+        else:
+            async with open_tab(browser, pk) as tab:
+                await tab.send("leave")
+                await tab.receive("ended")
+    page = (await browser.get("/play/study/")).text
+    code = page.partition("study-code")[2].partition(">")[2].partition("<")[0]
+    assert ("Paid." in page) == (code == "ALL")
+    return code
+
+
+@pytest.mark.parametrize(
+    ("endings", "least", "code"),
+    [
+        (("leave", "leave"), None, "FEW"),
+        (("leave", "leave"), 1, "FEW"),
+        (("finish", "leave"), None, "FEW"),
+        (("finish", "leave"), 1, "ALL"),
+        (("leave", "leave"), 0, "ALL"),
+        (("finish", "finish"), 5, "ALL"),  # more than there are
+    ],
+)
+async def test_each_outcome_has_its_code(endings: tuple[str, ...], least: int | None, code: str) -> None:
+    async with taking_part(least_finished=least, **CODES) as browser:
+        assert await ended_code(browser, *endings) == code
+
+
+async def test_time_that_is_over_without_a_step_finishes_no_task() -> None:
+    async with taking_part(numbers="0", limit_seconds=1, **CODES) as browser:
+        async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
+            await tab.receive("ended")
+        page = (await browser.get("/play/study/")).text
+        assert "You finished 0 of 1 task" in page and "FEW" in page and "ALL" not in page
+
+
+async def test_who_comes_when_others_have_all_tasks_gets_the_code_for_that() -> None:
+    async with taking_part(numbers="0", people_per_task=1, **CODES) as browser:
+        assert await ended_code(browser, "finish") == "ALL"
+        link = await in_database(lambda: link_of(Study.objects.get()))
+        browser.cookies.clear()
+        await enter(browser, link, "Late")
+        await send(browser, "/play/study/", "/play/study/begin/")
+        page = (await browser.get("/play/study/")).text
+        assert "Others have taken all tasks" in page and "NONE" in page and "ALL" not in page
+
+
+@pytest.mark.parametrize("name", ["Zoë", " zoë ", "ZOE", "Zo\u0065\u0308"])
+async def test_a_name_joins_a_study_once(name: str) -> None:
+    async with taking_part() as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        await send(browser, "/play/study/", "/play/leave/")
+        link = await in_database(lambda: link_of(Study.objects.get()))
+        assert 'value="P07"' in (await browser.get(f"{link}?id=P07")).text
+        answer = await send(browser, link, link, name=name)
+        assert answer.status_code == 422 and "has joined this study already" in answer.text
+    assert await in_database(Guest.objects.count) == 1
+
+
+async def test_many_who_join_at_once_by_one_name_are_one_person() -> None:
+    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS) as host:
+        link = await in_database(lambda: link_of(_study()))
+
+        async def join() -> int:
+            async with httpx.AsyncClient(transport=host._transport, base_url=host.base_url) as browser:
+                return (await send(browser, link, link, name="P01")).status_code
+
+        answers = await asyncio.gather(*(join() for _ in range(5)))
+    assert sorted(answers) == [302, 422, 422, 422, 422]
+    assert await in_database(Guest.objects.count) == 1
+
+
+async def test_a_new_personal_link_lets_who_joined_by_the_link_for_everybody_go_on() -> None:
+    async with taking_part() as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        await send(browser, "/play/study/", "/play/leave/")
+        link = await in_database(lambda: personal_link(Study.objects.get(), "zoe"))
+        assert (await browser.get(link)).headers["Location"] == "/play/study/"
+        assert "1 of 2 done" in (await browser.get("/play/study/")).text
+        browser.cookies.clear()
+        link = await in_database(lambda: link_of(Study.objects.get()))
+        await in_database(lambda: personal_link(Study.objects.get(), "P02"))
+        answer = await send(browser, link, link, name="p02")
+        assert answer.status_code == 422 and "has a personal link to this study" in answer.text
+
+
+def personal_link(study: Study, name: str) -> str:
+    path = link_of(study, name, is_personal=True)
+    replace_personal(Invite.objects.get(name=name))
+    return path
+
+
+async def test_guests_of_a_closed_study_read_that_it_is_closed() -> None:
+    def close() -> None:
+        client_of("curator", name="maker").post("/play/studies/pilot/close/")
+
+    async with taking_part(**CODES) as browser:
+        link = await in_database(lambda: link_of(Study.objects.get()))
+        async with open_tab(browser, pk := await start(browser, "/play/study/begin/")) as tab:
+            await tab.receive("state")
+            await in_database(close)
+            ended = (await tab.receive("ended"))["html"]
+            assert "The study is closed" in ended and "The study was closed." in ended and "evoked" not in ended
+            await tab.send("alive")
+            assert (await tab.receive("error"))["message"].startswith("This study is closed.")
+        pages = [await browser.get(path) for path in ("/play/study/", f"/play/{pk}/")]
+        browser.cookies.clear()
+        pages.append(await browser.get(link))
+    for page in pages:
+        assert (page.status_code, "This study is closed" in page.text, "evoked" in page.text) == (410, True, False)
 
 
 @pytest.mark.parametrize("counts_left", [False, True])
@@ -312,11 +430,11 @@ async def test_tasks_are_dealt_out_until_each_has_its_people() -> None:
         link = await in_database(lambda: link_of(_study(people_per_task=1, tasks_per_person=1)))
         for number in (1, 2):
             browser.cookies.clear()
-            await enter(browser, link)
+            await enter(browser, link, f"P{number}")
             await finish(browser, await start(browser, "/play/study/begin/"))
             assert (await in_database(_plays))[-1] == (number, 1, True)
         browser.cookies.clear()
-        await enter(browser, link)
+        await enter(browser, link, "P3")
         await send(browser, "/play/study/", "/play/study/begin/")
         assert "Others have taken all tasks" in (await browser.get("/play/study/")).text
     results = await in_database(lambda: results_of(Study.objects.get()))
@@ -342,7 +460,7 @@ async def _play_all(host: httpx.AsyncClient, link: str, name: str) -> None:
 
 
 def _file() -> list[dict[str, str]]:
-    text = client_of("viewer").get("/play/studies/pilot/results.csv").content.decode()
+    text = client_of("curator").get("/play/studies/pilot/results.csv").content.decode()
     return list(csv.DictReader(io.StringIO(text)))
 
 

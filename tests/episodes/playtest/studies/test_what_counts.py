@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from importlib import import_module
+from secrets import token_hex
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,16 +18,19 @@ from episodes.analytics.people import people_of
 from episodes.attempts.endings import endings_of
 from episodes.filtering.conditions import episodes_of
 from episodes.filtering.filters import EpisodeFilter
-from episodes.models import Activity, Episode, Play, Study
+from episodes.models import Activity, Episode, Guest, Invite, Play, Study
+from episodes.playtest.invites.rule import personal_guest
 from episodes.rollups.follower import catch_up, start_over
-from episodes.studies.results import plays_of
+from episodes.studies.dealing import deal
+from episodes.studies.results import exclude, include, plays_of
 from episodes.transfer.episode_line import episode_of
 from tests.environments.protocol.serving import in_database
 from tests.episodes.ended import end_episode
 from tests.episodes.playtest.playing import open_tab
-from tests.episodes.playtest.studies.taking_part import finish, start
+from tests.episodes.playtest.studies.taking_part import finish, link_of, start, study_of
 from tests.episodes.playtest.studies.test_participant import taking_part
 from tests.episodes.rollups.test_part_runner import rows
+from tests.episodes.suites.published import split_of
 from tests.episodes.transfer.record import lines_of
 from tests.people import client_of
 
@@ -36,7 +40,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 def counts_by_place() -> dict[str, int]:
     """Return how many attempts each place counts."""
     environment = Environment.objects.get()
-    listed = client_of("viewer").get("/api/episodes", {"ending": "attempt"}).json()
+    listed = client_of("curator", name=token_hex(4)).get("/api/episodes", {"ending": "attempt"}).json()
     return {
         "study": sum(one.counts for one in plays_of(Study.objects.get())),
         "people": sum(one.n for person in people_of().persons for one in person.played),
@@ -99,6 +103,46 @@ async def test_rollups_of_what_people_left_are_the_same_when_they_are_derived_ag
     assert (day.episodes, day.abandoned, day.probes) == ((3, 3, 0) if counts_left else (3, 0, 1))
 
 
+@pytest.mark.usefixtures("no_follower")
+async def test_an_excluded_person_counts_nowhere_until_they_are_counted_again() -> None:
+    async with taking_part(numbers="0-1") as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        await in_database(catch_up)
+        counted, followed = await in_database(counts_by_place), await in_database(rows)
+        guest = await in_database(lambda: Guest.objects.select_related("invite__study").get())
+        await in_database(lambda: exclude(guest, "bot", "ada"))
+        await finish(browser, await start(browser))
+        assert set((await in_database(counts_by_place)).values()) == {0}
+        assert (await in_database(lambda: Activity.objects.get(period=86400))).finished == 0
+        await in_database(catch_up)
+        without = await in_database(rows)
+        await in_database(derived_again)
+        assert await in_database(rows) == without
+        await in_database(lambda: include(guest))
+        assert {place: count - 1 for place, count in (await in_database(counts_by_place)).items()} == counted
+        await in_database(derived_again)
+        assert await in_database(rows) != followed and set(counted.values()) == {1}
+
+
+def derived_again() -> None:
+    start_over()
+    catch_up()
+
+
+def test_the_place_of_an_excluded_person_goes_to_somebody_else() -> None:
+    study = study_of(split_of("math", 1), people_per_task=1)
+    first, second = (guest_of(study, name) for name in ("P01", "P02"))
+    row = deal(first)
+    assert row is not None and deal(second) is None
+    exclude(first, "bot", "ada")
+    assert (taken := deal(second)) is not None and taken.task_id == row.task_id
+
+
+def guest_of(study: Study, name: str) -> Guest:
+    link_of(study, name, is_personal=True)
+    return personal_guest(Invite.objects.select_related("study").get(name=name))
+
+
 async def test_a_further_attempt_after_one_without_a_call_counts_nowhere() -> None:
     async with taking_part(attempts=2) as browser:
         async with open_tab(browser, await start(browser, "/play/study/begin/")) as tab:
@@ -107,6 +151,13 @@ async def test_a_further_attempt_after_one_without_a_call_counts_nowhere() -> No
         await finish(browser, await start(browser, again="on"))
         found = await in_database(counts_by_place)
     assert set(found.values()) == {0}, found
+
+
+def test_a_file_carries_the_mark_of_an_excluded_person() -> None:
+    end_episode(1.0, player="human", key_label="@ada")
+    Play.objects.create(episode=Episode.objects.get(), is_excluded=True)
+    read = episode_of(json.dumps(lines_of()[0]))
+    assert read.play is not None and read.play.is_excluded
 
 
 @pytest.mark.parametrize(
