@@ -101,6 +101,11 @@ def allowed_hosts() -> list[str]:
     return list(settings.ALLOWED_HOSTS)
 
 
+def path_prefix() -> str:
+    """Return the path at which a proxy has this server, without a slash at its end; empty: at its root."""
+    return str(settings.ORSWEB_PATH_PREFIX)
+
+
 def database_name() -> str:
     """Return what tells the database from others."""
     database = settings.DATABASES["default"]

@@ -199,7 +199,7 @@ async def close_service(timeout_seconds: float) -> None:
 
 
 async def _open(recovers: bool, membership: Membership | None) -> _Parts:
-    registry = load(conf.specifications(), conf.remote_keys())
+    registry = load(conf.specifications(), conf.remote_keys(), conf.path_prefix())
     pool = ThreadPool()
     limits = conf.limits()
     host = EveryHost(registry, pool, limits, conf.workers())

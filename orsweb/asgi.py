@@ -46,6 +46,7 @@ from orsweb.pages.upload_limits import BoundedUploads, PageHandler
 from orsweb.server.exchange import Agents
 from orsweb.server.exposure import Unproxied
 from orsweb.server.lifespan import lifespan
+from orsweb.server.path_prefix import InnerPaths
 
 SERVED_PAGES = frozenset(
     (
@@ -117,7 +118,7 @@ def is_page(method: str, path: str) -> bool:
     first, _, rest = path[1:].partition("/")
     if first == "tasks" and not rest and method == "POST":
         return False
-    return first in SERVED_PAGES if first else path == "/"
+    return first in SERVED_PAGES if first else path in ("", "/")  # Django redirects from the first to the second
 
 
 def is_agents(method: str, path: str) -> bool:
@@ -125,7 +126,7 @@ def is_agents(method: str, path: str) -> bool:
     return not is_page(method, path)
 
 
-agents = Agents(is_agents, protocol.respond, protocol.may_send, settings.ORSWEB_MAX_BODY_BYTES)
+agents = Agents(is_agents, protocol.respond, protocol.may_send, settings.ORSWEB_MAX_BODY_BYTES, conf.path_prefix())
 """The direct route to the protocol, for a server that can bypass ASGI (see `exchange.py`)."""
 
 
@@ -144,7 +145,8 @@ async def sockets(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 websocket = OwnPagesOnly(ProxyHeadersMiddleware(from_peers(AuthMiddlewareStack(sockets)), trusted_proxies))
 
-application = Unproxied(ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan}))
+router = ProtocolTypeRouter({"http": http, "websocket": websocket, "lifespan": lifespan})
+application = InnerPaths(Unproxied(router), conf.path_prefix())
 
 
 def load_pages() -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ipaddress
 import os
+import re
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -16,6 +17,9 @@ from urllib.parse import urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from environments.authoring.reserved_names import RESERVED_NAMES
+
+_PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
 
 
@@ -113,6 +117,22 @@ def env_url(name: str) -> str:
         raise ImproperlyConfigured(f"{name}={text!r} is not an address.") from error
     if text and not (parts.hostname and (parts.scheme == "https" or (parts.scheme == "http" and is_local))):
         raise ImproperlyConfigured(f"{name}={text!r} has to begin with https:// (http:// only on this machine).")
+    return text
+
+
+def env_path_prefix(name: str) -> str:
+    """Return a path without a slash at its end, such as /ors; empty when unset or /."""
+    text = env_str(name).removesuffix("/")
+    parts = text.split("/")[1:]
+    if text and not (_PATH.fullmatch(text) and {".", ".."}.isdisjoint(parts)):
+        raise ImproperlyConfigured(
+            f"{name}={text!r} is not a path such as /ors or /lab/ors; it begins with a slash, and its parts have "
+            "letters, digits and . _ ~ - only."
+        )
+    if parts and parts[0].lower() in RESERVED_NAMES:  # a proxy may take the path off, so both forms are accepted
+        raise ImproperlyConfigured(
+            f"{name}={text!r} begins like an address of this server, /{parts[0]}; use another path, such as /ors."
+        )
     return text
 
 

@@ -21,6 +21,7 @@ from orsweb.env import (
     env_int,
     env_keys,
     env_list,
+    env_path_prefix,
     env_seconds,
     env_secret,
     env_secrets,
@@ -75,6 +76,11 @@ ORSWEB_CLUSTER = env_cluster_address(  # where other servers of the same databas
     ports=1 if ORSWEB_PROCESSES == 1 else 2 * ORSWEB_PROCESSES,  # while they hand over, there are twice as many
 )
 FORWARDED_ALLOW_IPS = env_addresses("FORWARDED_ALLOW_IPS", "127.0.0.1")
+ORSWEB_PATH_PREFIX = env_path_prefix("ORSWEB_PATH_PREFIX")  # where a proxy has this server; see server/path_prefix.py
+SESSION_COOKIE_PATH = CSRF_COOKIE_PATH = ORSWEB_PATH_PREFIX or "/"
+# Browsers also send what another Django application at the root of the host has set: its cookies need other names.
+_COOKIE_SUFFIX = ORSWEB_PATH_PREFIX.replace("/", "_")
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"sessionid{_COOKIE_SUFFIX}", f"csrftoken{_COOKIE_SUFFIX}"
 
 ORSWEB_CLIENT_TIMEOUT = env_seconds("ORSWEB_CLIENT_TIMEOUT", 30.0)
 ORSWEB_MAX_CONNECTIONS_PER_ADDRESS = env_int("ORSWEB_MAX_CONNECTIONS_PER_ADDRESS", 20_000, minimum=1)
@@ -340,7 +346,7 @@ EVENTSTREAM_CHANNELMANAGER_CLASS = "episodes.recording.live.Channels"
 
 # --- static files ----------------------------------------------------------------------------------------------------
 
-STATIC_URL = "/static/"
+STATIC_URL = f"{ORSWEB_PATH_PREFIX}/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"] if IS_CHECKOUT else []
 SERVESTATIC_USE_FINDERS = True
 SERVESTATIC_ALLOW_ALL_ORIGINS = False

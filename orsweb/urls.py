@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from django.contrib import admin
-from django.urls import include, path
+from django.urls import URLPattern, URLResolver, include, path
 
+from environments import conf
 from orsweb.accounts import admin as accounts
 from orsweb.operations.page import operations
 
 admin.autodiscover()
 accounts.register(admin.site)
 
-urlpatterns = [
+pages: list[URLPattern | URLResolver] = [
     path("", include("episodes.dashboard.urls")),
     path("play/", include("episodes.playtest.urls")),
     path("accounts/", include("orsweb.accounts.login")),
@@ -19,6 +20,10 @@ urlpatterns = [
     path("api/", include("episodes.api.urls")),
     path("admin/", admin.site.urls),
 ]
+prefix = conf.path_prefix()
+# With FORCE_SCRIPT_NAME, which is made for this, Django adds the prefix only where it handles a request; but parts of
+# pages are also rendered elsewhere, for the websockets of players.
+urlpatterns = [path(f"{prefix[1:]}/", include(pages))] if prefix else pages
 handler400 = "orsweb.pages.error_pages.bad_request"
 handler403 = "orsweb.pages.error_pages.forbidden"
 handler404 = "orsweb.pages.error_pages.not_found"

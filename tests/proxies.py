@@ -15,6 +15,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from tests.server import ROOT
+
 PASSWORD = "battery-staple"
 
 
@@ -28,6 +30,19 @@ def nginx(folder: Path, servers: str, port: int) -> Iterator[None]:
     config.write_text(text)
     with _running([_program("nginx", "nginx-light"), "-e", str(folder / "errors"), "-c", str(config)], port):
         yield
+
+
+def below_a_path(upstream: int, port: int, stripping: int) -> str:
+    """Return docs/balancers/nginx-path.conf with its ports, and the other way that it names, at `stripping`, which
+    takes the path off.
+    """
+    text = (ROOT / "docs/balancers/nginx-path.conf").read_text()
+    common, begin, server = text.partition("\nserver {")
+    passing, taking_off = "location /ors/ {\n        proxy_pass http://orsweb;", "proxy_pass http://orsweb/;"
+    assert "127.0.0.1:8080" in common and "listen 80;" in server and passing in server and "http://orsweb/" in server
+    other = server.replace(passing, passing.replace("proxy_pass http://orsweb;", taking_off))
+    servers = (server.replace("listen 80;", f"listen {port};"), other.replace("listen 80;", f"listen {stripping};"))
+    return common.replace("127.0.0.1:8080", f"127.0.0.1:{upstream}") + "".join(begin + one for one in servers)
 
 
 @contextmanager
@@ -86,7 +101,7 @@ def post(browser: httpx.Client, path: str, form: dict[str, str]) -> httpx.Respon
 def begin_to_play(browser: httpx.Client, environment: str) -> str:
     """Open an episode of a person and return its number."""
     form = {"environment": environment, "split": "train", "pick": "number", "number": "0"}
-    return str(post(browser, "/play/", form).headers["Location"].split("/")[2])
+    return str(post(browser, "/play/", form).headers["Location"].split("/")[-2])
 
 
 def cookies_of(browser: httpx.Client) -> str:

@@ -10,6 +10,7 @@ from django import http
 from django.utils.datastructures import MultiValueDict
 from rest_framework.request import Empty, Request
 
+from environments import conf
 from environments.agent_http.proxy_signs import meta_name
 from environments.keys.agent_key import EVERYBODY, AgentKey
 
@@ -72,9 +73,9 @@ class HttpRequest(http.HttpRequest):
         return query.decode("latin-1")
 
     def url_of(self, path: str) -> str:
-        """Return the absolute URL of `path` on this server, with the query of this request."""
+        """Return the address of `path` with the query of this request, without scheme and host, which a proxy knows."""
         query = self.query_string
-        return f"{self._scope['scheme']}://{self.META['HTTP_HOST']}{quote(path)}{query and '?'}{query}"
+        return f"{conf.path_prefix()}{quote(path)}{query and '?'}{query}"
 
     @property
     def reports_disconnect(self) -> bool:

@@ -12,6 +12,7 @@ import structlog
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
 from environments.authoring.other_interpreter_class import DescribedClass
 from environments.authoring.registry import Registry, load_class
+from environments.errors import Unhostable
 from environments.hosts.interpreter import described
 from environments.hosts.process_launcher import Launcher, LocalLauncher
 from environments.hosts.ray_launcher import RayLauncher
@@ -32,15 +33,22 @@ MAX_PINGS = 32
 """Maximum number of pings that are under way at once."""
 
 
-def load(specifications: Iterable[str], keys: Mapping[str, str] = {}) -> Registry:
+def load(specifications: Iterable[str], keys: Mapping[str, str] = {}, path_prefix: str = "") -> Registry:
     """Return the registry of what `specifications` name: `module:Class`, `module:Class@python` or URLs.
 
     Each may have `name=` before it. Classes are imported, by the interpreter `python` if one is named; remote
     environments are not contacted. `keys` are those for remote environments, by the rest of their variables' names.
+    `path_prefix` is ORSWEB_PATH_PREFIX, with which the paths of no environment may begin: it would be taken off them.
 
     Raises: Unhostable with one sentence that says what to change.
     """
-    return Registry([_load_one(specification.strip(), keys) for specification in specifications])
+    registry = Registry([_load_one(specification.strip(), keys) for specification in specifications])
+    if registry.find(first := path_prefix[1:].partition("/")[0]):
+        raise Unhostable(
+            f"ORSWEB_PATH_PREFIX={path_prefix} begins with the name of the environment {first!r}; serve that as "
+            "other_name=module:Class, or use another path."
+        )
+    return registry
 
 
 def _load_one(specification: str, keys: Mapping[str, str]) -> HostedEnvironment:

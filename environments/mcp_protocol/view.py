@@ -56,7 +56,9 @@ class McpView(ProtocolView):
         """Return the handler of this request. Raises: McpRefusal."""
         check_origin(self.http_request.META)
         if self.path_environment is None:
-            addresses = ", ".join(f"/mcp/{name}" for name in self.key.among(self.service.registry.names)[:20])
+            addresses = ", ".join(
+                f"{conf.path_prefix()}/mcp/{name}" for name in self.key.among(self.service.registry.names)[:20]
+            )
             raise McpRefusal(404, f"The address names no environment; this server has {addresses or 'none'}")
         endpoint_class = await _load()
         environment = self.service.registry.get(self.path_environment).name

@@ -1,7 +1,7 @@
 """The protocol as an OpenAPI 3.1 document and as JSON Schema, made from `operations.py` and the types of `wire.py`.
 
-Both documents describe the protocol, not one server: they contain no names of environments and no settings. They are
-made at the first request (20 ms) and kept as text.
+Both documents describe the protocol, not one server: they contain no names of environments, and of the settings only
+the path below which the server is (ORSWEB_PATH_PREFIX). They are made at the first request (20 ms) and kept as text.
 
 OpenAPI 3.1 has no words for event streams. Here the schema of `text/event-stream` is a string; `x-itemSchema` beside it
 describes one event (as `itemSchema` of OpenAPI 3.2 does), and `x-resultSchema` the JSON that the events contain.
@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from environments import conf
 from environments.protocol.message_schemas import COMPONENTS, EVENT, Schema, defined_types, message_schemas
 from environments.protocol.operations import ENVIRONMENT_OPERATIONS, ROOT_OPERATIONS, ErrorBody, ProtocolOperation
 from environments.wire import value_json
@@ -106,7 +107,7 @@ def openapi() -> Schema:
         "openapi": "3.1.0",
         "info": {"title": "Open Reward Standard", "version": VERSION, "description": INTRODUCTION},
         "jsonSchemaDialect": DIALECT,
-        "servers": [{"url": "/"}],
+        "servers": [{"url": conf.path_prefix() or "/"}],
         "tags": [{"name": name, "description": text} for name, text in TAGS.items()],
         "security": [{"key": []}, {}],
         "paths": {path: {one.method: _described(path, one, answers)} for path, one in paths().items()},

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from django.conf import settings
 from drf_spectacular.extensions import OpenApiAuthenticationExtension
 from rest_framework.authentication import BaseAuthentication, CSRFCheck
 from rest_framework.exceptions import ErrorDetail, PermissionDenied
@@ -115,8 +116,8 @@ def _check_csrf(request: Request) -> None:
     reason = check.process_view(request._request, None, (), {})
     if reason:
         raise PermissionDenied(
-            f"CSRF check failed: {reason} Send the value of the cookie csrftoken in the header X-CSRFToken, or "
-            "X-API-Key instead of cookies."
+            f"CSRF check failed: {reason} Send the value of the cookie {settings.CSRF_COOKIE_NAME} in the header "
+            "X-CSRFToken, or X-API-Key instead of cookies."
         )
 
 
@@ -131,7 +132,7 @@ class ReaderScheme(OpenApiAuthenticationExtension):  # type: ignore[no-untyped-c
         cookie = {
             "type": "apiKey",
             "in": "cookie",
-            "name": "sessionid",
+            "name": settings.SESSION_COOKIE_NAME,
             "description": "Session cookie of a login on the pages",
         }
         return [key, cookie]

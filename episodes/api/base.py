@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 
 from django.db import InterfaceError, OperationalError
 from django.http import Http404, HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework import exceptions
 from rest_framework.negotiation import BaseContentNegotiation
@@ -138,7 +139,7 @@ def handle(error: Exception, context: Any) -> Response | None:
 @csrf_exempt
 def unknown(request: HttpRequest, rest: str = "") -> HttpResponse:
     """Answer 404 for paths under /api/ that do not exist."""
-    detail = f"There is no {request.path[:200]}; /api/ lists all addresses."
+    detail = f"There is no {request.path[:200]}; {reverse('api')} lists all addresses."
     return HttpResponse(exact_json({"detail": detail}), content_type="application/json", status=404)
 
 

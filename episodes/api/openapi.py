@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 from drf_spectacular.generators import SchemaGenerator
@@ -19,6 +20,7 @@ from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
+from environments import conf
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.returns import RETURNS
 from episodes.api.base import MAX_PAGE, PAGE, ApiView, one_of
@@ -46,14 +48,17 @@ class DocumentView(ApiView):
 @never_cache
 def reference(request: HttpRequest) -> HttpResponse:
     """Return the page that lists every address with its parameters and its response."""
-    root = request.build_absolute_uri("/").rstrip("/")
-    return render(request, "episodes/api.html", {"reference": reference_of(document()), "root": root})
+    root = request.build_absolute_uri(reverse("overview")).rstrip("/")
+    context = {"reference": reference_of(document()), "root": root, "prefix": conf.path_prefix()}
+    return render(request, "episodes/api.html", context)
 
 
 @cache
 def document() -> dict[str, Any]:
     made: Any = SchemaGenerator
     found: dict[str, Any] = made(urlconf="episodes.api.urls").get_schema(request=None, public=True)
+    if prefix := conf.path_prefix():
+        found["servers"] = [{"url": prefix}]
     return found
 
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from drf_spectacular.utils import extend_schema_field
 from rest_framework import serializers as s
 
+from environments import conf
 from environments.scoring.returns import RETURNS
 from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.exact_json import Exact
@@ -85,7 +86,7 @@ class LinkField(s.Field[Any, Any, Any, Any]):
         self.path, self.key = path, key
 
     def to_representation(self, value: Any) -> str:
-        path = self.path.format(quote(str(getattr(value, self.key)), safe=""))
+        path = conf.path_prefix() + self.path.format(quote(str(getattr(value, self.key)), safe=""))
         request = self.context.get("request")
         return str(request.build_absolute_uri(path)) if request else path
 

@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Prefetch, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -99,7 +100,8 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         "tool_use": tool_figures(found),
         "tasks": _tasks(found),
         "has_rollouts": Rollout.objects.filter(environment_name=found.name).exists(),
-        "url": request.build_absolute_uri("/").rstrip("/"),
+        "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
+        "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),
     }
     return render(request, "episodes/environment.html", context)

@@ -13,6 +13,7 @@ from typing import Any
 from django.db.models import Manager, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils.functional import Promise
 
 from environments.access.privacy import hidden_from, visible
@@ -106,5 +107,5 @@ def refused_blind(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _refused(request: HttpRequest, episode: int, reason: Callable[[int], str]) -> HttpResponse:
-    next_link = (f"/play/{episode}/", "Play on")
+    next_link = (reverse("player", args=[episode]), "Play on")
     return refused(request, "Hidden until the episode ends", reason(episode), [next_link], status=403)

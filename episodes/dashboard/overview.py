@@ -15,6 +15,7 @@ from django.core.exceptions import BadRequest
 from django.db.models import Prefetch
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -92,7 +93,7 @@ def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any
     name_tasks(line.episode for line in playing)
     tasks = summaries(line.episode for line in playing)
     chosen = asked.values()
-    part_url = "/?" + urlencode({"part": "now", "span": span, **chosen})
+    part_url = reverse("overview") + "?" + urlencode({"part": "now", "span": span, **chosen})
     return {
         **_strip(lately["24h"]),
         "running_count": running_count(hidden) if len(live) == SHOWN_RUNNING else len(live),
@@ -147,7 +148,7 @@ def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, A
         }
         for figures in found
     ]
-    url = "/?" + urlencode({"part": "environments"} | asked.values())
+    url = reverse("overview") + "?" + urlencode({"part": "environments"} | asked.values())
     return {
         "environments": rows,
         "missing": next((one.missing for one in found if one.missing), ""),
@@ -164,6 +165,7 @@ def _connecting(request: HttpRequest, hidden: frozenset[int], shown: list[dict[s
     return {
         "call": example_call(parts.tools(first.tools_json)) if first and first.is_described else None,
         "is_empty": not Episode.objects.filter(visible(hidden)).exists(),
-        "url": request.build_absolute_uri("/").rstrip("/"),
+        "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
+        "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),
     }

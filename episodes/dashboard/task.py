@@ -7,6 +7,7 @@ from typing import Any
 
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
@@ -93,7 +94,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
         if run_id is None:
             raise BadFilter("run", "", "give the id of a run; the Runs page lists them")
     except BadFilter as error:
-        return refused(request, "No group at this address", str(error), [(f"/tasks/{pk}/", "The task")])
+        return refused(request, "No group at this address", str(error), [(reverse("task", args=[pk]), "The task")])
     run = Run.objects.filter(visible_runs(hidden_from(request.user)), pk=run_id).first()
     if run is None:
         raise Http404(f"There is no run {run_id}. The Runs page lists all that exist.")

@@ -11,6 +11,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Any
 
+from django.urls import reverse
+
 from environments.display import parts
 from environments.service import hidden_fields
 from episodes.models import Episode, Guest, Play
@@ -55,7 +57,7 @@ class PlayFacts:
     @property
     def base(self) -> str:
         """Address of the player's page; the addresses of its parts start with it."""
-        return f"/play/{self.episode.pk}/"
+        return reverse("player", args=[self.episode.pk])
 
 
 def is_plain(play: Play) -> bool:

@@ -30,6 +30,7 @@ def shades_of(hue: float, chroma: float) -> dict[str, str]:
 UNFOLD = {
     "SITE_TITLE": "orsweb",
     "SITE_HEADER": "Admin",
+    "SITE_URL": reverse_lazy("overview"),
     "SITE_FAVICONS": [{"rel": "icon", "type": "image/svg+xml", "href": lambda request: static("orsweb/icon.svg")}],
     "DASHBOARD_CALLBACK": "environments.admin.index.index",
     "SHOW_HISTORY": False,

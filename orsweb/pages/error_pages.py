@@ -15,10 +15,10 @@ from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.urls import NoReverseMatch, reverse
 
+from environments import conf
 from environments.access.permissions import SEE_PAGES, refusal
 from orsweb.accounts.page_rules import missing_in_admin
 
-API = "/api/"
 NO_SUCH_PAGE = "There is no such page, or what it showed has been deleted."
 _LINKED_PAGES = (("overview", "Overview"), ("episodes", "All episodes"), ("environments", "Environments"))
 
@@ -74,7 +74,8 @@ def server_error(request: HttpRequest) -> HttpResponse:
 
 def _is_for_programs(request: HttpRequest) -> bool:
     """Return whether the request is for the API; the page at its root describes it to people."""
-    return request.path.startswith(API) and request.path != API
+    api = f"{conf.path_prefix()}/api/"
+    return request.path.startswith(api) and request.path != api
 
 
 def fault_page(request: HttpRequest, fault: Fault, *, is_bare: bool = False) -> HttpResponse:

@@ -16,7 +16,7 @@ from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
 from django.middleware.security import SecurityMiddleware
 
-from environments import security_log
+from environments import conf, security_log
 
 
 class _OnTheLoop:
@@ -40,7 +40,7 @@ class Security(_OnTheLoop, SecurityMiddleware):
 
 class ContentPolicy(_OnTheLoop, CSPMiddleware):
     def process_response(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        if request.path_info.startswith("/admin/"):
+        if request.path_info.startswith(f"{conf.path_prefix()}/admin/"):
             response._csp_update = settings.ADMIN_CONTENT_SECURITY_POLICY  # type: ignore[attr-defined]  # read by csp
         return super().process_response(request, response)
 

@@ -39,7 +39,12 @@ MAX_ANONYMOUS_BYTES = 64 * 1024
 
 
 class PageHandler(ASGIHandler):
-    """Django's handler, which keeps bodies that do not fit into memory in FILE_UPLOAD_TEMP_DIR."""
+    """Django's handler, for paths without ORSWEB_PATH_PREFIX, which keeps bodies that do not fit into memory in
+    FILE_UPLOAD_TEMP_DIR.
+    """
+
+    def create_request(self, scope: Any, body_file: Any) -> Any:
+        return super().create_request({**scope, "path": conf.path_prefix() + scope["path"]}, body_file)
 
     async def read_body(self, receive: Any) -> Any:
         body = tempfile.SpooledTemporaryFile(  # noqa: SIM115  (the handler closes it)

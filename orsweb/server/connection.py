@@ -26,6 +26,7 @@ from environments import security_log
 from environments.agent_http.request import CONNECTION
 from orsweb.server.client_limits import AddressLimit, Waiting
 from orsweb.server.exchange import Agents, Exchange
+from orsweb.server.path_prefix import inner_path
 
 LINGER_SECONDS = 2.0
 """Time for which a refused client may go on sending, so that it can read the response before the connection closes."""
@@ -33,7 +34,7 @@ UNUSED_SECONDS = 1.0
 """Time for which a server that stops waits for the first request of a connection, which may be under way."""
 MAX_REFUSED = 32
 """Connections beyond those allowed that are told so; further ones are closed at once."""
-ENDLESS_STREAMS = re.compile(rb"/events/|/api/episodes/\d+/events|/mcp/")
+ENDLESS_STREAMS = re.compile(r"/events/|/api/episodes/\d+/events|/mcp/")
 """Paths whose responses to GET are event streams that do not end by themselves."""
 AGENT_METHODS = (b"POST", b"GET")
 HTTP_VERSIONS = ("1.0", "1.1")
@@ -250,7 +251,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         """
         url = httptools.parse_url(self.url)
         path = url.path.decode("ascii")
-        path = unquote(path) if "%" in path else path
+        path = inner_path(unquote(path) if "%" in path else path, self._agents.path_prefix)
         if not self._agents.serves(method, path):
             return False
         scope: Any = self.scope
@@ -292,7 +293,11 @@ class BoundedHttpProtocol(HttpToolsProtocol):
         if self.cycle is None and not self._is_refused:
             self._is_stopping = True
             self.loop.call_later(UNUSED_SECONDS, self._close_unused)
-        elif self.cycle is not None and scope["method"] == "GET" and ENDLESS_STREAMS.match(scope["raw_path"]):
+        elif (
+            self.cycle is not None
+            and scope["method"] == "GET"
+            and ENDLESS_STREAMS.match(inner_path(scope["path"], self._agents.path_prefix))
+        ):
             self.transport.close()
         else:
             super().shutdown()

@@ -40,6 +40,8 @@ class Agents:
     may_send: Callable[[HttpRequest], bool]
     """Whether to read the body of a request: its `Host` is allowed, and its key is valid if one is needed."""
     max_body_bytes: int
+    path_prefix: str = ""
+    """What is taken off the paths of requests first; see `path_prefix.py`."""
 
 
 class Connection(Protocol):

@@ -141,6 +141,7 @@ def _page_url(name: str) -> str:
 
 
 def _is_current(page: MenuPage, url: str, path: str) -> bool:
-    if url == "/":
-        return path == "/"
-    return path.startswith((url, *(f"/{section}/" for section in page.sections)))
+    root = _page_url("overview")
+    if url == root:
+        return path == root
+    return path.startswith((url, *(f"{root}{section}/" for section in page.sections)))

@@ -1,4 +1,4 @@
-// Follows the event channel named by <body data-live="…"> with one EventSource per page, which is closed while the page is hidden.
+// Follows the event channel named by <body data-live="…" data-events="URL"> with one EventSource per page, which is closed while the page is hidden.
 //
 // Dispatches `orsweb:open` on document when the stream is open; there are no events for changes between rendering and that. Each
 // event is dispatched as `orsweb:live` on document, detail {type, ids, counts, …}; type "catch-up" means that events may have been
@@ -38,7 +38,7 @@ function tell(type, detail) {
 function open() {
   clearTimeout(retry);
   if (source || document.hidden) return;
-  source = new EventSource(`/events/?channel=${encodeURIComponent(channel)}`);
+  source = new EventSource(`${document.body.dataset.events}?channel=${encodeURIComponent(channel)}`);
   source.addEventListener("stream-open", opened);
   source.addEventListener("error", lost);
   for (const type of TYPES) source.addEventListener(type, (event) => tell(type, JSON.parse(event.data)));

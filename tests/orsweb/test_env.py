@@ -14,6 +14,7 @@ from orsweb.env import (
     env_int,
     env_keys,
     env_list,
+    env_path_prefix,
     env_seconds,
     env_secret,
     env_secrets,
@@ -45,6 +46,7 @@ READERS: list[tuple[Callable[[], Any], Any]] = [
     (lambda: env_choice(NAME, "a", ["a", "b"]), "a"),
     (lambda: env_list(NAME), []),
     (lambda: env_addresses(NAME, "::1"), ["::1"]),
+    (lambda: env_path_prefix(NAME), ""),
     (lambda: env_secret(NAME), ""),
     (lambda: env_keys(NAME), {}),
 ]
@@ -189,3 +191,31 @@ def test_it_refuses_keys_without_showing_one(set_to: Callable[[str], None], text
     with pytest.raises(ImproperlyConfigured) as caught:
         env_keys(NAME)
     assert str(caught.value) == f"{NAME}: {sentence}"
+
+
+@pytest.mark.parametrize(
+    ("text", "prefix"), [("/ors", "/ors"), ("/ors/", "/ors"), ("/Lab/a.b_c~d-1", "/Lab/a.b_c~d-1"), ("/", "")]
+)
+def test_it_reads_a_path(set_to: Callable[[str], None], text: str, prefix: str) -> None:
+    set_to(text)
+    assert env_path_prefix(NAME) == prefix
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("ors", "https://lab.example/ors", "//", "/ors//", "//ors", "/ors//lab", "/.", "/../ors", "/a b", "/é"),
+        *("/a%20b", "/ors?a=b", "/ors#a", "/a;b", "/a\\b", "/<int:a>"),
+    ],
+)
+def test_it_refuses_what_is_no_path(set_to: Callable[[str], None], text: str) -> None:
+    set_to(text)
+    with pytest.raises(ImproperlyConfigured, match=f"{NAME}=.* is not a path such as /ors"):
+        env_path_prefix(NAME)
+
+
+@pytest.mark.parametrize("text", ["/play", "/API/ors", "/health", "/mcp", "/v1/"])
+def test_it_refuses_a_path_that_begins_like_an_address_of_the_server(set_to: Callable[[str], None], text: str) -> None:
+    set_to(text)
+    with pytest.raises(ImproperlyConfigured, match="begins like an address of this server"):
+        env_path_prefix(NAME)

@@ -45,7 +45,7 @@ orsweb is ready: {url}  (Ctrl-C stops it)
 Code for each client is on {url}/#connect. With ors-sdk:
 
   from ors.client import ORS
-  client = ORS(base_url="{url}"{key})  # keep it: its connections close with it
+  client = ORS(base_url="{origin}"{key})  # keep it: its connections close with it
   environment = client.environment("{default}")
 """
 
@@ -130,8 +130,10 @@ class Command(BaseCommand):
         registry = get_service().registry
         names = registry.names
         reasons = [(name, registry.get(name).unavailable) for name in names]
+        origin = f"http://{_reachable_host()}:{settings.ORSWEB_PORT}"
         text = _BANNER.format(
-            url=f"http://{_reachable_host()}:{settings.ORSWEB_PORT}",
+            url=f"{origin}{conf.path_prefix()}",
+            origin=origin,
             environments=", ".join(names),
             unavailable="".join(f"\n                {name} is unavailable: {why}" for name, why in reasons if why),
             database=_database_name(),
@@ -159,7 +161,7 @@ def _check(host: str) -> None:
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
-        for hosted in load(conf.specifications(), conf.remote_keys()):
+        for hosted in load(conf.specifications(), conf.remote_keys(), conf.path_prefix()):
             if hosted.is_described:
                 check_declared(hosted)
     except (Unhostable, ImproperlyConfigured) as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import httpx
@@ -55,7 +56,7 @@ async def test_the_platforms_paths_are_no_environments(client: httpx.AsyncClient
 @each("path", ["/echo/tools/", "/health/", "//health//", "/tasks/", "/nope/"])
 async def test_a_trailing_slash_is_redirected(client: httpx.AsyncClient, path: str) -> None:
     answer = await client.post(f"http://localhost{path}?a=b%20c")
-    expected = "http://localhost/" + path.strip("/") + "?a=b%20c"
+    expected = "/" + path.strip("/") + "?a=b%20c"
     assert (answer.status_code, answer.headers["location"]) == (307, expected)
 
 
@@ -64,7 +65,7 @@ async def test_a_redirect_stays_here_whatever_the_path_holds(client: httpx.Async
     answer = await client.get(f"http://localhost{path}")
     assert answer.status_code == 307
     location = answer.headers["location"]
-    assert location.startswith("http://localhost/") and location.isascii() and "\\" not in location
+    assert re.match("/[^/]", location) and location.isascii() and "\\" not in location
 
 
 @each("name", ["x" * 30_000, "é☃", "%00", "%0A", "<script>", "%25s", "{x}"])
