@@ -96,6 +96,14 @@ def is_malformed_json(error: ValidationError) -> bool:
     return problem["type"] == "json_invalid"
 
 
+def refusal_of_coding(content_encoding: str) -> str:
+    """Return the sentence that refuses a body with this header, such as a compressed one; empty if it is plain."""
+    coding = content_encoding.strip()
+    if coding.lower() in ("", "identity"):
+        return ""
+    return f"Content-Encoding {coding[:100]!r} is not supported; send the body as it is, without this header"
+
+
 def _problem(kind: str, location: list[Any], text: str) -> dict[str, Any]:
     return {"type": kind, "loc": ["body", *location], "msg": text, "input": None}
 
@@ -128,6 +136,8 @@ def reply_to(error: Exception, allowed: list[str], auth_header: str = "") -> Err
         return ErrorReply(405, "Method Not Allowed", {"Allow": ", ".join(allowed)})
     if isinstance(error, exceptions.AuthenticationFailed):
         return ErrorReply(401, str(error.detail), {"WWW-Authenticate": auth_header})
+    if isinstance(error, exceptions.UnsupportedMediaType):
+        return ErrorReply(415, str(error.detail), {"Accept-Encoding": "identity"})
     if isinstance(error, exceptions.APIException):
         wait = getattr(error, "wait", None)
         return ErrorReply(error.status_code, str(error.detail), {"Retry-After": str(wait)} if wait else None)

@@ -10,10 +10,10 @@ import asyncio
 import hmac
 import time
 import uuid
-from collections.abc import Awaitable, Callable
 
 import structlog
 
+from environments.agent_http.handler import MCP_PATH, Answer
 from environments.agent_http.peer_exchange import PeerConnections
 from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import Response, refusal
@@ -23,9 +23,6 @@ from environments.hosts.http_connection import HttpError
 from environments.runtime.service import SessionService
 from environments.service import ownership_or_none, service_or_none
 
-Answer = Callable[[HttpRequest], Awaitable[Response]]
-
-MCP_PATH = "/mcp/"
 NOT_HERE = 421
 """Status of the answer to a server that passed on a request about a session which is not here any more, or which meant
 the server that listened here before: the successor of a dead one may answer before its death is known."""

@@ -7,7 +7,8 @@ with JSON, never with an HTML page.
 
 Divergences from the references: bare paths are served, not redirected; repeated slashes count as one; the size of a
 body is limited; a `Host` that is not allowed is refused, because a foreign web page could otherwise reach a local
-server by DNS rebinding; a server without keys refuses requests that came through a proxy.
+server by DNS rebinding; a server without keys refuses requests that came through a proxy; HEAD is answered where GET
+is.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ Answer = Callable[[HttpRequest], Awaitable[Response]]
 
 log = structlog.get_logger(__name__)
 
+MCP_PATH = "/mcp/"
 MAX_CACHED_ROUTES = 4096
 MAX_CACHED_HOSTS = 100
 
@@ -57,7 +59,12 @@ class ProtocolHandler:
 
     async def __call__(self, scope: dict[str, Any], receive: Receive, send: Send) -> None:
         request = HttpRequest(scope, receive)
-        response = self.refuse_sender(request) or await self._read_body(request, receive) or await self._answer(request)
+        response = (
+            self.refuse_sender(request)
+            or _refusal_of_head(request)
+            or await self._read_body(request, receive)
+            or await self._answer(request)
+        )
         if response is not GONE:
             await _send(request, response, send)
 
@@ -159,16 +166,25 @@ def too_large(length: str, max_bytes: int) -> Response:
     return refusal(413, f"The body has {length} bytes; ORSWEB_MAX_BODY_BYTES allows {max_bytes}")
 
 
+def _refusal_of_head(request: HttpRequest) -> Response | None:
+    """Return the response to HEAD of MCP, whose GET opens a stream; else None."""
+    if request.is_head and request.path.startswith(MCP_PATH):
+        return refusal(405, "Method Not Allowed", {"Allow": "GET, POST, DELETE"})
+    return None
+
+
 async def _send(request: HttpRequest, response: Response, send: Send) -> None:
     body = response.body
     if isinstance(body, bytes):
         headers = (*response.headers, (b"content-length", b"%d" % len(body)))
         await send({"type": "http.response.start", "status": response.status_code, "headers": headers})
-        await send({"type": "http.response.body", "body": body})
+        await send({"type": "http.response.body", "body": b"" if request.is_head else body})
         return
     await send({"type": "http.response.start", "status": response.status_code, "headers": response.headers})
     try:
-        if request.reports_disconnect:
+        if request.is_head:
+            await send({"type": "http.response.body", "body": b""})
+        elif request.reports_disconnect:
             await _send_pieces(request, body, send)
         else:
             await _send_watching(request, body, send)

@@ -40,7 +40,9 @@ class HttpRequest(http.HttpRequest):
     FILES: MultiValueDict[str, Any] = MultiValueDict()
 
     def __init__(self, scope: dict[str, Any], receive: Callable[[], Awaitable[dict[str, Any]]]) -> None:
-        self.method = scope["method"]
+        self.is_head = scope["method"] == "HEAD"
+        """Whether the response to GET is sent without its body."""
+        self.method = "GET" if self.is_head else scope["method"]
         self.path = self.path_info = scope["path"]
         self.content = b""
         self.META = {_names.get(name) or _name_of(name): value.decode("latin-1") for name, value in scope["headers"]}

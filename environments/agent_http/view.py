@@ -16,11 +16,25 @@ from typing import Any, ClassVar, Literal, TypeVar
 
 from pydantic import BaseModel, ValidationError
 from rest_framework.authentication import BaseAuthentication
-from rest_framework.exceptions import APIException, AuthenticationFailed, ErrorDetail, MethodNotAllowed, Throttled
+from rest_framework.exceptions import (
+    APIException,
+    AuthenticationFailed,
+    ErrorDetail,
+    MethodNotAllowed,
+    Throttled,
+    UnsupportedMediaType,
+)
 from rest_framework.views import APIView
 
 from environments import conf, security_log
-from environments.agent_http.errors import Unprocessable, is_malformed_json, malformed, mistyped, respond
+from environments.agent_http.errors import (
+    Unprocessable,
+    is_malformed_json,
+    malformed,
+    mistyped,
+    refusal_of_coding,
+    respond,
+)
 from environments.agent_http.request import HttpRequest, ProtocolRequest
 from environments.agent_http.response import Response
 from environments.authoring.hosted_environment import HostedEnvironment
@@ -107,6 +121,8 @@ class ProtocolView(APIView):
             usage.requests_left -= 1
             if usage.requests_left < 0:
                 await self._await_turn(usage)
+            if http_request.content and (text := refusal_of_coding(http_request.META.get("HTTP_CONTENT_ENCODING", ""))):
+                raise UnsupportedMediaType("", detail=text)
             self.path_environment = kwargs.get("env_name")
             if self.path_environment is not None and not (key.hidden and self._goes_on(self.path_environment)):
                 self.named(self.path_environment)

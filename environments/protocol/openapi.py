@@ -63,6 +63,7 @@ REFUSALS: dict[int, tuple[str, str, tuple[str, ...]]] = {
     409: ("Conflict", "The path names another environment than the one that the session plays.", ()),
     410: ("Gone", "The session was deleted while the request waited.", ()),
     413: ("TooLarge", "The body has more bytes than ORSWEB_MAX_BODY_BYTES allows.", ()),
+    415: ("CompressedBody", "The body is compressed, which is not supported.", ("Accept-Encoding",)),
     422: ("Unprocessable", "The body is not JSON, or its fields are not those of its type.", ()),
     429: (
         "OverQuota",
@@ -81,6 +82,7 @@ REFUSALS: dict[int, tuple[str, str, tuple[str, ...]]] = {
 EVERYWHERE = (400, 405, 431, 500)
 
 RESPONSE_HEADERS: dict[str, Schema] = {
+    "Accept-Encoding": {"description": "How a body may be encoded.", "schema": {"type": "string"}},
     "Allow": {"description": "Methods of the path.", "schema": {"type": "string"}},
     "Retry-After": {"description": "Seconds to wait.", "schema": {"type": "integer"}},
     "WWW-Authenticate": {"description": "Name of the header that the key belongs in.", "schema": {"type": "string"}},
@@ -195,7 +197,7 @@ def _responses(path: str, operation: ProtocolOperation, answer: Schema) -> Schem
     if path.startswith("/{env_name}"):
         statuses.add(404)
     if operation.method == "post":
-        statuses.add(413)
+        statuses |= {413, 415}
     refused = {str(status): {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in sorted(statuses)}
     return {"200": {"description": "Success.", "content": _content(operation, answer)}, **refused}
 

@@ -25,6 +25,7 @@ from django.template.loader import render_to_string
 from django.utils.module_loading import import_string
 
 from environments import conf
+from environments.agent_http.errors import refusal_of_coding
 from environments.wire import value_json
 
 Message = MutableMapping[str, Any]
@@ -83,6 +84,10 @@ class BoundedUploads:
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         declared = _declared_bytes(scope)
+        if declared != 0 and (problem := refusal_of_coding(_header(scope, b"content-encoding"))):
+            text = value_json({"detail": problem})
+            await _answer(receive, send, HTTPStatus.UNSUPPORTED_MEDIA_TYPE, b"application/json", text)
+            return
         limit = min(MAX_ANONYMOUS_BYTES, self._small)
         if declared is None or declared > limit:
             limit = await self._limit(scope)
@@ -125,12 +130,7 @@ class BoundedUploads:
             shown = {"limit_bytes": limit, "is_import": is_import, "is_anonymous": is_anonymous}
             text = render_to_string("orsweb/upload_too_large.html", shown)
             status, kind = HTTPStatus.REQUEST_ENTITY_TOO_LARGE, b"text/html; charset=utf-8"
-        headers = [(b"content-type", kind), (b"connection", b"close")]
-        await send({"type": "http.response.start", "status": status, "headers": headers})
-        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(_read_on(receive), LINGER_SECONDS)
-        await send({"type": "http.response.body", "body": b""})
+        await _answer(receive, send, status, kind, text)
 
 
 class _Counted:
@@ -169,6 +169,16 @@ def _api_refusal(limit: int, *, is_anonymous: bool) -> tuple[HTTPStatus, bytes, 
         status = HTTPStatus.REQUEST_ENTITY_TOO_LARGE
         text = f"The body has more than {limit} bytes, the limit set by ORSWEB_MAX_BODY_BYTES."
     return status, b"application/json", value_json({"detail": text})
+
+
+async def _answer(receive: Receive, send: Send, status: HTTPStatus, kind: bytes, text: str) -> None:
+    """Answer before the body has been read, and close the connection when the client has sent it or takes long."""
+    headers = [(b"content-type", kind), (b"connection", b"close")]
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+    with contextlib.suppress(TimeoutError):
+        await asyncio.wait_for(_read_on(receive), LINGER_SECONDS)
+    await send({"type": "http.response.body", "body": b""})
 
 
 async def _read_on(receive: Receive) -> None:

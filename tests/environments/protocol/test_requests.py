@@ -15,7 +15,18 @@ from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-GETS = {"health", "version", "list_environments", "tools", "splits", "prompt", "messages", "task_tools"}
+GETS = {
+    "openapi.json",
+    "schema.json",
+    "health",
+    "version",
+    "list_environments",
+    "tools",
+    "splits",
+    "prompt",
+    "messages",
+    "task_tools",
+}
 WITH_BODY = ["/tasks", "/num_tasks", "/task", "/task_range", "/create", "/call", "/score_group"]
 ENDPOINTS = [f"/{word}" for word in [*ROOT_PATHS, *ENVIRONMENT_PATHS]] + [f"/echo/{word}" for word in ENVIRONMENT_PATHS]
 ENDPOINTS.remove("/tasks")  # a page for every method but POST
@@ -30,11 +41,19 @@ def method_of(path: str) -> str:
 
 @each("path", ENDPOINTS)
 async def test_another_method_is_refused_with_the_right_one(client: httpx.AsyncClient, path: str) -> None:
-    for method in {"HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "GET", "POST", "X"} - {method_of(path)}:
+    allowed = {"GET", "HEAD"} if method_of(path) == "GET" else {"POST"}
+    for method in {"HEAD", "OPTIONS", "PUT", "DELETE", "PATCH", "TRACE", "GET", "POST", "X"} - allowed:
         answer = await client.request(method, path)
         assert (answer.status_code, answer.headers["allow"]) == (405, method_of(path))
         assert answer.headers["content-type"] == "application/json"
         assert not [name for name in answer.headers if name.startswith("access-control")]
+
+
+@each("path", [path for path in [*ENDPOINTS, "/openapi.json", "/schema.json", "/nope"] if method_of(path) == "GET"])
+async def test_head_is_answered_as_get_without_the_body(client: httpx.AsyncClient, path: str) -> None:
+    answer, head = await client.get(path), await client.head(path)
+    assert (head.status_code, head.content) == (answer.status_code, b"")
+    assert dict(head.headers) == dict(answer.headers)
 
 
 async def test_a_refused_method_is_reported_in_json(client: httpx.AsyncClient) -> None:

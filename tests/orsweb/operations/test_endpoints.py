@@ -55,6 +55,16 @@ def value(samples: Samples, name: str, **labels: str) -> float:
     return samples.get((f"orsweb_{name}", frozenset(labels.items())), 0.0)
 
 
+@pytest.mark.parametrize("path", ["/health", "/ready", "/metrics", "/openapi.json", "/echo/tools", "/api/schema"])
+def test_head_is_answered_as_get_without_the_body(server: LiveServer, path: str) -> None:
+    with httpx.Client(base_url=server.url) as client:
+        answer, head = client.get(path), client.head(path)
+        assert (head.status_code, head.content) == (200, b"")
+        assert head.headers["content-type"] == answer.headers["content-type"]
+        assert int(head.headers["content-length"]) > 0
+        assert client.get("/health").status_code == 200  # on the same connection
+
+
 def test_calls_are_counted_by_environment_and_outcome(server: LiveServer) -> None:
     before = metrics_of(server)
     with Agent(server).open({"id": 1}, "raises") as agent:
