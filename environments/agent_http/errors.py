@@ -52,6 +52,8 @@ HEADERS: Mapping[type[errors.OrsError], Mapping[str, str]] = {
 }
 
 
+NUL_IS_NOWHERE = "The address has the character NUL (%00), which no name and no text here has."
+"""Answer to addresses that PostgreSQL would refuse; SQLite would search for them and find nothing."""
 MAX_PROBLEMS = 100
 """Most problems that are listed for one body. Formatting a million unknown fields would block the loop for a minute."""
 

@@ -25,6 +25,7 @@ from django.urls.resolvers import RegexPattern
 from rest_framework.exceptions import APIException
 
 from environments import conf, security_log
+from environments.agent_http.errors import NUL_IS_NOWHERE
 from environments.agent_http.proxy_signs import proxy_header, refusal_of_proxied
 from environments.agent_http.request import HttpRequest, ProtocolRequest
 from environments.agent_http.response import Response, refusal
@@ -143,6 +144,8 @@ class ProtocolHandler:
             return refusal(500, "Internal Server Error")
 
     def _find_route(self, request: HttpRequest) -> tuple[type[ProtocolView], dict[str, str]] | Response:
+        if "\0" in request.path:
+            return refusal(404, NUL_IS_NOWHERE)
         path = re.sub("/{2,}", "/", request.path)
         if path != "/" and path.endswith("/"):
             return refusal(307, "Leave out the trailing slash", {"Location": request.url_of(path.rstrip("/"))})

@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
+from environments.agent_http.errors import NUL_IS_NOWHERE
 from environments.agent_http.secrets_and_run import run_info, secrets_in, take_run_fields
 from environments.agent_http.view import utf8
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
 from environments.keys.agent_key import CURATE, AgentKey, sent_key
+from environments.mcp_protocol.refusals import McpRefusal
 from environments.runtime.records import TaskSource
 from environments.runtime.session_request import SessionRequest
 
@@ -45,7 +47,9 @@ class Parameters:
 
 
 def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
-    """Return the parameters in the address and the headers. Raises: InvalidRequest."""
+    """Return the parameters in the address and the headers. Raises: InvalidRequest, McpRefusal."""
+    if "%00" in query:
+        raise McpRefusal(404, NUL_IS_NOWHERE)
     values = {}
     for name in NAMES:
         header = f"X-{name.title()}"

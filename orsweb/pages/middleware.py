@@ -11,12 +11,13 @@ from typing import Any
 from csp.middleware import CSPMiddleware
 from django.conf import settings
 from django.core.exceptions import DisallowedHost
-from django.http import HttpRequest, HttpResponse, HttpResponsePermanentRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponsePermanentRedirect
 from django.http.response import HttpResponseBase
 from django.middleware.common import CommonMiddleware
 from django.middleware.security import SecurityMiddleware
 
 from environments import conf, security_log
+from environments.agent_http.errors import NUL_IS_NOWHERE
 
 
 class _OnTheLoop:
@@ -46,12 +47,18 @@ class ContentPolicy(_OnTheLoop, CSPMiddleware):
 
 
 class Common(_OnTheLoop, CommonMiddleware):
-    """Refuses foreign Hosts, also for static files."""
+    """Refuses foreign Hosts, also for static files, and finds nothing at addresses with NUL.
+
+    No stored text has NUL, and PostgreSQL refuses a statement with it; so no view and no filter has to think of it.
+    """
 
     def process_request(self, request: HttpRequest) -> HttpResponsePermanentRedirect | None:
         try:
-            return super().process_request(request)
+            redirect = super().process_request(request)
         except DisallowedHost:
             address = str(request.META.get("REMOTE_ADDR", ""))
             security_log.note("host_refused", str(request.META.get("HTTP_HOST", "")), who="", address=address)
             raise
+        if "\0" in request.path or "%00" in request.META["QUERY_STRING"]:
+            raise Http404(NUL_IS_NOWHERE)
+        return redirect

@@ -60,7 +60,7 @@ async def test_a_refused_method_is_reported_in_json(client: httpx.AsyncClient) -
     assert (await client.post("/tools")).json() == {"detail": "Method Not Allowed"}
 
 
-@each("path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more", "/%00"])
+@each("path", ["/nope", "/echo", "/echo/nope", "/echo/tools/more"])
 @each("method", ["GET", "POST"])
 async def test_an_unknown_path_is_reported_in_json(client: httpx.AsyncClient, path: str, method: str) -> None:
     answer = await client.request(method, path)
