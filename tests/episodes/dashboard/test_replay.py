@@ -417,7 +417,7 @@ def test_it_finds_a_text_in_every_part_of_a_step(client: Client, text: str) -> N
     assert found(client, episode, text) == {"steps": [1], "is_all": True}
 
 
-@each("text", ["", "100%x", "a_c", "\0", "'; DROP TABLE"])
+@each("text", ["", "100%x", "a_c", "'; DROP TABLE"])
 def test_it_finds_nothing_where_nothing_is(client: Client, text: str) -> None:
     episode = make_episode()
     make_step(episode, "abc 100 x")

@@ -66,6 +66,6 @@ def test_only_the_newest_runs_are_searched(client: Client, monkeypatch: pytest.M
     assert "grpo-1" not in page and "2 runs with" in page and "Only the newest 2 runs were searched." in page
 
 
-@pytest.mark.parametrize("query", ["runs=a", "name=grpo", "search=%00"])
+@pytest.mark.parametrize("query", ["runs=a", "name=grpo"])
 def test_an_invalid_parameter_is_refused(client: Client, query: str) -> None:
     assert client.get(f"{CHOICES}?{query}").status_code == 400
