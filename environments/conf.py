@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from functools import cache
-from ipaddress import ip_address, ip_network
+from ipaddress import IPv6Address, IPv6Network, ip_address, ip_network
 from pathlib import Path
 from typing import cast
 
@@ -19,6 +19,7 @@ from environments.runtime.limits import WHOLE_ANSWER_SECONDS, Limits, ReturnErro
 from environments.runtime.quotas import Quotas
 from environments.scoring.task_buckets import Thresholds
 
+IPV6_NETWORK_BITS = 64
 WHOLE_ANSWER_SECONDS_IN_CLUSTER = 0.05
 """Clients soon have the id of a call, with which they find its result at another server: a server that dies with its
 machine, after it has recorded a step, may not have answered it, and nobody else knows that."""
@@ -199,6 +200,26 @@ def address_of(client: str, forwarded: str) -> str:
             break
         client = address
     return client
+
+
+def network_of(address: str) -> str:
+    """Return what limits count of a client's address: itself, or its network of IPv6.
+
+    A machine has all addresses of such a network.
+    """
+    if ":" not in address:
+        return address
+    try:
+        network = IPv6Network((address.partition("%")[0], IPV6_NETWORK_BITS), strict=False)
+    except ValueError:  # a proxy's name for a client
+        return address
+    mapped = IPv6Address(address.partition("%")[0]).ipv4_mapped
+    return str(mapped or network)
+
+
+def max_streams() -> tuple[int, int]:
+    """Return how many event streams and sockets a key or a person may have open, and how many an address."""
+    return settings.ORSWEB_MAX_STREAMS_PER_KEY, settings.ORSWEB_MAX_STREAMS_PER_ADDRESS
 
 
 def _is_among(address: str, networks: Sequence[str]) -> bool:

@@ -84,6 +84,8 @@ SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"sessionid{_COOKIE_SUFFIX}", f"csrftoke
 
 ORSWEB_CLIENT_TIMEOUT = env_seconds("ORSWEB_CLIENT_TIMEOUT", 30.0)
 ORSWEB_MAX_CONNECTIONS_PER_ADDRESS = env_int("ORSWEB_MAX_CONNECTIONS_PER_ADDRESS", 20_000, minimum=1)
+ORSWEB_MAX_STREAMS_PER_KEY = env_int("ORSWEB_MAX_STREAMS_PER_KEY", 1000, minimum=1)
+ORSWEB_MAX_STREAMS_PER_ADDRESS = env_int("ORSWEB_MAX_STREAMS_PER_ADDRESS", 2000, minimum=1)
 
 # --- single sign-on --------------------------------------------------------------------------------------------------
 

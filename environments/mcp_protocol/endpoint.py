@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import replace
 
 from mcp_types import (
@@ -26,12 +27,14 @@ from mcp_types import (
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
+from environments import conf
 from environments.agent_http.request import HttpRequest
 from environments.agent_http.response import JSON_HEADERS, Response
 from environments.agent_http.view import utf8
 from environments.database.storable import id_in
 from environments.errors import SessionNotFound, UnknownEnvironment, shorten
 from environments.keys.agent_key import AgentKey
+from environments.keys.open_streams import OpenStream, open_streams
 from environments.mcp_protocol.parameters import MAX_USER_AGENT_CHARACTERS, new_session, read_parameters
 from environments.mcp_protocol.refusals import McpRefusal
 from environments.mcp_protocol.sessions import Answer, HasLeft, McpSession, PendingRequest, sessions_of
@@ -85,9 +88,10 @@ class Endpoint:
             raise McpRefusal(406, "GET opens an event stream; Accept must include text/event-stream")
         self._check_version()
         session = self._session()
-        if last_event := self._meta.get("HTTP_LAST_EVENT_ID"):
-            return self._stream(_resumed(session, last_event))
-        return Response(self._presence(session), headers=STREAM_HEADERS)
+        place = open_streams.enter(self._owner, conf.address_of(*self._http_request.client))
+        last_event = self._meta.get("HTTP_LAST_EVENT_ID")
+        events = self._joined(_resumed(session, last_event)) if last_event else self._presence(session)
+        return Response(_counted(events, place), headers=STREAM_HEADERS)
 
     async def delete(self) -> Response:
         """End the episode."""
@@ -180,7 +184,7 @@ class Endpoint:
     async def _respond(self, pending: PendingRequest) -> Response:
         """Return one body for an answer that is ready soon, and else a stream, which shows that the server is alive."""
         if not self._accepts("application/json"):
-            return self._stream(pending)
+            return Response(self._joined(pending), headers=STREAM_HEADERS)
         has_left, keepalive = self._http_request.has_disconnected, self._service.limits.keepalive_seconds
         pending.join(has_left)
         is_done = await pending.wait(min(MAX_FAST_SECONDS, keepalive))
@@ -192,10 +196,10 @@ class Endpoint:
         answer = pending.answer or Answer(b"")
         return Response(answer.body, status=answer.status)
 
-    def _stream(self, pending: PendingRequest) -> Response:
+    def _joined(self, pending: PendingRequest) -> AsyncGenerator[bytes, None]:
         has_left = self._http_request.has_disconnected
         pending.join(has_left)
-        return Response(self._events(pending, has_left), headers=STREAM_HEADERS)
+        return self._events(pending, has_left)
 
     async def _events(self, pending: PendingRequest, has_left: HasLeft) -> AsyncGenerator[bytes, None]:
         """Yield the events of a request: its id, comments and progress while it runs, and the answer."""
@@ -229,6 +233,14 @@ class Endpoint:
                 last = now
                 yield PING
             await asyncio.wait([session.gone], timeout=min(MAX_UNNOTICED_SECONDS, keepalive))
+
+
+async def _counted(events: AsyncGenerator[bytes, None], place: OpenStream) -> AsyncGenerator[bytes, None]:
+    """Yield the events, which count as an open stream until they end."""
+    with place:
+        async with aclosing(events):
+            async for event in events:
+                yield event
 
 
 def _resumed(session: McpSession, last_event: str) -> PendingRequest:

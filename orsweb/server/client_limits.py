@@ -8,7 +8,6 @@ compares what it sees with what it saw before, so requests pay nothing for it.
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import time
 from collections import Counter
 from collections.abc import Iterable
@@ -17,21 +16,22 @@ from typing import Any, Protocol
 
 import structlog
 
+from environments import conf
+
 log = structlog.get_logger(__name__)
 
 CHECK_SECONDS = 1.0
+CONNECTIONS_AT_ONCE = 50
 MIN_BODY_BYTES_PER_SECOND = 500
 """Slowest average rate of a body, after the first `ORSWEB_CLIENT_TIMEOUT` seconds."""
 MAX_FILES_OF_ADDRESS = 3 / 4
 """Share of the files that the process may open which the connections of one address may take."""
 MAX_FILES = 7 / 8
 """Share that all connections together may take."""
-IPV6_NETWORK_BITS = 64
-"""Connections from IPv6 are counted by network, because a machine has all addresses of one."""
 
 
 class AddressLimit:
-    """Counts the open connections of each address, refused ones included.
+    """Counts the open connections of each address, or network of IPv6, refused ones included.
 
     An address may have `maximum` of them, and all together leave some of the `files` that this process may open: it has
     to open others, such as modules and databases, also while clients connect as fast as they can.
@@ -46,13 +46,13 @@ class AddressLimit:
 
     def add(self, address: str) -> int:
         """Count a new connection, to be removed with `release`. Return how many there are beyond those allowed."""
-        name = _counted(address)
+        name = conf.network_of(address)
         self._open[name] += 1
         self._total += 1
         return max(self._open[name] - self._maximum, self._total - self._total_maximum, 0)
 
     def release(self, address: str) -> None:
-        name = _counted(address)
+        name = conf.network_of(address)
         self._total -= 1
         self._open[name] -= 1
         if self._open[name] <= 0:
@@ -61,16 +61,10 @@ class AddressLimit:
     def refusal(self, address: str) -> str:
         """Return the sentence for a connection beyond those allowed."""
         files = "the number of files that the server may open (ulimit -n)"
-        if self._open[_counted(address)] <= self._maximum:
+        if self._open[conf.network_of(address)] <= self._maximum:
             return f"There are {self._total_maximum} open connections, the limit set by {files}; try again later"
         limit = files if self._is_by_files else "ORSWEB_MAX_CONNECTIONS_PER_ADDRESS"
         return f"{address} has {self._maximum} open connections, the limit set by {limit}; close some of them"
-
-
-def _counted(address: str) -> str:
-    if ":" not in address:
-        return address
-    return str(ipaddress.ip_network((address.partition("%")[0], IPV6_NETWORK_BITS), strict=False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +98,15 @@ class Deadlines:
         """Check the connections until cancelled."""
         while True:
             await asyncio.sleep(min(CHECK_SECONDS, self._limit / 4))
-            self._check(time.monotonic())
+            await self._check(time.monotonic())
 
-    def _check(self, now: float) -> None:
+    async def _check(self, now: float) -> None:
         before, self._seen = self._seen, {}
         ended = 0
-        for connection in [one for one in self._connections if hasattr(one, "waiting")]:
+        connections = [connection for connection in self._connections if hasattr(connection, "waiting")]
+        for number, connection in enumerate(connections, 1):
+            if number % CONNECTIONS_AT_ONCE == 0:
+                await asyncio.sleep(0)  # thousands take longer than an agent should wait
             waiting = connection.waiting()
             if waiting is None:
                 continue

@@ -1,0 +1,91 @@
+"""How many event streams and sockets are open for each key, person and address.
+
+They are those of the API, of live pages, of MCP and of players. A stream holds memory, a file and
+a share of the event loop for hours, so there are limits. Each server counts its own.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+from environments import conf
+from environments.errors import OverQuota
+
+RETRY_SECONDS = 5.0
+
+
+class OpenStream:
+    """One stream in the counts, as a context that ends with it.
+
+    A request may end before its response begins, and then nothing enters or leaves the context.
+    Therefore a stream also leaves the counts when nothing refers to it any more.
+    """
+
+    def __init__(self, streams: OpenStreams, owner: str, network: str) -> None:
+        self._streams, self._owner, self._network = streams, owner, network
+        self._is_counted = True
+
+    def __enter__(self) -> OpenStream:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        if self._is_counted:
+            self._is_counted = False
+            self._streams.release(self._owner, self._network)
+
+    __del__ = leave
+
+
+class OpenStreams:
+    """The counts. Any thread may use them."""
+
+    def __init__(self) -> None:
+        # Both counts change together. A stream may be collected, and leave, within `enter`.
+        self._lock = threading.RLock()
+        self._of_owner: Counter[str] = Counter()
+        self._of_network: Counter[str] = Counter()
+
+    def enter(self, owner: str, address: str) -> OpenStream:
+        """Count a stream of `owner`: the label of a key, empty without one, or a person's name after an @.
+
+        `address`: the client's; empty if it has none, as on a Unix socket. Raises: OverQuota.
+        """
+        network = conf.network_of(address)
+        most_of_owner, most_of_address = conf.max_streams()
+        with self._lock:
+            if self._of_owner[owner] >= most_of_owner:
+                raise _over(_named(owner), most_of_owner, "KEY")
+            if network and self._of_network[network] >= most_of_address:
+                raise _over(f"The address {address}", most_of_address, "ADDRESS")
+            self._of_owner[owner] += 1
+            self._of_network[network] += 1
+        return OpenStream(self, owner, network)
+
+    def release(self, owner: str, network: str) -> None:
+        with self._lock:
+            for counts, name in ((self._of_owner, owner), (self._of_network, network)):
+                counts[name] -= 1
+                if not counts[name]:
+                    del counts[name]
+
+
+def _named(owner: str) -> str:
+    if owner.startswith("@"):
+        return owner.removeprefix("@")
+    return f"The API key {owner!r}" if owner else "All clients without an API key"
+
+
+def _over(whose: str, most: int, limit: str) -> OverQuota:
+    return OverQuota(
+        f"{whose}: {most:,} event streams and sockets are open, the limit set by ORSWEB_MAX_STREAMS_PER_{limit}; "
+        "close some of them",
+        RETRY_SECONDS,
+    )
+
+
+open_streams = OpenStreams()
+"""The counts of this process."""
