@@ -26,6 +26,7 @@ from benchmarks import (
     restart,
     scale,
     sizing,
+    streams,
     task_list,
     undo,
     viewers,
@@ -44,6 +45,7 @@ _PAGES: Mapping[str, Callable[[list[str]], int]] = {
 }
 _MORE: Mapping[str, Callable[[Workshop, float], bool]] = {
     "viewers": viewers.measure,
+    "streams": streams.measure,
     "new_tasks": new_tasks.measure,
     "lag": lag.measure,
     "undo": undo.measure,

@@ -51,8 +51,10 @@ def sees_run(user: Any, pk: int) -> bool:
 def blind_to(user: Any) -> QuerySet[Play, int]:
     """Return the ids of the running episodes that `user` plays blind; none for a visitor without an account."""
     pk = getattr(user, "pk", None)
+    if pk is None:
+        return Play.objects.none().values_list("pk", flat=True)
     running = Play.objects.filter(user=pk, guest=None, is_blind=True, episode__status="running")
-    return (running if pk is not None else Play.objects.none()).values_list("pk", flat=True)
+    return running.values_list("pk", flat=True)
 
 
 def sight_of(user: Any) -> tuple[frozenset[int], tuple[int, ...]]:

@@ -13,12 +13,12 @@ admin.autodiscover()
 accounts.register(admin.site)
 
 pages: list[URLPattern | URLResolver] = [
-    path("", include("episodes.dashboard.urls")),
     path("play/", include("episodes.playtest.urls")),
     path("accounts/", include("orsweb.accounts.login")),
     path("operations/", operations, name="operations"),
     path("api/", include("episodes.api.urls")),
     path("admin/", admin.site.urls),
+    path("", include("episodes.dashboard.urls")),  # last: all of its patterns would be tried for each address above
 ]
 prefix = conf.path_prefix()
 # With FORCE_SCRIPT_NAME, which is made for this, Django adds the prefix only where it handles a request; but parts of

@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -107,6 +108,17 @@ def _done(fn: Callable[..., Any], args: tuple[Any, ...]) -> Any:
 def _settle(future: asyncio.Future[Any], settle: Callable[[Any], None], outcome: Any) -> None:
     if not future.done():
         settle(outcome)
+
+
+async def started_thread(name: str) -> ThreadPoolExecutor:
+    """Return a thread that runs already.
+
+    Who starts a thread waits until it runs, which takes seconds while many others compute. So the
+    event loop starts none.
+    """
+    thread = ThreadPoolExecutor(1, name)
+    await asyncio.to_thread(lambda: thread.submit(int).result())
+    return thread
 
 
 async def until_there(ask: Callable[[], Awaitable[T]], seconds: float = math.inf) -> T:

@@ -48,6 +48,11 @@ class Reader:
     """The key, or what stands for a person's permissions."""
 
     @property
+    def owner(self) -> str:
+        """Name under which the sender's open streams are counted."""
+        return self.key.label if self.person is None else f"@{self.person.get_username()}"
+
+    @property
     def guard(self) -> TaskGuard:
         """What the reader may read of tasks."""
         return TaskGuard(self.key, keeps_seals=self.person is None)

@@ -82,7 +82,11 @@ def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
 
     Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays it blind.
     """
-    rows = Episode.objects.select_related(*related) if related else Episode.objects.only("pk", "key_label", "status")
+    rows = (
+        Episode.objects.select_related(*related)
+        if related
+        else Episode.objects.only("pk", "key_label", "status", "environment_id")
+    )
     episode = rows.filter(visible(reader.hidden), pk=pk).first()
     if episode is None or not reader.sees(episode.key_label):
         mine = "" if reader.key_label is None else " among those that were played with this key"

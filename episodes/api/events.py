@@ -7,8 +7,8 @@ A client that reconnects with Last-Event-ID continues after that event. One that
 stops an EventSource from reconnecting. The stream of an ended episode sends all its steps and closes.
 
 A stream waits for what `live.py` announces after each commit, and polls every POLL_SECONDS. It occupies no thread: two
-threads read for all streams, and the thread on which Django received the request is released. It ends when its reader
-may no longer read the episode.
+threads read for all streams, once for all streams of a reader that wait for the same step. It ends when its reader may
+no longer read the episode.
 """
 
 from __future__ import annotations
@@ -16,27 +16,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable
-from functools import cache
-from typing import Any
+from collections.abc import AsyncIterator
+from typing import Any, NamedTuple
 
-from asgiref.sync import SyncToAsync
 from django.contrib.auth import SESSION_KEY
-from django.contrib.auth.models import User
-from django.db import connection
+from django.db import Error
 from django.http import HttpResponse, StreamingHttpResponse
 from django_eventstream.utils import add_default_headers, sse_encode_event
-from django_eventstream.views import Listener, get_listener_manager
 from drf_spectacular.types import OpenApiTypes
 from drf_spectacular.utils import OpenApiParameter
 from rest_framework.request import Request
 
-from environments.access.logins import logged_in
+from environments.access.logins import recently_logged_in
 from environments.access.permissions import SEE_PAGES
-from environments.access.privacy import hidden_from
 from environments.database.storable import index_in
-from environments.database.worker_threads import Workers
+from environments.keys.agent_key import ADMIN, READ
 from environments.keys.keyring import ring
+from environments.keys.open_streams import OpenStream, open_streams
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView
 from episodes.api.episodes import RELATED, episode_of
@@ -46,16 +42,18 @@ from episodes.api.serializers import EpisodeDetailSerializer, StepSerializer
 from episodes.api.steps import steps_after
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
+from episodes.recording.listening import Listening, stream_readers, turns_of
+from episodes.recording.live import announcement
 from episodes.recording.news import channel_of
+from episodes.visibility import key_of_person
 
 MAX_STEPS_PER_READ = 100
-READERS = 2
 POLL_SECONDS = 10.0
 """Time between two reads without an announcement; each sends a comment, so that proxies keep the stream open."""
-REVOKED_SECONDS = 0.5
-"""Interval at which a stream checks that its key is still in force."""
-CHECK_SECONDS = 1.0
-"""Time for which a stream's reads take a person for logged in and permitted without reading it again."""
+CHECK_SECONDS = 3.0
+"""Time after which a stream checks again whether its reader may still read anything."""
+SHARED_SECONDS = 1.0
+"""Time for which what was read for one stream is sent to others, unless something is announced."""
 END = "end"
 """Id of the event `ended`, the last one."""
 
@@ -69,16 +67,13 @@ class EventsView(ApiView):
 
     @documented("events", "episodes", {(200, "text/event-stream"): OpenApiTypes.STR}, _LAST, may_miss=True)
     def get(self, request: Request, pk: int) -> Any:
-        episode_of(pk, self.reader)
+        environment = episode_of(pk, self.reader).environment_id
         last = _last_of(request.META.get("HTTP_LAST_EVENT_ID", "").strip())
         if last is None:
             return HttpResponse(status=204)
-        if not connection.in_atomic_block:
-            connection.close()  # the thread needs no connection any more
-        response = StreamingHttpResponse(
-            _stream(pk, last, _EventReading(request, self.reader)),
-            content_type="text/event-stream",
-        )
+        place = open_streams.enter(self.reader.owner, request.META.get("REMOTE_ADDR", ""))
+        stream = _stream(pk, last, _EventReading(request, self.reader, environment), place)
+        response = StreamingHttpResponse(stream, content_type="text/event-stream")
         add_default_headers(response, request=request)
         return response
 
@@ -95,114 +90,108 @@ def _last_of(text: str) -> int | None:
     return index
 
 
-async def _stream(episode: int, last: int, reading: _EventReading) -> AsyncIterator[str]:
-    _release_thread()
-    async with _Listening(episode) as listening:
-        yield ": this is an episode\n\n"
-        while True:
-            text, last, is_over = await _readers().run(_read, episode, last, reading)
-            if text:
-                yield text
-            if is_over:
-                return
-            if not text and not await listening.wait(POLL_SECONDS, reading.is_over):
-                yield ": still here\n\n"
-            if reading.is_over():
-                return
+async def _stream(episode: int, last: int, reading: _EventReading, place: OpenStream) -> AsyncIterator[str]:
+    with place:
+        async with Listening(channel_of(episode)) as listening:
+            yield ": this is an episode\n\n"
+            while True:
+                part = await _shared_read(episode, last, reading)
+                last = part.last
+                if part.text:
+                    yield part.text
+                if part.is_last:
+                    return
+                if not part.has_more and not await _news(listening, reading):
+                    yield ": still here\n\n"
 
 
-def _read(episode: int, last: int, reading: _EventReading) -> tuple[str, int, bool]:
-    """Return the events after step `last`, the index of the last step in them, and whether the stream is complete."""
-    row = Episode.objects.filter(pk=episode).values_list("status", "environment", "environment__is_private").first()
-    status, environment, is_private = row or (None, None, False)
-    if not reading.may_read(environment, is_private=bool(is_private)):
-        return "", last, True
+async def _news(listening: Listening, reading: _EventReading) -> bool:
+    """Wait up to POLL_SECONDS for a commit to the episode, or until nothing may be read; return whether it came."""
+    until = time.monotonic() + POLL_SECONDS
+    while (left := until - time.monotonic()) > 0:
+        if await listening.news(min(left, CHECK_SECONDS)):
+            return True
+        with contextlib.suppress(Error):  # the database is away: check again later
+            if await reading.is_over():
+                return False
+    return False
+
+
+class _EventPart(NamedTuple):
+    """Some events of a stream."""
+
+    text: str
+    last: int
+    """Index of the last step in them and those before."""
+    has_more: bool = False
+    """Whether there are further events already."""
+    is_last: bool = False
+
+
+_reads: dict[tuple[Any, ...], asyncio.Future[_EventPart]] = {}
+
+
+async def _shared_read(episode: int, last: int, reading: _EventReading) -> _EventPart:
+    """Return what `_read` does, which begins after the latest announcement."""
+    key = (episode, last, announcement(), *reading.identity)
+    loop = asyncio.get_running_loop()
+    if (read := _reads.get(key)) is None:
+        read = _reads[key] = asyncio.ensure_future(stream_readers().run(_read, episode, last, reading))
+        loop.call_later(SHARED_SECONDS, _reads.pop, key, None)
+    result = await asyncio.shield(read)
+    await turns_of(loop).turn()  # or all streams that have waited for it would write at once
+    return result
+
+
+def _read(episode: int, last: int, reading: _EventReading) -> _EventPart:
+    """Return the events after step `last`."""
+    reader = reading.reader_now()
+    if reader is None:
+        return _EventPart("", last, is_last=True)
+    status = Episode.objects.filter(pk=episode).values_list("status", flat=True).first()
     steps, has_more = steps_after(episode, last, MAX_STEPS_PER_READ)  # after the status: then an ended one is complete
     events = [sse_encode_event("step", exact_json(StepSerializer(step).data), step.index) for step in steps]
     last = steps[-1].index if steps else last
     if has_more or status == "running":
-        return "".join(events), last, False
+        return _EventPart("".join(events), last, has_more=has_more)
     if status is not None:  # otherwise it was deleted in the meantime
-        events.append(sse_encode_event("ended", exact_json(_content(episode, reading)), END))
-    return "".join(events), last, True
-
-
-def _content(episode: int, reading: _EventReading) -> Any:
-    row = Episode.objects.select_related(*RELATED).get(pk=episode)
-    return EpisodeDetailSerializer(row, context={"request": reading, "guard": reading.guard}).data
+        row = Episode.objects.select_related(*RELATED).get(pk=episode)
+        content = EpisodeDetailSerializer(row, context={"request": reading, "guard": reader.guard}).data
+        events.append(sse_encode_event("ended", exact_json(content), END))
+    return _EventPart("".join(events), last, is_last=True)
 
 
 class _EventReading:
     """Replaces the finished request for serializers, which build absolute addresses with it, and knows its reader."""
 
-    def __init__(self, request: Request, reader: Reader) -> None:
-        self._root, self._reader, self.guard = request.build_absolute_uri("/").rstrip("/"), reader, reader.guard
+    def __init__(self, request: Request, reader: Reader, environment: int | None) -> None:
+        self._root, self._reader, self._environment = request.build_absolute_uri("/").rstrip("/"), reader, environment
         self._session: Any = request.session
-        self._person, self._checked_at = reader.person, time.monotonic()
+        self.identity = (self._root, reader.owner, self._session.session_key)
+        """The same for all streams that may read the same."""
 
-    def is_over(self) -> bool:
-        """Return whether the key is no longer in force."""
-        return self._reader.person is None and ring.current(self._reader.key) is None
-
-    def may_read(self, environment: int | None, *, is_private: bool) -> bool:
-        """Return whether the environment exists for the reader now. People have to be logged in, and permitted."""
+    def reader_now(self) -> Reader | None:
+        """Return the reader with what they may do now; None if they may not read the episode any longer."""
         if self._reader.person is None:
-            key = ring.current(self._reader.key)
-            return not (is_private and key and environment in key.hidden_ids)
-        person = self._person_now()
-        return person.has_perm(SEE_PAGES) and not (is_private and environment in hidden_from(person))
+            reader = self._key_now()
+        elif SESSION_KEY in self._session:
+            person: Any = recently_logged_in(self._session)
+            reader = Reader(None, person, key_of_person(person)) if person.has_perm(SEE_PAGES) else None
+        else:  # the local operator
+            reader = self._reader
+        return None if reader is None or self._environment in reader.hidden else reader
 
-    def _person_now(self) -> Any:
-        """Return the account, which is read again every CHECK_SECONDS; without a login it is the local operator's."""
-        if time.monotonic() - self._checked_at > CHECK_SECONDS:
-            is_login = SESSION_KEY in self._session
-            self._person = logged_in(self._session) if is_login else User.objects.get(pk=self._reader.person.pk)
-            self._checked_at = time.monotonic()
-        return self._person
+    def _key_now(self) -> Reader | None:
+        key, label = ring.current(self._reader.key), self._reader.key_label
+        if key is None or not key.may(READ if label is not None else ADMIN):
+            return None
+        return Reader(label, key=key)
+
+    async def is_over(self) -> bool:
+        """Return whether the reader may not read the episode any longer. Raises: django.db.Error."""
+        if self._reader.person is None:  # makes no query
+            return self.reader_now() is None
+        return await stream_readers().run(self.reader_now) is None
 
     def build_absolute_uri(self, path: str) -> str:
         return self._root + path
-
-
-class _Listening:
-    """A context in which commits to the episode are noticed."""
-
-    def __init__(self, episode: int) -> None:
-        self._listener: Any = Listener()
-        self._listener.channels = {channel_of(episode)}
-
-    async def __aenter__(self) -> _Listening:
-        self._listener.assign_loop()
-        get_listener_manager().add_listener(self._listener)
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        get_listener_manager().remove_listener(self._listener)
-
-    async def wait(self, seconds: float, is_over: Callable[[], bool]) -> bool:
-        """Wait up to `seconds` for a commit, or until it is over; return whether there was one since the last call."""
-        until = time.monotonic() + seconds
-        while not is_over() and (left := until - time.monotonic()) > 0 and not self._listener.aevent.is_set():
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._listener.aevent.wait(), min(left, REVOKED_SECONDS))
-        is_announced = bool(self._listener.aevent.is_set())
-        self._listener.aevent.clear()
-        self._listener.channel_items = {}
-        return is_announced
-
-
-@cache
-def _readers() -> Workers:
-    """Return the threads that read for all streams. They end with the process."""
-    return Workers(READERS, "episode-events")
-
-
-def _release_thread() -> None:
-    """End the thread that Django keeps for this request and does not use until the stream ends.
-
-    asgiref would keep one thread for each stream until then; it creates another when Django closes the response.
-    """
-    context: Any = SyncToAsync.thread_sensitive_context.get(None)
-    executor = SyncToAsync.context_to_thread_executor.pop(context, None) if context is not None else None
-    if executor is not None:
-        executor.shutdown(wait=False)

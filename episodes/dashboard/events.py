@@ -1,22 +1,41 @@
 """The stream of events that an open page follows. `static/orsweb/live.js` reads one stream for each page.
 
-django-eventstream sends the events; this module checks the parameters. A stream ends when its page is closed, or when
-the server stops and closes all streams under /events/.
+`recording/live.py` sends the events; this module checks the parameters, and whether the visitor may still follow. A
+stream ends when its page is closed, when its visitor may not follow it any longer, or when the server stops and closes
+all streams under /events/.
 """
 
 from __future__ import annotations
 
-from django.db import connection
-from django.http import HttpRequest, HttpResponse
+import contextlib
+import functools
+import time
+from collections.abc import AsyncIterator, Callable
+
+from django.contrib.auth import SESSION_KEY
+from django.contrib.sessions.backends.base import SessionBase
+from django.db import Error
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from django.views.decorators.http import require_GET
-from django_eventstream.views import events as event_stream
+from django_eventstream.utils import add_default_headers, sse_encode_event
 
+from environments.access.logins import recently_logged_in
+from environments.access.permissions import SEE_PAGES
 from environments.access.privacy import hidden_from
+from environments.errors import OverQuota
+from environments.keys.open_streams import OpenStream, open_streams
+from episodes.recording.listening import Listening, stream_readers
 from episodes.recording.news import EPISODES, channel_without, is_channel
 from episodes.visibility import sees_episode
 
 PARAMETERS = {"channel", "lastEventId"}
+CHECK_SECONDS = 5.0
+"""Time after which a stream checks again whether its visitor may follow it. While nothing happens it then sends an
+event, so that proxies keep it open."""
+OPENED = f":{' ' * 2048}\n\nevent: stream-open\ndata:\n\n"
+"""Browsers show nothing of a stream before they have received some bytes."""
+STILL_OPEN = "event: keep-alive\ndata:\n\n"
 
 
 @require_GET
@@ -30,14 +49,48 @@ def events(request: HttpRequest) -> HttpResponseBase:
         return _refused(
             f"{sorted(unknown)[0][:200]} is not a parameter of this page; give channel=episodes or channel=episode-ID."
         )
-    if channels == [EPISODES]:
-        channels = [channel_without(hidden_from(request.user))]
-    elif not sees_episode(request.user, pk := int(channels[0].rpartition("-")[2])):
+    [channel] = channels
+    if channel == EPISODES:
+        channel = channel_without(hidden_from(request.user))
+    elif not sees_episode(request.user, pk := int(channel.rpartition("-")[2])):
         return _refused(f"There is no episode {pk}.", status=404)
-    response: HttpResponseBase = event_stream(request, channels=channels)
-    if not connection.in_atomic_block:
-        connection.close()  # the thread lives as long as the stream and needs none
+    try:
+        place = open_streams.enter(f"@{request.user.get_username()}", request.META.get("REMOTE_ADDR", ""))
+    except OverQuota as error:
+        refused = _refused(f"{error}.", status=429)
+        refused["Retry-After"] = str(error.retry_seconds)
+        return refused
+    may_follow = functools.partial(_may_follow, request.session, channel)
+    response = StreamingHttpResponse(_stream(channel, may_follow, place), content_type="text/event-stream")
+    add_default_headers(response, request=request)
     return response
+
+
+async def _stream(channel: str, may_follow: Callable[[], bool], place: OpenStream) -> AsyncIterator[str]:
+    with place:
+        async with Listening(channel) as listening:
+            yield OPENED
+            checked_at = time.monotonic()
+            while True:
+                news = await listening.news(CHECK_SECONDS)
+                if time.monotonic() - checked_at >= CHECK_SECONDS:
+                    checked_at = time.monotonic()
+                    with contextlib.suppress(Error):  # the database is away, and tells nothing either
+                        if not await stream_readers().run(may_follow):
+                            return
+                yield "".join(sse_encode_event(event.type, event.data) for event in news) or STILL_OPEN
+
+
+def _may_follow(session: SessionBase, channel: str) -> bool:
+    """Return whether the visitor may follow the channel now. Without a login it is the local operator's."""
+    if SESSION_KEY not in session:
+        return True
+    person = recently_logged_in(session)
+    if not person.has_perm(SEE_PAGES):
+        return False
+    if is_channel(channel) and channel != EPISODES:
+        return sees_episode(person, int(channel.rpartition("-")[2]))
+    return channel == channel_without(hidden_from(person))
 
 
 def _refused(sentence: str, status: int = 400) -> HttpResponse:

@@ -28,7 +28,8 @@ from websockets.exceptions import ConnectionClosed, InvalidHandshake
 from environments import wire
 from environments.cluster.membership import Peer
 from environments.database.storable import index_in
-from environments.errors import OrsError, shorten
+from environments.errors import OrsError, OverQuota, shorten
+from environments.keys.open_streams import OpenStream, open_streams
 from environments.service import open_service, service_or_none
 from episodes.playtest.forms.answer import answer_form, check_input
 from episodes.playtest.forms.checking import is_quick
@@ -52,7 +53,7 @@ MAX_TASK_ID_CHARACTERS = 100
 TYPES = ("call", "form", "alive", "here", "leave")
 HERE = '{"type":"here"}'
 """The text as pages write it. It is answered without an access check, which would need the database."""
-RECHECK_SECONDS = 60.0
+RECHECK_SECONDS = 5.0
 """How often the access of a tab that only listens is checked."""
 
 
@@ -68,6 +69,7 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
     remote: ClientConnection | None = None
     writer: asyncio.Task[None] | None = None
     recheck: asyncio.Task[None] | None = None
+    place: OpenStream | None = None
 
     # --- opening and closing ------------------------------------------------------------------------------------------
 
@@ -75,6 +77,12 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         self.facts = await readers().run(_facts_for, self.scope)
         if self.facts is None:
             await self.close(STRANGER)
+            return
+        address, _ = self.scope.get("client") or ("", 0)
+        try:
+            self.place = open_streams.enter(self.facts.episode.key_label, address)
+        except OverQuota as error:
+            await self._refuse(error)
             return
         await self.accept()
         service = service_or_none() or await open_service()
@@ -92,6 +100,15 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
             await self.play.join(self, self.facts, _after(self.scope))
         else:
             self.enqueue(await readers().run(ending_of, self.facts.episode.pk))
+
+    async def _refuse(self, error: OverQuota) -> None:
+        """Answer the request to open the socket with a 429; its page tries again."""
+        if "websocket.http.response" not in self.scope.get("extensions", {}):  # daphne
+            await self.close(TRY_AGAIN)
+            return
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"retry-after", b"%d" % error.retry_seconds)]
+        await self.base_send({"type": "websocket.http.response.start", "status": 429, "headers": headers})
+        await self.base_send({"type": "websocket.http.response.body", "body": f"{error}.".encode()})
 
     async def _pass_on(self, peer: Peer) -> None:
         """Let the server that has the session speak with the page. A page whose socket is closed opens another."""
@@ -116,6 +133,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
         for task in (self.writer, self.recheck):
             if task is not None:
                 task.cancel()
+        if self.place is not None:
+            self.place.leave()
         if self.remote is not None:
             await self.remote.close()
 
@@ -158,7 +177,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def _has_access(self) -> bool:
         """Check access again: invites end, people log out, permissions change. Without it, say so and close."""
-        problem = await readers().run(access_problem, self.scope) if can_lose_access(self.scope) else ""
+        environment = self.facts and self.facts.episode.environment_id
+        problem = await readers().run(access_problem, self.scope, environment) if can_lose_access(self.scope) else ""
         if problem:
             await self.send_json({"type": "error", "message": problem})
             await self.close(STRANGER)

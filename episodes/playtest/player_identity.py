@@ -29,6 +29,7 @@ GUEST_KEY = "guest"
 """Key of a browser's session under which the id of its Guest is stored."""
 INVITE_OVER = "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
 STUDY_OVER = "This study is closed. What you did is saved. Thank you for taking part."
+NOW_PRIVATE = "This environment is private now, and your account is not one of its members."
 LOGGED_OUT = "You're logged out. Log in again to continue; the episode waits until its session expires."
 
 P = ParamSpec("P")
@@ -100,10 +101,11 @@ def can_lose_access(scope: Mapping[str, Any]) -> bool:
     return SESSION_KEY in scope["session"] or GUEST_KEY in scope["session"]
 
 
-def access_problem(scope: Mapping[str, Any]) -> str:
+def access_problem(scope: Mapping[str, Any], environment: int | None = None) -> str:
     """Return why the person who opened that websocket may not play any longer; empty if they may. Makes queries.
 
-    A guest's invite has to be open, an account logged in and permitted to play. The local operator always may.
+    A guest's invite has to be open, an account logged in and permitted to play, and the environment with that id must
+    not be private to others. The local operator always may.
     """
     session = scope["session"]
     if SESSION_KEY not in session:
@@ -111,7 +113,9 @@ def access_problem(scope: Mapping[str, Any]) -> str:
     user = logged_in(session)  # session and account in the scope are from the start of the socket
     if not user.is_authenticated:
         return LOGGED_OUT
-    return "" if user.has_perm(PLAY) else refusal(user, PLAY)
+    if not user.has_perm(PLAY):
+        return refusal(user, PLAY)
+    return NOW_PRIVATE if environment in hidden_from(user) else ""
 
 
 def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]) -> Callable[..., HttpResponse]:

@@ -23,7 +23,6 @@ from __future__ import annotations
 import itertools
 import threading
 from collections.abc import Iterable
-from typing import Any
 
 import structlog
 from django.db import Error, connections
@@ -33,7 +32,7 @@ from django_eventstream.views import get_listener_manager
 
 from environments.cluster.messages import ServerMessages
 from environments.runtime.records import Row
-from episodes.recording.news import WITHOUT, News, is_channel
+from episodes.recording.news import News
 from episodes.uploads.events import UploadChunk
 
 PAUSE_SECONDS = 1.0
@@ -58,11 +57,7 @@ def _count_announcement() -> None:
 
 
 class Channels(DefaultChannelManager):  # type: ignore[misc]  # it has no types
-    """Channel manager of django-eventstream (see the settings): anyone who may see pages may follow their channels."""
-
-    def can_read_channel(self, user: Any, channel: str) -> bool:
-        is_known = is_channel(channel) or channel.startswith(WITHOUT)
-        return user is not None and user.is_authenticated and is_known
+    """Channel manager of django-eventstream (see the settings)."""
 
     def is_channel_reliable(self, channel: str) -> bool:
         """Return False: no event is stored for listeners that come later."""

@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import AnonymousUser, User
 from django_eventstream.views import Listener, get_listener_manager
 
 from environments.cluster.messages import MAX_BYTES
 from environments.runtime.records import Row, SnapshotTaken
 from episodes.models import Step
-from episodes.recording.live import Channels
 from episodes.recording.news import MAX_IDS, MAX_TEXTS, TEXT_ITEMS, News, channel_without, is_channel
 from episodes.recording.recorder import Recorder
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
@@ -86,7 +84,7 @@ def test_followers_from_whom_an_environment_is_hidden_receive_the_rest() -> None
         (channel, "started", {"ids": [7], "counts": counts}),
         (channel, "steps", {"ids": [7], "counts": counts}),
     ]
-    assert Channels().can_read_channel(User(), channel) and not is_channel(channel)
+    assert not is_channel(channel)
 
 
 def test_a_snapshot_is_no_news() -> None:
@@ -166,13 +164,3 @@ def test_the_next_announcement_follows_too() -> None:
             assert (await heard(listener, "episodes", "ended"))["counts"]["ended"] == 1
 
     run(play)
-
-
-def test_only_who_is_logged_in_may_follow() -> None:
-    assert Channels().can_read_channel(User(username="ada"), "episodes")
-    assert not Channels().can_read_channel(AnonymousUser(), "episodes")
-    assert not Channels().can_read_channel(None, "episodes")
-
-
-def test_an_unknown_channel_cannot_be_followed() -> None:
-    assert not Channels().can_read_channel(User(username="ada"), "secrets")
