@@ -85,6 +85,8 @@ def restore(source: Path, *, replaces: bool) -> Path | None:
     Raises: BackupRefused; OSError, sqlite3.Error.
     """
     _check_kind(source)
+    if connection.vendor == "postgresql":
+        _bring_back()
     if not replaces and _holds_something():
         raise BackupRefused(
             "This database holds something already. Restore into an empty one (another ORSWEB_DATA_DIR or "
@@ -265,17 +267,35 @@ def _tables_set_aside() -> Any:
     pg_restore drops what the backup has. A database with later migrations has more, and that would remain, or refer to
     what is dropped.
     """
-    tables = [connection.ops.quote_name(name) for name in connection.introspection.table_names()]
-    with connection.cursor() as cursor:
-        cursor.execute("SELECT quote_ident(current_schema())")
-        [own] = cursor.fetchone()
-    _execute(f"CREATE SCHEMA {ASIDE}", *(f"ALTER TABLE {own}.{table} SET SCHEMA {ASIDE}" for table in tables))
+    _execute(f"CREATE SCHEMA {ASIDE}", *_moves(ASIDE))
     try:
         yield
     except BaseException:
-        _execute(*(f"ALTER TABLE {ASIDE}.{table} SET SCHEMA {own}" for table in tables), f"DROP SCHEMA {ASIDE}")
+        _bring_back()
         raise
     _execute(f"DROP SCHEMA {ASIDE} CASCADE")
+
+
+def _bring_back() -> None:
+    """Move the tables back that were set aside, also by a restore that was killed. Raises: BackupRefused."""
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT quote_ident(current_schema()), to_regnamespace(%s) IS NOT NULL", [ASIDE])
+        [own, is_there] = cursor.fetchone()
+        if not is_there:
+            return
+        if connection.introspection.table_names(cursor):
+            raise BackupRefused(
+                f"A restore was killed before it had ended: what the database held is in the schema {ASIDE}, and there "
+                f"are other tables now. Drop what you do not need, for instance: DROP SCHEMA {ASIDE} CASCADE"
+            )
+        cursor.execute(f"SET search_path TO {ASIDE}")
+    _execute(*_moves(own), f"DROP SCHEMA {ASIDE}")
+
+
+def _moves(schema: str) -> list[str]:
+    """Return the statements that move all tables of the current schema to another."""
+    tables = [connection.ops.quote_name(name) for name in connection.introspection.table_names()]
+    return [f"ALTER TABLE {table} SET SCHEMA {schema}" for table in tables]
 
 
 def _execute(*statements: str) -> None:

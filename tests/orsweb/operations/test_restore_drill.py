@@ -229,3 +229,18 @@ else:
         path = os.pathsep.join(map(str, (programs, PROGRAMS, os.environ["PATH"])))
         assert "The copy is damaged" in manage(stopped, "backup", str(directory), expected=1, PATH=path)
         assert [*directory.iterdir()] == []
+
+    def test_what_a_killed_restore_had_set_aside_comes_back(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+        before, file = content_of(stopped), tmp_path / "backup"
+        execute(
+            stopped,
+            "DO $$ DECLARE name text; BEGIN CREATE SCHEMA orsweb_before_restore; "
+            "FOR name IN SELECT tablename FROM pg_tables WHERE schemaname = 'public' LOOP "
+            "EXECUTE format('ALTER TABLE public.%I SET SCHEMA orsweb_before_restore', name); END LOOP; END $$",
+        )
+        file.write_bytes(whole)
+        assert "holds something already" in manage(stopped, "restore", str(file), expected=1)
+        assert content_of(stopped) == before
+        execute(stopped, "CREATE SCHEMA orsweb_before_restore")
+        assert "A restore was killed" in manage(stopped, "restore", str(file), "--replace", expected=1)
+        execute(stopped, "DROP SCHEMA orsweb_before_restore")
