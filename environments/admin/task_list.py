@@ -99,8 +99,7 @@ class TaskListRow:
     @property
     def mean(self) -> float | None:
         """Mean return of all scored attempts."""
-        overall = self.statistics
-        return overall.return_total / overall.scored if overall and overall.scored else None
+        return self.statistics.return_mean if self.statistics else None
 
     @property
     def coverage(self) -> Coverage | None:

@@ -8,8 +8,8 @@ from __future__ import annotations
 import math
 from decimal import ROUND_HALF_UP, Context, Decimal
 
-MIN_SHOWN = 1e-12
-"""Smallest size that is not written as 0: sums of floating-point numbers leave such as 1.4e-17 where 0 is meant."""
+from environments.scoring.returns import MIN_SIZE, RETURN_DIGITS, rounded
+
 _THREE_DIGITS = Context(prec=3, rounding=ROUND_HALF_UP)
 _UNITS = {6: "M", 9: "B", 12: "T"}
 _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
@@ -17,18 +17,18 @@ _RAISED = str.maketrans("0123456789", "⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 def shown(value: float) -> float:
     """Return the value, or 0.0 for what rounding leaves of it."""
-    return 0.0 if abs(value) < MIN_SHOWN else value
+    return 0.0 if abs(value) < MIN_SIZE else value
 
 
 def signed(value: float) -> str:
     """Return `value` with a sign and two decimals; 0.0012 where they would be 0, and 1.23M from 1e6 on."""
-    return f"+{unsigned(value)}" if value >= MIN_SHOWN else unsigned(value)
+    return f"+{unsigned(value)}" if value >= MIN_SIZE else unsigned(value)
 
 
 def unsigned(value: float) -> str:
     """Return `value` with two decimals but no plus sign: for a size, such as a standard error, or an end of a range."""
     size = abs(value)
-    if size < MIN_SHOWN:
+    if size < MIN_SIZE:
         return "0.00"
     if 1e6 <= size < math.inf:
         text = _large(size)
@@ -46,6 +46,11 @@ def plain(value: float, digits: int = 6) -> str:
     """
     text = f"{value:,.0f}" if 10**digits - 0.5 <= abs(value) < 1e15 else f"{shown(value):.{digits}g}"
     return text.replace("-", "\N{MINUS SIGN}", 1 if value < 0 else 0)
+
+
+def threshold_text(threshold: float) -> str:
+    """Return a threshold with all digits that decide about success."""
+    return f"{rounded(threshold):,.{RETURN_DIGITS}g}".replace("-", "\N{MINUS SIGN}", 1 if threshold < 0 else 0)
 
 
 def digits_of(value: float) -> str:

@@ -321,3 +321,13 @@ class TaskStatistics(models.Model):
 
     def __str__(self) -> str:
         return f"{self.by} {self.key}: {self.attempts}"
+
+    @property
+    def return_mean(self) -> float | None:
+        """Mean of the returns, not beyond them as 3 * 0.1 / 3 is, which is more than 0.1; None without a return."""
+        if not self.scored:
+            return None
+        mean = self.return_total / self.scored
+        if self.return_low is None or self.return_high is None:
+            return mean
+        return min(max(mean, self.return_low), self.return_high)

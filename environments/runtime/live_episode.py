@@ -356,7 +356,8 @@ class LiveEpisode:
             return_sum=self._sum,
             return_last=self._last_reward,
             return_max=self._maximum,
-            return_mean=self._sum / self._rewards if self._rewards else None,
+            # of three times 0.1 the sum divided by 3 is more than 0.1
+            return_mean=None if self._maximum is None else min(self._sum / self._rewards, self._maximum),
             ready=self.ready,
             first_acted=self._first_acted,
             last_acted=self._last_acted,

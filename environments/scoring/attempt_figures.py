@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from environments.scoring.convention import Coverage
-from environments.scoring.task_buckets import interval
+from environments.scoring.task_buckets import Interval, interval
 
 
 class Counted(Protocol):
@@ -34,8 +34,13 @@ class SuccessRate:
         return self.successes / self.n if self.n else None
 
     @property
+    def interval(self: Counted) -> Interval:
+        """Wilson's 95 % interval of the success rate; 0 to 1 without attempts."""
+        return interval(self.successes, self.n)
+
+    @property
     def success_low(self: Counted) -> float | None:
-        """Lower end of Wilson's 95 % interval of the success rate; None without attempts."""
+        """Lower end of the interval; None without attempts."""
         return interval(self.successes, self.n).low if self.n else None
 
     @property

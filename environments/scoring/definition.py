@@ -12,12 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TypeVar, cast
 
-from django.db.models import Case, F, When
+from django.db.models import Case, F, FloatField, Value, When
 from django.db.models.expressions import Combinable
 
 from environments.models import Environment
 from environments.scoring.convention import CONVENTION_PARTS, STANDARD, Convention, Treatment
-from environments.scoring.returns import Return
+from environments.scoring.returns import Return, bar_of
 
 DEFINITION_PARAMETERS = ("return", "threshold", *CONVENTION_PARTS)
 """Parameters of an address that replace parts of the definition in force."""
@@ -29,11 +29,19 @@ class Definition:
     return_: Return = "sum"
     """How the rewards of an episode's steps make its return; "last" is the last reward that is not null."""
     threshold: float = 0.9
-    """A return above it is a success."""
+    """A return above it is a success; compare with `is_success`, which rounds both."""
     convention: Convention = STANDARD
     """How rollouts count that ended without a call, by expiry or by an infrastructure failure."""
     is_edge: bool = field(default=False, compare=False)
     """Whether blocks are known to be written with this threshold, so that successes counted from them are exact."""
+
+    @property
+    def bar(self) -> float:
+        """What a return has to exceed to be a success: the threshold and the numbers that are rounded to it."""
+        return bar_of(self.threshold)
+
+    def is_success(self, value: float | None) -> bool:
+        return value is not None and value > self.bar
 
     @property
     def column(self) -> str:
@@ -55,6 +63,10 @@ class Definition:
     def value(self, prefix: str = "return_") -> Combinable:
         """Return the expression of the column that holds the return. `prefix`: the start of the column's name."""
         return F(f"{prefix}{self.return_}")
+
+    def bar_value(self) -> Combinable:
+        """Return the expression of `bar`."""
+        return Value(self.bar, FloatField())
 
     def __str__(self) -> str:
         differences = str(self.convention)
@@ -166,6 +178,11 @@ class OwnDefinitions:
         whens = [When(environment_id__in=ids, then=F(f"{prefix}{name}")) for name, ids in self.by_return.items()]
         default = F(f"{prefix}{self.other.return_}")
         return Case(*whens, default=default) if self.return_ != self.other.return_ else default
+
+    def bar_value(self) -> Combinable:
+        """Return the expression of what the return of a row of a model that has `environment_id` has to exceed."""
+        whens = [When(environment_id=pk, then=one.bar_value()) for pk, one in self.by_environment.items()]
+        return Case(*whens, default=self.other.bar_value())
 
     @property
     def by_return(self) -> dict[Return, list[int]]:

@@ -69,7 +69,7 @@ def result_of(row: TaskStatistics | None, thresholds: Thresholds, convention: Co
         n=row.attempts,
         scored=row.scored,
         successes=row.successes,
-        mean=row.return_total / row.scored if row.scored else None,
+        mean=row.return_mean,
         low=row.return_low,
         high=row.return_high,
         bucket=bucket_of(row.attempts, row.rate, thresholds),

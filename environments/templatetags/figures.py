@@ -20,7 +20,7 @@ from environments.display.formats import (
     success_range,
     until,
 )
-from environments.display.numbers import plain, signed, unsigned
+from environments.display.numbers import plain, signed, threshold_text, unsigned
 from environments.models import TaskStatistics
 
 register = template.Library()
@@ -29,6 +29,7 @@ for written in (grouped, percent, success_range, reward, signed, unsigned, bucke
     register.filter(written)
 register.filter("plain_card", plain_card)
 register.filter("figure", plain)
+register.filter("threshold", threshold_text)
 register.simple_tag(success)
 register.simple_tag(coverage)
 register.simple_tag(private_tag)

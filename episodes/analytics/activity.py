@@ -147,4 +147,4 @@ def _returns(row: Mapping[str, Any], definition: Definition, zeros: int) -> tupl
     """Return the number of returns, of successes, and the sum of the returns."""
     groups = [_RETURNS, _EXPIRED] if definition.convention.expired == "keep" else [_RETURNS]
     scored, successes, total = (sum(row.get(group[place], 0) for group in groups) for place in range(3))
-    return int(scored) + zeros, int(successes) + zeros * (definition.threshold < 0), float(total)
+    return int(scored) + zeros, int(successes) + zeros * definition.is_success(0.0), float(total)

@@ -13,7 +13,7 @@ from bisect import bisect_right
 from collections.abc import Iterator
 from operator import itemgetter
 
-from environments.display.numbers import plain
+from environments.display.numbers import threshold_text
 from environments.scoring.definition import Definition, Definitions
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.attempts.sketches import Sketch, count_of
@@ -40,7 +40,7 @@ def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
         if definition.is_edge:
             continue
         most = MAX_GROUP_SHARE * count
-        place = bisect_right(sketch, definition.threshold, key=itemgetter(0))
+        place = bisect_right(sketch, definition.bar, key=itemgetter(0))
         below += sum(_mixed(count, most) for _, count in sketch[max(0, place - MIXED_PAIRS) : place])
         above += sum(_mixed(count, most) for _, count in sketch[place : place + MIXED_PAIRS])
     share = max(below, above) / max(1, attempts + len(found.rows))
@@ -62,7 +62,7 @@ def sentence_of(bound: float, definitions: Definitions) -> str:
     if not bound:
         return ""
     percent = f"{100 * bound:.1f}" if bound < 0.1 else f"{100 * bound:.0f}"
-    above = f" above {plain(definitions.threshold)}" if isinstance(definitions, Definition) else ""
+    above = f" above {threshold_text(definitions.threshold)}" if isinstance(definitions, Definition) else ""
     return f"Not every return of older episodes is stored: success{above} may be off by up to {percent} % of them."
 
 

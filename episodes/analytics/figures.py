@@ -39,13 +39,14 @@ def mean_and_deviation(values: Sequence[float]) -> tuple[float, float]:
     Sums and squares of huge numbers overflow, so they are computed in multiples of a power of two, which rounds
     nothing. The deviation of equal numbers is exactly 0.
     """
-    if min(values) == max(values):
-        return values[0], 0.0
+    low, high = min(values), max(values)
+    if low == high:
+        return low, 0.0
     scale = math.ldexp(1.0, math.frexp(max(map(abs, values)))[1] - 1)
     shares = [value / scale for value in values]
     mean = math.fsum(shares) / len(shares)
     squares = math.fsum([(share - mean) ** 2 for share in shares])
-    return mean * scale, math.sqrt(squares / len(shares)) * scale
+    return min(max(mean * scale, low), high), math.sqrt(squares / len(shares)) * scale
 
 
 _DOUBLING = [2**power for power in range(11)]
@@ -173,7 +174,7 @@ class ScopeFigures(SuccessRate):
     @cached_property
     def successes(self) -> int:
         """Attempts whose return is above the threshold of success."""
-        return sum([above(one.returns, one.definition.threshold) for one in self._parts])
+        return sum([above(one.returns, one.definition.bar) for one in self._parts])
 
     @cached_property
     def _of_lengths(self) -> Moments:

@@ -170,7 +170,7 @@ def results_of(tasks: EndingsByTask, definition: Definition) -> dict[str, Leader
             values = [value for value in returns if value is not None]
             total, scored = sum(values), len(values)
             small = total if abs(total) <= MAX_SQUARED else 0.0
-            successes = sum(value > definition.threshold for value in values)
+            successes = sum(map(definition.is_success, values))
             squares = (small**2, small * scored, float(scored**2))
             found[key].cells.append(Cell(len(returns), successes, 1, scored, total, *squares, abs(total)))
     return found

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from django.db.models import Count
 
 from environments.models import Environment, TaskStatistics
+from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import Bucket, Thresholds, bucket_of
 from episodes.attempts.rule import NO_CALL
 from episodes.models import Episode
@@ -69,7 +70,7 @@ def no_call_report(environment: Environment, thresholds: Thresholds) -> NoCallRe
     """Return what changed in one environment. Its TaskStatistics must have been counted again."""
     calls = _no_calls(environment)
     overall = calls.get(("all", ""), {})
-    zero_succeeds = environment.success_threshold < 0
+    zero_succeeds = definition_of(environment).is_success(0.0)
     order = sorted(calls, key=lambda one: (one[0] != "all", -sum(calls[one].values()), one))
     return NoCallReport(
         environment=environment,

@@ -46,7 +46,7 @@ _POOLED = RevisionSerializer(
 
 @dataclass(frozen=True, slots=True)
 class TaskStatisticsRow:
-    """A row of TaskStatistics with its interval and mean."""
+    """A row of TaskStatistics with its interval."""
 
     row: TaskStatistics
     convention: str
@@ -70,10 +70,6 @@ class TaskStatisticsRow:
     @property
     def coverage(self) -> Coverage:
         return coverage_of_row(self.row, Convention.from_code(self.convention))
-
-    @property
-    def return_mean(self) -> float | None:
-        return self.row.return_total / self.row.scored if self.row.scored else None
 
 
 class TasksView(ApiView):

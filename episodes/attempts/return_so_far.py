@@ -40,5 +40,5 @@ class ReturnSoFar:
         if self._definition == "sum":
             return self._sum
         if self._definition == "mean":
-            return self._sum / self._count if self._count else None
+            return None if self._highest is None else min(self._sum / self._count, self._highest)
         return self._last if self._definition == "last" else self._highest

@@ -5,7 +5,7 @@ Nothing here reads the database.
 A sketch of more than MAX_VALUES values is compressed by merging neighbours into their mean, so the mean of the whole
 stays exact. What the variance loses is kept beside the sketch as its *scatter*: the root of the summed squares of the
 distances between values and the pairs that stand for them, so the standard error stays exact, too. A value that many
-share keeps its own pair, and no group reaches across one of the `edges` (thresholds of success), so the share above
+share keeps its own pair, and no group reaches across one of the `edges` (bars of success), so the share above
 each of them stays exact. A group holds at most 1/16 of all values: a quantile is off by less than that share, and
 mostly by half of a 32nd.
 """
@@ -146,9 +146,9 @@ def error_of(sketch: Sketch, scatter: float = 0.0, mean: float | None = None) ->
     return math.hypot(largest * math.sqrt(squares / (count - 1) / count), scatter / math.sqrt((count - 1) * count))
 
 
-def above(sketch: Sketch, threshold: float) -> int:
-    """Return the number of values greater than `threshold`."""
-    return sum([count for value, count in sketch if value > threshold])
+def above(sketch: Sketch, bar: float) -> int:
+    """Return the number of values greater than `bar`."""
+    return sum([count for value, count in sketch if value > bar])
 
 
 def quantile(sketch: Sketch, share: float) -> float | None:
@@ -168,4 +168,6 @@ def _quantile(sketch: Sketch, passed: Sequence[int], share: float) -> float:
 
 
 def _mean(sketch: Sketch, count: int) -> float:
-    return math.fsum([value * many for value, many in sketch]) / count
+    """Return the mean, which rounding leaves within the values: 3 * 0.1 / 3 is more than 0.1."""
+    mean = math.fsum([value * many for value, many in sketch]) / count
+    return min(max(mean, sketch[0][0]), sketch[-1][0])

@@ -96,7 +96,7 @@ class Summary(NamedTuple):
     def compressed(self, edges: Sequence[float]) -> Summary:
         """Return the summary with small sketches.
 
-        `edges`: thresholds of success, ascending, which no group of returns crosses.
+        `edges`: bars of success, ascending, which no group of returns crosses.
         """
         expired = self.expired and self.expired.compressed(edges)
         return self._replace(own=self.own.compressed(edges), expired=expired)
@@ -291,5 +291,5 @@ def figures_from(endings: Sequence[EndedReturn], definition: Definition) -> dict
         "coverage": coverage_from(endings, definition.convention),
         "scored": count_of(sketch),
         "mean": mean_of(sketch),
-        "successes": above(sketch, definition.threshold),
+        "successes": above(sketch, definition.bar),
     }

@@ -74,7 +74,7 @@ def drawn_histogram(environment: Environment, returns: Histogram, of: EpisodeFil
         query = urlencode(common | {name: repr(end) for name, end in ends if end is not None})
         title = f"return {span}: {one.n:,} attempt{'' if one.n == 1 else 's'}"
         x = place_of(one.low) if returns.is_exact else place * WIDTH / len(bins)
-        is_success = one.low > returns.definition.threshold
+        is_success = returns.definition.is_success(one.low)
         shape = (round(x, 2), round(HEIGHT - height, 2), round(width, 2), round(height, 2))
         made.append(Column(*shape, title, query, is_success))
     half = width / 2 if returns.is_exact else 0.0

@@ -55,7 +55,7 @@ class SampledAttempt(NamedTuple):
     max: float | None
 
     def is_success(self, definition: Definition) -> bool:
-        return self.value is not None and self.value > definition.threshold
+        return definition.is_success(self.value)
 
     @property
     def is_unrewarded(self) -> bool:

@@ -106,4 +106,4 @@ def _playing(episode: Episode, steps: int, returns: Returns, definition: str | N
 
 def _returns(shares: float | None, count: int, most: float | None, latest: float | None) -> Returns:
     total = finite((shares or 0.0) * _SHARES) or 0.0
-    return {"sum": total, "last": latest, "max": most, "mean": total / count if count else None}
+    return {"sum": total, "last": latest, "max": most, "mean": None if most is None else min(total / count, most)}

@@ -14,6 +14,7 @@ from typing import Any
 from django.urls import reverse
 
 from environments.display import parts
+from environments.scoring.definition import definition_of
 from environments.service import hidden_fields
 from episodes.models import Episode, Guest, Play
 from episodes.playtest.invites.rule import CLOSED, REVOKED
@@ -98,15 +99,15 @@ def deck_of_play(play: Play) -> GuestDeck | None:
 def outcome_of(episode: Episode) -> dict[str, Any]:
     """Return the context of `playtest/outcome.html`. `episode` has its environment, split, task and play."""
     environment = episode.environment
-    definition, threshold = environment.default_return, environment.success_threshold
-    returned = episode.returns[definition]
+    definition = definition_of(environment)
+    returned = episode.returns[definition.return_]
     return {
         "episode": episode,
         "environment": environment,
-        "definition": definition,
-        "threshold": threshold,
+        "definition": definition.return_,
+        "threshold": definition.threshold,
         "returned": returned,
-        "is_success": returned is not None and returned > threshold,
+        "is_success": definition.is_success(returned),
         "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment),
         "is_guest": episode.play.guest_id is not None,
         "is_plain": is_plain(episode.play),

@@ -28,7 +28,7 @@ from django.db.models import (
     Sum,
     Value,
 )
-from django.db.models.functions import Coalesce, Concat
+from django.db.models.functions import Coalesce, Concat, Least
 from django.db.models.sql.compiler import SQLCompiler
 
 from environments.cluster.membership import ENDINGS, LOCKS
@@ -122,7 +122,7 @@ def close_interrupted(
             ended = running.update(
                 **_ending(now),
                 return_sum=Coalesce(_over_steps(Finite(Sum("reward"))), 0.0),
-                return_mean=_over_steps(Finite(Avg("reward"))),
+                return_mean=_over_steps(Finite(Least(Avg("reward"), Max("reward")))),
             )
             _count(numbers)
             _delete_left(numbers)
@@ -145,7 +145,7 @@ def _lock_endings() -> None:
 
 def _count(numbers: list[int]) -> None:
     """Count the episodes in the statistics of their tasks."""
-    count_ended(connection, f"e.id IN ({ID_LISTS[connection.vendor]})", [json.dumps(numbers)])
+    count_ended(f"e.id IN ({ID_LISTS[connection.vendor]})", [json.dumps(numbers)])
 
 
 def _delete_left(numbers: list[int]) -> None:
@@ -190,7 +190,7 @@ def _returns(number: int) -> dict[str, float | None]:
     total = sum(values)  # not math.fsum, which raises where this gives an infinity
     return {
         "return_sum": finite(total) or 0.0,
-        "return_mean": finite(total / len(values)) if values else None,
+        "return_mean": finite(min(total / len(values), max(values))) if values else None,
     }
 
 

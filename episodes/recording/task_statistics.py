@@ -14,11 +14,12 @@ from collections.abc import Collection, Sequence
 from functools import cache
 from typing import Any
 
-from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db import connection
 from django.db.models import Q
 
 from environments import conf
 from environments.database.bulk_writer import BulkWriter, Values
+from environments.scoring.returns import rounded_sql
 from environments.scoring.task_buckets import Thresholds, bucket_sql
 from episodes.models import Episode
 
@@ -42,9 +43,9 @@ _ROLLOUTS = f"""
         CASE WHEN a.treatment = 'z' THEN 0.0 WHEN a.treatment = 'o' THEN NULL
             WHEN a.value > 1e290 THEN 1e290 WHEN a.value < -1e290 THEN -1e290 ELSE a.value END AS value,
         CASE WHEN a.treatment = 'z' THEN CASE WHEN 0.0 > a.threshold THEN 1 ELSE 0 END
-            WHEN a.treatment = 'k' AND a.value > a.threshold THEN 1 ELSE 0 END AS success
+            WHEN a.treatment = 'k' AND a.value > a.threshold AND {{value}} > a.threshold THEN 1 ELSE 0 END AS success
     FROM (
-        SELECT e.task_id, e.environment_id, e.model, r.name AS run, d.success_threshold AS threshold,
+        SELECT e.task_id, e.environment_id, e.model, r.name AS run, {{threshold}} AS threshold,
             {{kind}} AS kind, {_TREATMENT} AS treatment,
             CASE d.default_return WHEN 'sum' THEN {{given}}.return_sum WHEN 'last' THEN {{given}}.return_last
             WHEN 'max' THEN {{given}}.return_max ELSE {{given}}.return_mean END AS value
@@ -125,7 +126,7 @@ def count(writer: BulkWriter, ends: Collection[Values]) -> None:
         writer.run(seen, [(episode,) for episode, *_ in ends])
 
 
-def count_ended(connection: BaseDatabaseWrapper, condition: str, values: Sequence[Any]) -> None:
+def count_ended(condition: str, values: Sequence[Any]) -> None:
     """Count recorded rollouts that meet `condition` (SQL that calls the episode `e`) and were not counted before."""
     thresholds, is_sqlite = conf.thresholds(), connection.vendor == "sqlite"
     rows = recorded_sql(condition, bucket_sql("SUM(counts)", _TOGETHER_RATE, thresholds))
@@ -139,8 +140,9 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
     `condition` calls the episode `e`.
     """
     is_rollout = Episode.objects.rollouts().filter(_NOT_BY_PEOPLE).condition_sql("e")
-    rollouts = _ROLLOUTS.format(
-        kind="e.cause", given="e", source="episodes_episode AS e", condition=f"{is_rollout} AND {condition}"
+    rollouts = _rollouts(
+        *("e.cause", "e", "episodes_episode AS e", f"{is_rollout} AND {condition}"),
+        is_sqlite=connection.vendor == "sqlite",
     )
     return _TOGETHER.format(rollouts=rollouts, bucket=bucket)
 
@@ -149,15 +151,19 @@ def recorded_sql(condition: str, bucket: str = "''") -> str:
 def _add_sql(is_sqlite: bool, thresholds: Thresholds) -> str:
     given = _SQLITE_ROW if is_sqlite else _POSTGRESQL_ROWS
     running = Episode.objects.filter(_NOT_BY_PEOPLE, status="running").condition_sql("e")
-    rollouts = _ROLLOUTS.format(
-        kind="g.kind",
-        given="g",
-        source=f"{given} JOIN episodes_episode AS e ON e.id = g.id",
-        condition=running,
-    )
+    source = f"{given} JOIN episodes_episode AS e ON e.id = g.id"
+    rollouts = _rollouts("g.kind", "g", source, running, is_sqlite=is_sqlite)
     rows, count, rate = (_EACH, "counts", "success") if is_sqlite else (_TOGETHER, "SUM(counts)", _TOGETHER_RATE)
     return _adding(
         rows.format(rollouts=rollouts, bucket=bucket_sql(count, rate, thresholds)), thresholds, is_sqlite=is_sqlite
+    )
+
+
+def _rollouts(kind: str, given: str, source: str, condition: str, *, is_sqlite: bool) -> str:
+    """Return _ROLLOUTS, in which returns and thresholds are rounded to decide about success."""
+    threshold, value = (rounded_sql(one, is_sqlite=is_sqlite) for one in ("d.success_threshold", "a.value"))
+    return _ROLLOUTS.format(
+        kind=kind, given=given, source=source, condition=condition, threshold=threshold, value=value
     )
 
 

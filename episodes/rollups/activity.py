@@ -14,6 +14,7 @@ from django.db import connection
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.models import Environment
+from environments.scoring.returns import bar_of
 from episodes.attempts.endings import Ending, bounded
 from episodes.attempts.rule import OWN_KINDS
 from episodes.models import Activity, Episode
@@ -96,7 +97,7 @@ class ActivityPart:
 def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
     """Count endings by minute, and from the minutes by hour and day."""
     rows = Environment.objects.values_list("pk", "default_return", "success_threshold")
-    definitions = {pk: (f"return_{name}", threshold) for pk, name, threshold in rows}
+    definitions = {pk: (f"return_{name}", bar_of(threshold)) for pk, name, threshold in rows}
     minutes: dict[ActivityKey, Counts] = {}
     for ending in endings:
         key = ActivityKey(60, int(ending.ended // 60) * 60, ending.environment)
@@ -109,16 +110,16 @@ def _counted(endings: Sequence[Ending]) -> dict[ActivityKey, Counts]:
         if ending.kind in _PLACES:
             row[_PLACES[ending.kind]] += 1
         if ending.kind in _RETURNS:
-            name, threshold = definitions.get(ending.environment, ("return_sum", 0.9))
-            _add_return(row, _RETURNS[ending.kind], getattr(ending, name), threshold)
+            name, bar = definitions.get(ending.environment, ("return_sum", bar_of(0.9)))
+            _add_return(row, _RETURNS[ending.kind], getattr(ending, name), bar)
     return minutes | _rolled_up(minutes)
 
 
-def _add_return(row: Counts, place: int, value: float | None, threshold: float) -> None:
+def _add_return(row: Counts, place: int, value: float | None, bar: float) -> None:
     """Add a return to the three counts from `place` on."""
     if value is not None:
         row[place] += 1
-        row[place + 1] += value > threshold
+        row[place + 1] += value > bar
         row[place + 2] += bounded(value)
 
 

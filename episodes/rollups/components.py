@@ -49,7 +49,7 @@ class _Values:
     def row(self) -> tuple[float, float, float, float]:
         """Return the values by definition of return: sum, last, max and mean."""
         total = finite(sum(self.values)) or 0.0
-        return total, self.values[-1], max(self.values), total / len(self.values)
+        return total, self.values[-1], max(self.values), min(total / len(self.values), max(self.values))
 
 
 class NewComponent:

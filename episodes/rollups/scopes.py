@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import Literal, NamedTuple
 
 from environments.models import Environment
+from environments.scoring.returns import bar_of
 from episodes.attempts.endings import Ending
 
 ScopeKind = Literal["environment", "split", "run"]
@@ -18,17 +19,17 @@ class RollupScope(NamedTuple):
 
 
 Edges = tuple[float, ...]
-"""Thresholds of success, in ascending order."""
+"""Bars of success (see `environments/scoring/returns.py`), in ascending order."""
 
 
 def edges_of_environments() -> dict[int, Edges]:
-    """Return, by environment id, the thresholds at which its summaries count successes exactly.
+    """Return, by environment id, the bars at which its summaries count successes exactly.
 
-    These are the threshold that the class declares and the one in force: a summary that is made while the threshold
-    is changed is then exact again when the declared one is restored.
+    These belong to the threshold that the class declares and to the one in force: a summary that is made while the
+    threshold is changed is then exact again when the declared one is restored.
     """
     rows = Environment.objects.values_list("pk", "declared_threshold", "success_threshold")
-    return {pk: tuple(sorted(set(thresholds))) for pk, *thresholds in rows}
+    return {pk: tuple(sorted({bar_of(one) for one in thresholds})) for pk, *thresholds in rows}
 
 
 def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:

@@ -140,7 +140,7 @@ def plays_of(study: Study) -> Iterator[StudyPlay]:
         value = episode.returns[definition.return_]
         if counts:
             value = next(iter(returns_counted([(episode.cause, value)], definition.convention)), None)
-        is_success = value > definition.threshold if counts and value is not None else None
+        is_success = definition.is_success(value) if counts and value is not None else None
         attempt = attempts[key] if uses else 0
         yield StudyPlay(study, play, numbers.get(episode.task_id), attempt, counts, value, is_success)
 

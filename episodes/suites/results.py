@@ -82,7 +82,7 @@ class TaskCounts(NamedTuple):
     def of(cls, endings: Iterable[EndedReturn], definition: Definition) -> Self:
         returns = returns_counted(endings, definition.convention)
         values = [value for value in returns if value is not None]
-        return cls(len(returns), sum(value > definition.threshold for value in values), len(values), sum(values))
+        return cls(len(returns), sum(map(definition.is_success, values)), len(values), sum(values))
 
     def figure(self, score: Score) -> float | None:
         """Return the success rate or the mean return; None if there is none."""

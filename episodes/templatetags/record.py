@@ -25,7 +25,7 @@ from environments.display.formats import (
     success_range,
     until,
 )
-from environments.display.numbers import digits_of, plain, signed, unsigned
+from environments.display.numbers import digits_of, plain, signed, threshold_text, unsigned
 from environments.models import Environment
 from episodes.analytics.figures import ScopeFigures
 from episodes.attempts.rule import kind_of
@@ -52,6 +52,7 @@ for written in (
 ):
     register.filter(written)
 register.filter("figure", plain)
+register.filter("threshold", threshold_text)
 register.filter("digits", digits_of)
 register.simple_tag(success)
 register.simple_tag(coverage)

@@ -11,7 +11,7 @@ from environments.models import Environment
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import Convention, Coverage
 from environments.scoring.definition import Definition, definition_of
-from environments.scoring.returns import RETURNS
+from environments.scoring.returns import RETURNS, bar_of
 from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import IS_ATTEMPT, KIND
 from episodes.attempts.summary import EndedReturn, coverage_from, figures_from, returns_counted
@@ -49,7 +49,7 @@ def peers_of(episode: Episode, definition: Definition) -> Peers:
         coverage=coverage_from(endings, definition.convention),
         is_all=len(rows) <= MAX_PEERS,
         mean=sum(value / len(returns) for value in returns) if returns else None,
-        rank=None if own is None else 1 + sum(value > own for value in returns),
+        rank=None if own is None else 1 + sum(value > bar_of(own) for value in returns),
     )
 
 
@@ -97,7 +97,7 @@ def pairs_to_compare(episodes: QuerySet[Episode]) -> list[tuple[int, int]]:
     for row in rows:
         definition, task = definitions[row["environment_id"]], row["task_id"]
         value = row[definition.column]
-        is_success = value is not None and value > definition.threshold
+        is_success = definition.is_success(value)
         first.setdefault((task, is_success), row["pk"])
         if task not in pairs and (task, not is_success) in first:
             pairs[task] = (first[task, False], first[task, True])

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from django.db.models import F, Q, QuerySet
 
+from environments.scoring.returns import rounded
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.models import Episode
@@ -32,6 +33,11 @@ class _Extremes:
     worst: int
     low: float
 
+    @property
+    def difference(self) -> float:
+        """How far the two are apart; 0 for what rounding leaves of it."""
+        return rounded(self.high - self.low)
+
     def take(self, number: int, value: float) -> None:
         if value > self.high:
             self.best, self.high = number, value
@@ -48,7 +54,7 @@ def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile, guard: TaskGua
     compared = compared.filter(steps_count__gt=0)  # there is nothing to learn from an episode without a call
     for tasks in _batches(compared):
         found = _extremes(compared.filter(task__in=tasks))
-        distinct = [one for one in found if one.high - one.low >= options.margin and one.high > one.low]
+        distinct = [one for one in found if one.difference and one.difference >= options.margin]
         worst = {one.best: one.worst for one in distinct}
         taken = recorded([number for one in distinct for number in (one.best, one.worst)], guard)
         for chosen in taken:

@@ -190,7 +190,7 @@ def _row(key: RolloutGroup, rollouts: Sequence[tuple[float, int]]) -> dict[str, 
     rewards = [reward for reward, _ in rollouts]
     return {
         "task_index": key.index,
-        "avg_reward": sum(rewards) / len(rewards),
+        "avg_reward": min(max(sum(rewards) / len(rewards), min(rewards)), max(rewards)),
         "min_reward": min(rewards),
         "max_reward": max(rewards),
         "num_rollouts": len(rollouts),

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.checking.check_state import CheckState
-from environments.display.numbers import plain
+from environments.display.numbers import plain, threshold_text
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
 
@@ -61,7 +61,7 @@ def _check_threshold(state: CheckState, threshold: Any, bounds: tuple[float, flo
     fits = isinstance(threshold, int | float) and low <= threshold < high
     problem = f"success_threshold is {threshold!r}, which no return from {_span(bounds)} can exceed, or all do; set it."
     if fits:
-        state.report.judge(SUBJECT, "success", [], f"An episode succeeds above {plain(threshold)}.")
+        state.report.judge(SUBJECT, "success", [], f"An episode succeeds above {threshold_text(threshold)}.")
     else:
         state.report.judge(SUBJECT, "success", [problem], "", "warning")
 
@@ -104,5 +104,5 @@ def return_of(rewards: Sequence[float], definition: str) -> float:
     if definition == "sum" or not rewards:
         return math.fsum(rewards)
     if definition == "mean":
-        return math.fsum(rewards) / len(rewards)
+        return min(math.fsum(rewards) / len(rewards), max(rewards))
     return rewards[-1] if definition == "last" else max(rewards)

@@ -47,12 +47,12 @@ def results_of(scope: DoctorScope) -> list[TaskAttempts]:
     found: dict[int, list[float | None]] = defaultdict(list)
     for one in scope.attempts:
         found[one.task].append(one.value)
-    return [_counted(task, values, scope.definition.threshold) for task, values in found.items()]
+    return [_counted(task, values, scope.definition.bar) for task, values in found.items()]
 
 
-def _counted(task: int, values: Sequence[float | None], threshold: float) -> TaskAttempts:
+def _counted(task: int, values: Sequence[float | None], bar: float) -> TaskAttempts:
     returns = [value for value in values if value is not None]
-    rate = sum(value > threshold for value in returns) / len(values)
+    rate = sum(value > bar for value in returns) / len(values)
     return TaskAttempts(task, len(values), rate, min(returns, default=None), max(returns, default=None))
 
 

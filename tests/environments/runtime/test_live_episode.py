@@ -27,6 +27,15 @@ async def test_the_counts_cover_what_ran() -> None:
     assert [step.index for step in play.record.steps] == [0, 1, 2, 3, 4]
 
 
+async def test_the_mean_is_within_the_rewards() -> None:
+    async with Play(Echo) as play:
+        await play.open("s")
+        for _ in range(3):
+            await play.answer("s", "echo", text="x")
+        await within(play.service.delete("s", ""))
+    assert (play.record.end.return_mean, play.record.end.return_max) == (0.1, 0.1)
+
+
 async def test_an_episode_that_ends_on_a_fault_is_not_the_agents_doing() -> None:
     class Broken(Echo):
         @tool

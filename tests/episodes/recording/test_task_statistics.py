@@ -143,8 +143,8 @@ def test_an_attempt_without_return_counts_as_no_success() -> None:
 
 
 def test_a_return_at_the_threshold_is_no_success() -> None:
-    record(attempt(1, returned=0.9), attempt(2, returned=0.9000000000000001))
-    assert stored()[ALL][:3] == (2, 2, 1)
+    record(*(attempt(n, returned=value) for n, value in enumerate((0.9, 0.9000000000000001, 0.900000000001), 1)))
+    assert stored()[ALL][:3] == (3, 3, 1)
 
 
 def test_huge_returns_stay_countable() -> None:
