@@ -17,6 +17,7 @@ from functools import lru_cache
 import structlog
 
 from environments.agent_http.view import utf8
+from environments.database.storable import number_in
 from environments.errors import InvalidRequest, shorten
 from environments.keys.agent_key import AgentKey
 from environments.runtime.records import MAX_TRAINING_STEP, RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
@@ -99,11 +100,8 @@ def _note_mistakes(owner: str, labels: tuple[str, ...], missing: tuple[str, ...]
 def _whole_number(text: str) -> int | None:
     if not text:
         return None
-    try:
-        number = int(text)
-    except ValueError:
-        number = -1
-    if not 0 <= number <= MAX_TRAINING_STEP:
+    number = number_in(text.strip())
+    if not isinstance(number, int) or not 0 <= number <= MAX_TRAINING_STEP:
         raise InvalidRequest(
             f"the training step is {text[:40]!r}; it must be a whole number from 0 to {MAX_TRAINING_STEP}"
         )

@@ -17,28 +17,21 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.db.models import CharField, F, FloatField, Func, Q
-from django.db.models.lookups import (
-    Exact,
-    GreaterThan,
-    GreaterThanOrEqual,
-    IContains,
-    IExact,
-    LessThan,
-    LessThanOrEqual,
-)
+from django.db.models import BooleanField, CharField, F, Func, Q
+from django.db.models.lookups import Exact, IContains, IExact
 
-from environments.database.storable import is_storable
+from environments.database.storable import double_of, is_storable, number_in
 
 MAX_WORDS = 20
+MAX_DIGITS = 100_000
+"""Digits that PostgreSQL reads as a number; its limit is 131,072."""
 _TERMS = re.compile(
     r'(?P<name>[A-Za-z_][\w-]*(?:\.[\w-]+)*)(?P<operator>:(?!//)|[<>]=?|~)(?:"(?P<text>[^"]*)"|(?P<value>[^\s"=]\S*))'
     r'|"(?P<phrase>[^"]+)"|(?P<word>\S+)',
     re.ASCII,
 )
 _HASH = re.compile("[0-9a-f]{8,64}")
-_NUMBER = re.compile(r"-?\d{1,300}(?:\.\d{1,300})?(?:[eE][+-]?\d{1,2})?", re.ASCII)
-_ORDERS = {">": GreaterThan, ">=": GreaterThanOrEqual, "<": LessThan, "<=": LessThanOrEqual}
+_ORDERS = (">", ">=", "<", "<=")
 LITERALS = ("true", "false", "null")
 
 
@@ -64,24 +57,21 @@ class FieldTest:
     @property
     def number(self) -> float | int | None:
         """Return the value as a number; None if it is none."""
-        if self.is_text or not _NUMBER.fullmatch(self.value):
-            return None
-        is_whole = len(self.value) <= 15 and self.value.removeprefix("-").isdecimal()
-        return int(self.value) if is_whole else float(self.value)
+        return None if self.is_text else number_in(self.value)
 
     def condition(self) -> Q:
         """Return the condition on Task."""
         number = self.number
         if not is_storable(self.value) or (self.is_order and number is None):
             return Q(pk__in=())
-        if self.is_order:
-            return Q(_ORDERS[self.operator](SpecMember(self.name, "number"), number))
+        if self.is_order and number is not None:
+            return Q(SpecNumber(self.name, self.operator, number))
         text = SpecMember(self.name, "text")
         if self.operator == "~":
             return Q(IContains(text, self.value))
         found = Q(IExact(text, self.value))
         if number is not None:
-            return found | Q(Exact(SpecMember(self.name, "number"), number))
+            return found | Q(SpecNumber(self.name, "=", number))
         is_literal = not self.is_text and self.value in LITERALS
         return found | Q(Exact(SpecMember(self.name, "literal"), self.value)) if is_literal else found
 
@@ -119,18 +109,17 @@ def _contains(text: str) -> Q:
 
 
 _SQLITE = {
-    "number": "CASE WHEN {kind} IN ('integer', 'real') THEN json_extract({spec}, '{path}') END",
     "text": "CASE WHEN {kind} = 'text' THEN json_extract({spec}, '{path}') END",
     "literal": "CASE WHEN {kind} IN ('true', 'false', 'null') THEN {kind} END",
 }
-# The pattern leaves out numbers beyond those that a double can hold, which would be errors.
 _POSTGRESQL = {
-    "number": "CASE WHEN json_typeof(v) = 'number' AND v::text ~ "
-    r"'^-?([0-9]{1,250}(\.[0-9]{1,250})?|[0-9]{1,3}(\.[0-9]{1,20})?[eE][+-]?([012]?[0-9]{1,2}|30[0-5]))$' "
-    "THEN v::text::double precision END",
     "text": "CASE WHEN json_typeof(v) = 'string' THEN v #>> '{}' END",
     "literal": "CASE WHEN json_typeof(v) IN ('boolean', 'null') THEN v::text END",
 }
+# The pattern leaves out numbers beyond those that a double can hold, which would be errors.
+_DOUBLE = (
+    r"'^-?([0-9]{1,250}[0-9]{0,50}(\.[0-9]{1,250})?|[0-9]{1,3}(\.[0-9]{1,20})?[eE][+-]?([012]?[0-9]{1,2}|30[0-5]))$'"
+)
 _HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
 # PostgreSQL cannot read escapes of NUL and of halves of surrogate pairs, so they become U+FFFD.
 _READABLE = f"regexp_replace(%s, '\\\\u0000|{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}', '\\\\ufffd', 'g')"
@@ -142,20 +131,77 @@ _MEMBER = (
 
 
 class SpecMember(Func):
-    """A member of a task's content, if it is a number, a text, or a literal (`true`, `false`, `null`); else NULL."""
+    """A member of a task's content, if it is a text or a literal (`true`, `false`, `null`); else NULL."""
 
-    def __init__(self, name: str, kind: Literal["number", "text", "literal"]) -> None:
-        super().__init__(F("spec"), output_field=FloatField() if kind == "number" else CharField())
-        self._names, self._kind = name.split("."), kind
+    output_field = CharField()
+
+    def __init__(self, name: str, kind: Literal["text", "literal"]) -> None:
+        super().__init__(F("spec"))
+        self._name, self._kind = name, kind
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
-        spec, parameters = compiler.compile(self.source_expressions[0])
-        path = "$" + "".join(f'."{name}"' for name in self._names)
-        kind = f"CASE WHEN json_valid({spec}) THEN json_type({spec}, '{path}') END"
-        return f"({_SQLITE[self._kind].format(kind=kind, spec=spec, path=path)})", tuple(parameters)
+        spec, _ = compiler.compile(self.source_expressions[0])
+        return _sqlite_member(_SQLITE[self._kind], spec, self._name), ()
 
     def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
-        spec, parameters = compiler.compile(self.source_expressions[0])
-        path = "{" + ",".join(self._names) + "}"
-        found, readable = _POSTGRESQL[self._kind], _READABLE % spec
-        return _MEMBER.format(found=found, spec=spec, readable=readable, path=path), tuple(parameters)
+        spec, _ = compiler.compile(self.source_expressions[0])
+        return _postgresql_member(_POSTGRESQL[self._kind], spec, self._name), ()
+
+
+class SpecNumber(Func):
+    """Whether a member of a task's content is a number that is greater than another one, equal to it, or so.
+
+    Two whole numbers are compared digit by digit, at any size. Numbers that are written with a point or an exponent,
+    here or there, are compared as doubles.
+    """
+
+    output_field = BooleanField()
+
+    def __init__(self, name: str, operator: str, number: float) -> None:
+        super().__init__(F("spec"))
+        self._name, self._operator, self._number = name, operator, number
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+        spec, _ = compiler.compile(self.source_expressions[0])
+        as_double = f"CAST(json_extract({{spec}}, '{{path}}') AS REAL) {self._operator} %s"
+        whole, values = as_double, (double_of(self._number),)
+        if isinstance(self._number, int):
+            whole = _digits_compared("({spec} -> '{path}')", self._number) + f" {self._operator} 0"
+        template = f"CASE {{kind}} WHEN 'integer' THEN {whole} WHEN 'real' THEN {as_double} END"
+        return _sqlite_member(template, spec, self._name), values * template.count("%s")
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
+        spec, _ = compiler.compile(self.source_expressions[0])
+        found = f"WHEN v::text ~ {_DOUBLE} THEN v::text::double precision {self._operator} %s"
+        values: tuple[Any, ...] = (double_of(self._number),)
+        if isinstance(self._number, int):
+            is_whole = f"v::text ~ '^-?[0-9]+$' AND length(v::text) < {MAX_DIGITS}"
+            found = f"WHEN {is_whole} THEN v::text::numeric {self._operator} {self._number}::numeric {found}"
+        found = f"CASE WHEN json_typeof(v) = 'number' THEN CASE {found} END END"
+        return _postgresql_member(found, spec, self._name), values
+
+
+def _sqlite_member(template: str, spec: str, name: str) -> str:
+    path = "$" + "".join(f'."{part}"' for part in name.split("."))
+    kind = f"CASE WHEN json_valid({spec}) THEN json_type({spec}, '{path}') END"
+    return f"({template.format(kind=kind, spec=spec, path=path)})"
+
+
+def _postgresql_member(found: str, spec: str, name: str) -> str:
+    path, readable = "{" + ",".join(name.split(".")) + "}", _READABLE % spec
+    return _MEMBER.format(found=found, spec=spec, readable=readable, path=path)
+
+
+def _digits_compared(text: str, number: int) -> str:
+    """Return SQL that compares the digits of a whole number with another one: below 0, 0, or above, as that is less,
+    equal, or greater. `text`: SQL of the number as JSON writes it, so without zeros before it.
+    """
+    digits, size = str(abs(number)), f"LTRIM({text}, '-')"
+    sizes = (
+        f"CASE WHEN LENGTH({size}) <> {len(digits)} THEN LENGTH({size}) - {len(digits)}"
+        f" WHEN {size} < '{digits}' THEN -1 ELSE {size} > '{digits}' END"
+    )
+    is_negative = f"{text} < '0' AND {text} <> '-0'"  # "-" comes before every digit
+    if number < 0:
+        return f"(CASE WHEN {is_negative} THEN -({sizes}) ELSE 1 END)"
+    return f"(CASE WHEN {is_negative} THEN -1 ELSE {sizes} END)"

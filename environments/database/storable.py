@@ -13,6 +13,7 @@ SLICE_CHARACTERS = 1024 * 1024
 """A longer text is searched in slices, because no other thread runs during a search: 3 ms for a slice."""
 MAX_BIGINT = 2**63 - 1
 """Largest number that a column of 64 bits holds, so also the largest id."""
+_NUMBER = re.compile(r"[+-]?(?:[0-9]{1,4000}(\.[0-9]{0,4000})?|(\.[0-9]{1,4000}))([eE][+-]?[0-9]{1,9})?")
 MAX_INDEX = 2**31 - 1
 """Largest number that a column of 32 bits holds, so also the largest index of a step."""
 
@@ -47,6 +48,23 @@ def storable_id(text: str, limit: int) -> str:
 def digest_of(data: bytes) -> str:
     """Return the key of a blob: blake2b-128 of its content as 32 hexadecimal digits."""
     return blake2b(data, digest_size=16).hexdigest()
+
+
+def number_in(text: str) -> int | float | None:
+    """Return the number that `text` is: a whole one if it has neither a point nor an exponent; None if it is none.
+
+    The digits are 0 to 9. `int` and `float` would read `1_000` and the digits of every script, too.
+    """
+    found = _NUMBER.fullmatch(text)
+    return None if found is None else float(text) if any(found.groups()) else int(text)
+
+
+def double_of(number: float) -> float:
+    """Return the number as a double: infinity for a whole one that is too large for it."""
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
 
 
 def id_in(text: str) -> int | None:

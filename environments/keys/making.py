@@ -14,6 +14,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from environments import conf, security_log
+from environments.database.storable import id_in
 from environments.errors import nearest
 from environments.keys.agent_key import SCOPES
 from environments.models import ApiKey
@@ -93,7 +94,7 @@ def quotas_in(texts: Sequence[str]) -> dict[str, int | None]:
     found: dict[str, int | None] = {}
     for text in texts:
         name, _, value = text.partition("=")
-        if value != "default" and not value.isdecimal():
+        if value != "default" and id_in(value) is None:
             raise ValidationError(f"{text!r} is no quota; write it like requests=600, requests=0 or requests=default.")
         found[name] = None if value == "default" else int(value)
     if problem := _problem_of({name: value or 0 for name, value in found.items()}):

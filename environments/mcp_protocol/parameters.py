@@ -14,6 +14,7 @@ from urllib.parse import parse_qsl
 from environments.agent_http.errors import NUL_IS_NOWHERE
 from environments.agent_http.secrets_and_run import run_info, secrets_in, take_run_fields
 from environments.agent_http.view import utf8
+from environments.database.storable import number_in
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
 from environments.keys.agent_key import CURATE, AgentKey, sent_key
 from environments.mcp_protocol.refusals import McpRefusal
@@ -92,11 +93,11 @@ async def choose_index(parameters: Parameters, environment: str, split: str, tas
         if not count:
             raise InvalidIndex(0, split, 0)
         return random.randrange(count)  # nosec B311 # spreads tasks, and hides nothing
-    try:
-        return int(text or "0")
-    except ValueError:
+    index = number_in(text or "0")
+    if not isinstance(index, int):
         quoted = shorten(text, MAX_QUOTED_CHARACTERS)
-        raise InvalidRequest(f"index is {quoted!r}; it must be a whole number or {RANDOM!r}") from None
+        raise InvalidRequest(f"index is {quoted!r}; it must be a whole number or {RANDOM!r}")
+    return index
 
 
 async def new_session(

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from environments.database.storable import MAX_BIGINT, UNSTORABLE
+from environments.database.storable import MAX_BIGINT, UNSTORABLE, number_in
 from environments.errors import OrsError, nearest, shorten
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked
@@ -214,10 +214,7 @@ def stretches(name: str, text: str) -> WholeRanges:
 
 
 def real(name: str, text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
+    value = math.nan if number_in(text) is None else float(text)
     if not math.isfinite(value):
         raise BadFilter(name, text, "it has to be a number, such as 0.5 or -1")
     return value

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from environments.database.storable import double_of, number_in
 from episodes.filtering.parameters import BadFilter, words
 
 MAX_VALUES = 500
@@ -64,7 +65,7 @@ class ConfigCondition:
                 parameter, text, "it has to be a name, a sign and a value: temperature>0.7, optimizer=adam,sgd"
             )
         name, sign, value = found.groups()
-        if sign in _ORDERS and _number(value) is None:
+        if sign in _ORDERS and number_in(value) is None:
             raise BadFilter(parameter, text, f"{sign} compares numbers; for texts there are = and !=")
         return cls(name, sign, value)
 
@@ -73,8 +74,8 @@ class ConfigCondition:
             return False
         value = config[self.name]
         if self.sign in _ORDERS:
-            is_number = isinstance(value, int | float) and not isinstance(value, bool)
-            return is_number and _ORDERS[self.sign](value, _number(self.text))
+            order = _order(value, self.text)
+            return order is not None and _ORDERS[self.sign](order, 0)
         texts = [self.text, *(one.strip() for one in self.text.split(","))]  # a list has commas within
         return any(_equals(value, one) for one in texts) is (self.sign == "=")
 
@@ -83,17 +84,19 @@ class ConfigCondition:
 
 
 def _equals(value: Scalar, text: str) -> bool:
-    if value_text(value) == text:
-        return True
-    number = _number(text)
+    return value_text(value) == text or _order(value, text) == 0
+
+
+def _order(value: Scalar, text: str) -> int | None:
+    """Return -1, 0 or 1 for a value that is less than the number in the text, equal or greater; None without numbers.
+
+    Whole numbers are equal only if all of their digits are. Where a side has a point or an exponent, nearly is enough:
+    3 * 1e-5 was computed and 3e-5 is written.
+    """
+    number = number_in(text)
     if number is None or isinstance(value, bool) or not isinstance(value, int | float):
-        return False
-    return math.isclose(value, number, rel_tol=1e-9)  # 3 * 1e-5 was computed and 3e-5 is written
-
-
-def _number(text: str) -> float | None:
-    try:
-        found = float(text)
-    except ValueError:
         return None
-    return found if found == found else None
+    is_exact = isinstance(value, int) and isinstance(number, int)
+    if value == number or (not is_exact and math.isclose(double_of(value), double_of(number), rel_tol=1e-9)):
+        return 0
+    return 1 if value > number else -1

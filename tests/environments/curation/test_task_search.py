@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
+from itertools import product
 
 import pytest
 
 from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.selection import Selection
+from environments.database.storable import double_of
 from environments.models import Task
 from tests.stored import make_environment, make_split, make_task
 
@@ -44,6 +47,53 @@ def test_it_finds_tasks_by_fields(search: str, names: str) -> None:
     tasks = {make_task(spec).pk: name for name, spec in SPECS.items()}
     found = Task.objects.filter(Selection(search=search).condition()).order_by("pk")
     assert "".join(tasks[task.pk] for task in found) == names
+
+
+WRITTEN = (
+    *("0", "-0", "7", "-7", "-70", "12.5", "7.0", "7e0", "1700000000", "1700000001", "17e8"),
+    *(str(2**53), str(2**53 + 1), str(2**63), str(2**64 + 1), str(2**64 + 3), str(-(2**64) - 1)),
+    *("9" * 60, "-1" + "0" * 60, "9007199254740992.0", "1.5e300", "-1.5e300"),
+)  # fmt: skip
+SOUGHT = (
+    *(
+        "0",
+        "7",
+        "-7",
+        "7.0",
+        "12.5",
+        "1700000000",
+        "1700000001",
+        "17e8",
+        str(2**53 + 1),
+        str(2**64 + 2),
+        str(2**64 + 3),
+    ),
+    *(str(-(2**64) - 1), "9007199254740993.0", "9" * 60, "1e60", "-1e60", "9" * 400),
+)
+SIGNS = {":": operator.eq, ">": operator.gt, ">=": operator.ge, "<": operator.lt, "<=": operator.le}
+
+
+def test_whole_numbers_are_compared_digit_by_digit_and_others_as_doubles() -> None:
+    environment = make_environment()
+    Task.objects.bulk_create(
+        Task(environment=environment, content_hash=str(n), spec=f'{{"seed": {text}}}') for n, text in enumerate(WRITTEN)
+    )
+    for sought, (sign, compare) in product(SOUGHT, SIGNS.items()):
+        number = json.loads(sought)
+        values = {text: json.loads(text) for text in WRITTEN}
+        is_exact = {text: isinstance(value, int) and isinstance(number, int) for text, value in values.items()}
+        expected = [
+            text for text, value in values.items()
+            if (compare(value, number) if is_exact[text] else compare(double_of(value), double_of(number)))
+        ]  # fmt: skip
+        found = Task.objects.filter(Selection(search=f"seed{sign}{sought}").condition())
+        assert sorted(WRITTEN[int(task.content_hash)] for task in found) == sorted(expected), (sign, sought)
+
+
+@pytest.mark.parametrize("search", ["seed>\uff17", "seed<1_0", "seed>=inf", "seed>0x10"])
+def test_other_spellings_of_digits_are_refused(search: str) -> None:
+    with pytest.raises(InvalidFilter, match="comes a number"):
+        Selection.parse({"search": search})
 
 
 SCHEMA = {

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from html import unescape
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from django.test import Client
@@ -53,6 +54,40 @@ def listed(client: Client, query: str) -> list[str]:
 )
 def test_runs_are_found_by_their_configuration(client: Client, sweep: None, query: str, names: list[str]) -> None:
     assert listed(client, query) == names
+
+
+NEAR_2_64 = 2**64 + 1
+LARGE = {"small": 1_700_000_001, "large": NEAR_2_64, "less": -NEAR_2_64, "exponent": 1.7e9, "huge": 10**400}
+
+
+@each(
+    ("condition", "names"),
+    [
+        ("seed=1700000000", {"exponent"}),
+        ("seed=1700000001", {"small", "exponent"}),
+        ("seed=1.7e9", {"small", "exponent"}),
+        ("seed!=1700000000", {"small", "large", "less", "huge"}),
+        ("seed>1700000000", {"small", "large", "huge"}),
+        ("seed>=1700000001", {"small", "large", "huge", "exponent"}),
+        (f"seed<{2**64 + 2}", {"small", "large", "less", "exponent"}),
+        (f"seed<={2**64 + 1}", {"small", "large", "less", "exponent"}),
+        (f"seed<{2**64 + 1}", {"small", "less", "exponent"}),
+        (f"seed={2**64}", set()),
+        (f"seed=-{2**64 + 1}", {"less"}),
+        ("seed<1e400", {"small", "large", "less", "exponent"}),
+        ("seed=\uff17", set()),
+        ("seed=1_700_000_001", set()),
+    ],
+)  # fmt: skip
+def test_whole_numbers_are_compared_digit_by_digit(client: Client, condition: str, names: set[str]) -> None:
+    for name, seed in LARGE.items():
+        described(name, config={"seed": seed})
+    assert set(listed(client, f"config={quote(condition)}")) == names
+
+
+@each("query", ["config=seed>\uff11", "config=seed<1_0", "config=seed>=inf", "threshold=\uff10.9", "threshold=0_9"])
+def test_other_spellings_of_digits_are_refused(client: Client, query: str) -> None:
+    assert client.get(f"/runs/?{query}").status_code == 400
 
 
 def test_values_of_configurations_are_columns(client: Client, sweep: None) -> None:
