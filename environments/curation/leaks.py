@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -100,10 +100,10 @@ class Contents:
         near = list[int]()
         for words in self._tasks_by_words.keys() & others._tasks_by_words.keys():
             theirs = set(others._tasks_by_words[words]).difference(leaving)
+            answers = Counter(others._answers[other] for other in theirs) if is_within else Counter()
             for task in set(self._tasks_by_words[words]):
                 if is_within:
-                    answer = self._answers[task]
-                    is_near = any(others._answers[other] == answer for other in theirs - {task})
+                    is_near = answers[self._answers[task]] > (task in theirs)
                 else:
                     is_near = bool(theirs) and task not in theirs
                 near += [task] * is_near
