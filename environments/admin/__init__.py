@@ -3,6 +3,7 @@
 from environments.admin.activity import ActivityAdmin
 from environments.admin.api_key import ApiKeyAdmin
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.admin.conflict import ConflictAdmin
 from environments.admin.environment import EnvironmentAdmin, hosted_tools, summary_of
 from environments.admin.security_log import SecurityEventAdmin
 from environments.admin.split import SplitAdmin
@@ -12,6 +13,7 @@ __all__ = [
     "ActivityAdmin",
     "ApiKeyAdmin",
     "ChipFilter",
+    "ConflictAdmin",
     "EnvironmentAdmin",
     "EnvironmentFilter",
     "ReadOnlyAdmin",

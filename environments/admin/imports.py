@@ -201,10 +201,12 @@ def _form_url(request: HttpRequest) -> str:
 
 def _import(request: HttpRequest, upload: Upload, target: ImportTarget) -> HttpResponse:
     source, author, user = FileSource.of(upload.path), author_of(request), request.user.pk
-    skip_refused = "skip_refused" in request.POST
+    skip_refused, as_written = "skip_refused" in request.POST, request.POST.get("superseded") == "file"
 
     def work(progress: jobs.Progress) -> Imported:
-        report = apply(source, target, author=author, skip_refused=skip_refused, progress=progress)
+        report = apply(
+            source, target, author=author, skip_refused=skip_refused, as_written=as_written, progress=progress
+        )
         split = existing_splits().filter(environment=target.environment, name=target.name).first()
         if split is not None:  # because tasks that are only added have no revision
             note(user, split, report.sentence)

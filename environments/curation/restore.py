@@ -19,6 +19,7 @@ from environments.curation.tags import TagWork
 from environments.curation.work import RecordedAction, carry_out, change_of, claimed, recorded
 from environments.database.jobs import Progress, silent
 from environments.models import Split, Task, TaskRevision, TaskTag
+from environments.tasks.successors import successors_of
 from environments.tasks.sync import content_hash
 from environments.tasks.task_places import FormerPlace, places_of
 
@@ -53,6 +54,7 @@ class Restore:
         if "tags" in before:
             return _Tags(task, before["tags"])
         if "splits" in before:
+            task = find_task(successors_of([task.pk]).get(task.pk, task.pk))
             former = former_places(task.pk, before)
             return _Splits(task, set(before["splits"]), set(after.get("splits", ())), former)
         raise ActionRefused(

@@ -12,8 +12,9 @@ from environments.curation.action import ActionRefused, SplitShare
 from environments.curation.filter_conditions import nothing
 from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import MAX_FEW, Selection
-from environments.curation.task_states import is_in_state, is_superseded
+from environments.curation.task_states import is_in_state
 from environments.models import Split, Task
+from environments.tasks.successors import is_superseded
 from environments.tasks.task_places import places, places_of_tasks
 
 Shares = tuple[SplitShare, ...]

@@ -29,6 +29,7 @@ from environments.database.write_pauses import give_way
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
 from environments.tasks.split_change import BATCH, UNFROZEN, SplitChange, commit
 from environments.tasks.split_errors import FrozenSplit
+from environments.tasks.successors import successors_of
 
 
 def freeze(split: Split) -> str:
@@ -165,7 +166,8 @@ class UnfreezeSplit:
         changed = f"{meanwhile} quarantined or released meanwhile, which takes effect when you unfreeze it."
         is_left = split.environment.is_procedural and not split.is_curated
         asked = "Its class generates tasks: from the next start of the server it generates those of this split."
-        sentences = (*([changed] if stale else []), *([asked] if is_left else []))
+        edited = edited_meanwhile(SplitEntry.objects.filter(split=split, until=None))
+        sentences = (*([changed] if stale else []), *edited, *([asked] if is_left else []))
         return Plan(f"Unfreeze split {split.name!r}", split.size, 0, share, sentences=sentences)
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -181,6 +183,7 @@ class UnfreezeSplit:
             action.settings({"frozen_hash": split.frozen_hash}, {"frozen_hash": ""})
             while stale := self._stale():  # again, for tasks that were quarantined while these were staged
                 change.refresh(stale)
+            follow_edits(change)
             if change.has_staged:
                 commit(change)
             else:
@@ -198,6 +201,22 @@ class UnfreezeSplit:
         wrong = (quarantined & Q(is_hidden=False)) | (~quarantined & Q(is_hidden=True))
         places = SplitEntry.objects.filter(wrong, split=self.split, until=None).order_by("position")
         return list(dict.fromkeys(places.values_list("task_id", flat=True).iterator(2000)))
+
+
+def edited_meanwhile(places: QuerySet[SplitEntry]) -> list[str]:
+    """Return that edits are served in place of superseded tasks at these places, if there are any."""
+    count = len(_edits_at(places))
+    return [f"{tasks(count, 'was', 'were')} edited meanwhile; the edited content is served then."] if count else []
+
+
+def follow_edits(change: SplitChange) -> None:
+    """Put what edits made of superseded tasks in their places."""
+    change.replace_all(_edits_at(SplitEntry.objects.filter(split=change.split, until=None)))
+
+
+def _edits_at(places: QuerySet[SplitEntry]) -> dict[int, int]:
+    old = places.filter(task__replaced_by__isnull=False).order_by().values_list("task", flat=True)
+    return successors_of(list(old.distinct()))
 
 
 @dataclass(frozen=True, slots=True)

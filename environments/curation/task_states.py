@@ -11,6 +11,7 @@ from typing import Any
 from django.db.models import Case, CharField, Exists, F, OuterRef, Q, QuerySet, Value, When
 
 from environments.models import Environment, SplitEntry, Task, seen_at
+from environments.tasks.successors import is_superseded
 
 STATES = ("served", "quarantined", "superseded", "removed", "pasted")
 """In the order in which pages offer them."""
@@ -26,11 +27,6 @@ LABELS = {
 def is_in_state(state: str) -> Q:
     """Return the condition on Task for one of STATES; of `active`: for every task that is not quarantined."""
     return Q(state="active") if state == "active" else _CONDITIONS[state]()
-
-
-def is_superseded() -> Q:
-    """Return the condition for tasks that an edit replaced, unless somebody put them into an open split again."""
-    return Q(replaced_by__isnull=False) & ~Q(Exists(_places().filter(split__frozen=None)))
 
 
 def _is_served() -> Q:

@@ -15,6 +15,7 @@ from environments.curation.split_counts import tasks as counted
 from environments.database.json_rows import among
 from environments.models import SplitEntry, Task, TaskRevision, TaskTag
 from environments.tasks.split_change import SplitChange
+from environments.tasks.successors import successors_of
 from environments.tasks.task_places import FormerPlace
 
 Labels = tuple[int, dict[str, Any], dict[str, Any]]
@@ -87,6 +88,8 @@ class UndoWork:
     def _splits(self, labels: Sequence[Labels]) -> int:
         if not labels:
             return 0
+        heirs = successors_of([task for task, *_ in labels])
+        labels = [(heirs.get(task, task), old, new) for task, old, new in labels]
         ids = [task for task, *_ in labels]
         names, places = split_names(ids), self._own_places(ids)
         before = {task: set(names[task]) for task in ids}

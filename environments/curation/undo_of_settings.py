@@ -16,8 +16,10 @@ from environments.curation.splits import (
     UnfreezeSplit,
     UnsealSplit,
     content_digest,
+    edited_meanwhile,
     existing_splits,
     find_split,
+    follow_edits,
 )
 from environments.curation.work import MAX_WAIT_SECONDS, recorded
 from environments.database.jobs import Progress, silent
@@ -90,8 +92,11 @@ class BringBackSplit:
         split = self._deleted()
         count = SplitEntry.objects.filter(split=split, until=split.version).count()
         share = SplitShare(split.pk, split.name, count)
-        sentence = "Agents get it again, with the same tasks in the same order."
-        return Plan(f"Bring back split {split.name!r}", count, count, (share,), sentences=(sentence,))
+        sentences = [
+            "Agents get it again, with the same tasks in the same order.",
+            *edited_meanwhile(SplitEntry.objects.filter(split=split, until=split.version)),
+        ]
+        return Plan(f"Bring back split {split.name!r}", count, count, (share,), sentences=tuple(sentences))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         split = self._deleted()
@@ -100,6 +105,7 @@ class BringBackSplit:
             SplitChange(split, wait_seconds=MAX_WAIT_SECONDS) as change,
         ):
             tasks = change.revive()
+            follow_edits(change)
             commit(change, also=lambda: action.decide(tasks))
             action.settings({}, {"brought_back": split.pk})
             return action.done(f"Brought back split {split.name!r}.", tasks, split=split.pk)

@@ -27,9 +27,15 @@ def normalized(spec: Mapping[str, Any]) -> str:
 
     Two tasks with the same text are near-duplicates; see `tells_apart`.
     """
-    kept = sorted(name for name in spec if name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower()))
-    words = " ".join(_words({name: spec[name] for name in kept}))
+    question = question_of(spec)
+    words = " ".join(_words({name: question[name] for name in sorted(question)}))
     return " ".join(_MARKS.sub(" ", unicodedata.normalize("NFKC", words).casefold()).split())
+
+
+def question_of(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the members of the content whose names say neither that they are answers nor that they are labels."""
+    names = [name for name in spec if name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower())]
+    return {name: spec[name] for name in names}
 
 
 def answers_of(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """The tables of what can be played, and of who may."""
 
 from environments.models.access import ApiKey, ClusterServer, RecordedBytes, SecurityEvent, SessionLease
-from environments.models.history import CurationAction, TaskRevision
+from environments.models.history import CurationAction, SyncConflict, TaskRevision
 from environments.models.tasks import (
     DEFAULT_CONVENTION,
     Environment,
@@ -29,6 +29,7 @@ __all__ = [
     "SplitEntry",
     "SplitRemoval",
     "SplitStretches",
+    "SyncConflict",
     "Task",
     "TaskFlag",
     "TaskRevision",

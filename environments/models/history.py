@@ -121,3 +121,44 @@ class TaskRevision(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} by {self.author}"
+
+
+class SyncConflict(models.Model):
+    """A task of a class that people edited, took out or quarantined, and that its class then changed or dropped.
+
+    What people did stays in force. A sync writes it, and `environments/curation/conflicts.py` settles it.
+    """
+
+    DECISIONS: ClassVar = [("edit", "edited"), ("removal", "taken out"), ("quarantine", "quarantined")]
+
+    split = models.ForeignKey(Split, on_delete=models.CASCADE, related_name="conflicts")
+    decision = models.CharField(max_length=10, choices=DECISIONS, help_text="What people did to the former task")
+    former = models.ForeignKey(
+        Task, on_delete=models.CASCADE, related_name="+", db_index=False, help_text="What the class listed before"
+    )
+    kept = models.ForeignKey(
+        Task,
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="+",
+        db_index=False,
+        help_text="What people made of it by an edit",
+    )
+    listed = models.ForeignKey(
+        Task,
+        on_delete=models.CASCADE,
+        null=True,
+        related_name="+",
+        db_index=False,
+        help_text="What the class lists instead; null: nothing",
+    )
+    created = models.DateTimeField(auto_now_add=True)
+    settled = models.DateTimeField(null=True, blank=True)
+    settled_by = models.CharField(max_length=150, blank=True)
+
+    class Meta:
+        verbose_name = "conflict"
+        ordering: ClassVar = ["-id"]
+
+    def __str__(self) -> str:
+        return f"conflict about a task that people {self.get_decision_display()}"

@@ -27,7 +27,7 @@ from environments.database.planner_statistics import refresh_statistics
 from environments.database.worker_threads import Workers
 from environments.database.write_pauses import rows_at_once, write_alone
 from environments.errors import EnvironmentFault, Unhostable
-from environments.models import Environment, Split
+from environments.models import Environment, Split, SyncConflict
 from environments.runtime.host import Host
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
@@ -35,6 +35,7 @@ from environments.tasks.fixed_tasks import declared, forget_code, known_lists, n
 from environments.tasks.split_change import CLAIM_SECONDS, SplitChange, commit
 from environments.tasks.split_errors import SplitBusy
 from environments.tasks.split_indexes import renew_missing
+from environments.tasks.sync_conflicts import keep_quarantined, note_conflicts
 from environments.tasks.sync_merge import Merge, listed_before, mark_dropped, merge_places, unmark_dropped
 from environments.tasks.sync_report import SplitSync, SyncReport
 
@@ -317,18 +318,25 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
         merge = _merge(split, hashes, lists.texts[split.name], was_empty=change.was_empty)
+        keep_quarantined(merge.reasons)
         change.place(merge.order)
-        commit(change, also=lambda: Split.objects.filter(pk=split.pk).update(source_hash=source_hash))
-    counts = (merge.added, merge.unchanged, merge.removed, merge.kept, merge.withheld, merge.edited, dropped)
-    return SplitSync(split.environment.name, split.name, *counts)
+        conflicts = list[SyncConflict]()
+
+        def note() -> None:
+            Split.objects.filter(pk=split.pk).update(source_hash=source_hash)
+            conflicts.extend(note_conflicts(split, merge, hashes))
+
+        commit(change, also=note)
+    people = (merge.kept, merge.withheld, merge.edited, dropped, merge.succeeded, len(conflicts))
+    return SplitSync(split.environment.name, split.name, merge.added, merge.unchanged, merge.removed, *people)
 
 
 def _merge(split: Split, hashes: list[str], texts: list[str], *, was_empty: bool) -> Merge:
     try:
-        return merge_places(split, hashes, was_empty=was_empty)
+        return merge_places(split, hashes, texts, was_empty=was_empty)
     except KeyError:  # a failing import has deleted tasks that it had added before this sync saw them
         _add_tasks(split.environment_id, hashes, texts)
-        return merge_places(split, hashes, was_empty=was_empty)
+        return merge_places(split, hashes, texts, was_empty=was_empty)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:

@@ -2,23 +2,41 @@
 
 A place records the hash of the task that the class lists there. Sync therefore recognizes a place whose task people
 edited, leaves out the tasks that they removed, and keeps the tasks that they added after the class's own.
+
+What people decided about a task holds also where its class lists it anew, and where its class changes a label or the
+like, which makes another task of it: the edited task is served in its place, and it stays taken out or quarantined. The
+latter is a conflict, because the class may have mended what people did; so is an edit of what the class drops.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
 
 from django.utils import timezone
 
 from environments.database.json_rows import rows_among
 from environments.database.write_pauses import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval, Task
+from environments.tasks.new_versions import new_versions
 from environments.tasks.split_change import BATCH
+from environments.tasks.successors import successors
 from environments.tasks.task_places import SplitPlace
 
-_IDS = "SELECT content_hash, id FROM environments_task WHERE environment_id = %s AND content_hash {among}"
+_SELECT = "SELECT content_hash, {columns} FROM environments_task WHERE environment_id = %s AND content_hash {{among}}"
+
+Decision = Literal["edit", "removal", "quarantine"]
+
+
+class Conflict(NamedTuple):
+    """The columns of a SyncConflict, with ids of tasks."""
+
+    decision: Decision
+    former: int
+    kept: int | None
+    listed: int | None
 
 
 @dataclass(slots=True)
@@ -26,7 +44,13 @@ class Merge:
     """The content of a split after a sync. The counts have the meaning of the fields of `sync_report.SplitSync`."""
 
     order: list[SplitPlace] = field(default_factory=list)
+    conflicts: list[Conflict] = field(default_factory=list)
+    removals: list[str] = field(default_factory=list)
+    """Hashes of tasks that the class lists newly, and that stay out as what they were before."""
+    reasons: dict[int, str] = field(default_factory=dict)
+    """Task that the class lists newly -> why what it was before is quarantined, and so it is."""
     added: int = 0
+    succeeded: int = 0
     unchanged: int = 0
     kept: int = 0
     withheld: int = 0
@@ -34,29 +58,89 @@ class Merge:
     removed: int = 0
 
 
-def merge_places(split: Split, hashes: Sequence[str], *, was_empty: bool = False) -> Merge:
-    """Merge the class's list, given as content hashes in order. `was_empty`: the split has no places.
+def merge_places(split: Split, hashes: Sequence[str], texts: Sequence[str], *, was_empty: bool = False) -> Merge:
+    """Merge the class's list, given as content hashes and texts in order. `was_empty`: the split has no places.
 
     Raises: KeyError for a hash that has no row.
     """
     merge = Merge()
     ids = _ids(split.environment_id, set(hashes))
-    added, listed = ([], {}) if was_empty else _places(split)
+    people, left = ([], {}) if was_empty else _places(split)
     removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
+    earlier = _earlier_versions(split, dict(zip(hashes, texts, strict=True)), left, removals)
+    heirs = successors(Task.objects.filter(environment=split.environment_id, replaced_by__isnull=False))
+    served = set(ids.values()) | {task for content in ids.keys() & left.keys() for task in left[content]}
     for content in hashes:
-        if there := listed.get(content):  # not [content], which would make a deque for each new task
-            task = there.popleft()
+        task = ids[content]
+        if there := left.get(content):  # not [content], which would make a deque for each new task
             merge.unchanged += 1
-            merge.edited += task != ids[content]
-            merge.order.append(SplitPlace(task, content))
+            merge.edited += there[0] != task
+            merge.order.append(SplitPlace(there.popleft(), content))
         elif removals.get(content):
             removals[content] -= 1
             merge.withheld += 1
+        elif (former := earlier.get(content)) is not None:
+            _decide_again(merge, former, SplitPlace(task, content), left)
+        elif (heir := heirs.get(task, task)) != task and heir in served:
+            merge.withheld += 1  # as `SplitChange.replace` removes a task whose successor has a place already
         else:
+            served.add(heir)
             merge.added += 1
-            merge.order.append(SplitPlace(ids[content], content))
-    _keep_work_of_people(split.environment_id, merge, added, listed)
+            merge.succeeded += heir != task
+            merge.order.append(SplitPlace(heir, content))
+    _keep_work_of_people(split.environment_id, merge, people, left)
     return merge
+
+
+class _Former(NamedTuple):
+    """A task that the class lists no longer, about which people had decided something."""
+
+    content: str
+    decision: Decision
+    task: int
+    reason: str
+
+
+def _earlier_versions(
+    split: Split, listed: Mapping[str, str], left: Mapping[str, Sequence[int]], removals: Mapping[str, int]
+) -> dict[str, _Former]:
+    """Return, for contents that the class lists newly, what they were when people decided about them."""
+    added = {content: listed[content] for content in listed.keys() - left.keys() - removals.keys()}
+    gone = (left.keys() | removals.keys()) - listed.keys()
+    if not added or not gone:
+        return {}
+    formers = dict[str, _Former]()
+    for content, task, state, reason in _rows("id, state, reason", split.environment_id, gone):
+        if content in removals:
+            formers[content] = _Former(content, "removal", task, "")
+        elif any(other != task for other in left[content]):
+            formers[content] = _Former(content, "edit", task, "")
+        elif state == "quarantined":
+            formers[content] = _Former(content, "quarantine", task, reason)
+    if not formers:
+        return {}
+    texts = dict(_rows("spec", split.environment_id, gone))
+    found = new_versions({content: texts[content] for content in formers}, texts, added, listed.values())
+    return {new: formers[old] for old, new in found.items()}
+
+
+def _decide_again(merge: Merge, former: _Former, place: SplitPlace, left: Mapping[str, deque[int]]) -> None:
+    """Let what people decided about a task hold for what its class made of it."""
+    kept = None
+    match former.decision:
+        case "edit":
+            kept = left[former.content].popleft()
+            merge.unchanged += 1
+            merge.edited += 1
+            merge.order.append(SplitPlace(kept, place.source_hash))
+        case "removal":
+            merge.withheld += 1
+            merge.removals.append(place.source_hash)
+        case "quarantine":
+            merge.added += 1
+            merge.reasons[place.task] = former.reason
+            merge.order.append(place)
+    merge.conflicts.append(Conflict(former.decision, former.task, kept, place.task))
 
 
 def listed_before(split: Split) -> set[str]:
@@ -98,6 +182,8 @@ def _keep_work_of_people(environment: int, merge: Merge, people: list[int], thei
     # an edit remembers what it replaced, so that the class does not bring that back if it lists it again
     merge.order += [SplitPlace(task, edited.get(task, "")) for task in kept]
     merge.kept = len(kept)
+    dropped = [(own[content], task) for task, content in edited.items() if content in own and task in kept]
+    merge.conflicts += [Conflict("edit", former, task, None) for former, task in dropped]
 
 
 def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
@@ -114,10 +200,14 @@ def _places(split: Split) -> tuple[list[int], dict[str, deque[int]]]:
 
 
 def _ids(environment: int, hashes: set[str]) -> dict[str, int]:
-    found: dict[str, int] = {}
+    return dict(_rows("id", environment, hashes))
+
+
+def _rows(columns: str, environment: int, hashes: Collection[str]) -> Iterator[tuple[Any, ...]]:
+    """Yield the hash and these columns of the tasks with some hashes."""
+    select = _SELECT.format(columns=columns)  # nosec B608 # only our own names
     for batch in _batches(sorted(hashes), rows_at_once(BATCH)):
-        found.update(rows_among(_IDS, [environment], batch))
-    return found
+        yield from rows_among(select, [environment], batch)
 
 
 def _batches(items: Sequence[str], size: int = BATCH) -> Iterator[Sequence[str]]:

@@ -33,6 +33,10 @@ class SplitSync:
     dropped: int = 0
     """Tasks newly marked as dropped: the class listed them here and no longer lists them anywhere. They are not always
     among the removed ones, because people may have edited them or taken them out before."""
+    succeeded: int = 0
+    """Added places in which the edit of a task is served that people edited elsewhere, and not the task itself."""
+    conflicts: int = 0
+    """Tasks that people edited, took out or quarantined, and that the class has now changed or dropped."""
     is_frozen: bool = False
     """The class's list has changed since the last sync, but the split is frozen and was not changed."""
     is_taken: bool = False
@@ -43,20 +47,23 @@ class SplitSync:
     def __str__(self) -> str:
         if self.is_taken:
             return f"{self.environment}/{self.split}: {TAKEN}"
-        counts = f"{self.added} added, {self.unchanged} unchanged, {self.removed} removed"
+        succeeded = f" ({self.succeeded} as edited elsewhere)" if self.succeeded else ""
+        counts = f"{self.added} added{succeeded}, {self.unchanged} unchanged, {self.removed} removed"
         edited = f", {self.edited} kept with edits" if self.edited else ""
         kept = f", {self.kept} added by people kept" if self.kept else ""
         withheld = f", {self.withheld} removed by people left out" if self.withheld else ""
         dropped = f", {self.dropped} marked as dropped" if self.dropped else ""
         gone = "; no longer served, because the class no longer declares it" if self.is_undeclared else ""
+        words = "1 conflict" if self.conflicts == 1 else f"{self.conflicts} conflicts"
+        conflicts = f"; {words} with what people did: look at Conflicts in the admin" if self.conflicts else ""
         frozen = "; not changed, because it is frozen (the class's list has changed)" if self.is_frozen else ""
-        return f"{self.environment}/{self.split}: {counts}{edited}{kept}{withheld}{dropped}{gone}{frozen}"
+        return f"{self.environment}/{self.split}: {counts}{edited}{kept}{withheld}{dropped}{conflicts}{gone}{frozen}"
 
     @property
     def has_news(self) -> bool:
         """Return whether a curator will want to know. The first list of a class is no news."""
         has_more = self.added and self.unchanged
-        work_of_people = self.edited or self.kept or self.withheld
+        work_of_people = self.edited or self.kept or self.withheld or self.succeeded or self.conflicts
         work_of_class = has_more or self.removed or self.dropped or self.is_undeclared
         return bool(work_of_class or work_of_people or self.is_frozen or self.is_taken)
 

@@ -91,8 +91,8 @@ class _ImportLeaks:
         for split in {place.split for place in decision.places if not place.is_hidden}:
             self._same[split] += 1
         row = decision.candidate
-        if self._count <= self._room and len(row.text) <= MAX_READ_CHARACTERS:
-            self._contents.add(decision.task.id if decision.task else -row.number, json.loads(row.text))
+        if self._count <= self._room and len(decision.text) <= MAX_READ_CHARACTERS:
+            self._contents.add(decision.task.id if decision.task else -row.number, json.loads(decision.text))
 
     def sentences(self) -> list[str]:
         found = [same_warning(self._same[other.pk], other) for other in self._others if self._same[other.pk]]
@@ -110,11 +110,13 @@ def apply(
     *,
     author: str,
     skip_refused: bool = False,
+    as_written: bool = False,
     after: TaskImportReport | None = None,
     progress: Progress = silent,
 ) -> TaskImportReport:
     """Import the file. Everything becomes visible at once at the end; after an error nothing does.
 
+    as_written: content that an edit has replaced is added as it is in the file, and not what the edit made of it.
     after: the report of a dry run. If nothing was refused and the file has not changed since, the schema, which takes
     most of the time, is not checked again.
     Raises: Unreadable; RefusedRows unless `skip_refused`; ActionRefused when the name of a new split was taken in the
@@ -127,7 +129,9 @@ def apply(
         staging = Staging(target, scratch, action.revisions)
         stack.push(staging)  # exits after the change, which undoes the places
         change = stack.enter_context(_change_of(target))
-        review = Review(replace(target, split=change.split), _report(source, target), scratch)
+        report = _report(source, target)
+        report.as_written = as_written
+        review = Review(replace(target, split=change.split), report, scratch, as_written=as_written)
         for decisions in _reviewed(source, target, review, progress, is_checked=is_checked):
             if skip_refused or not review.report.refused:  # otherwise reading continues only for the report
                 staging.write(decisions, change)

@@ -37,6 +37,10 @@ class TaskImportReport:
     """Split -> number of its tasks whose content changes."""
     frozen_in: Counter[str] = field(default_factory=Counter)
     """Frozen split -> number of its tasks that a row would change; they stay unchanged there."""
+    superseded: int = 0
+    """Rows whose content an edit has replaced."""
+    as_written: bool = False
+    """Whether these are added as they are in the file. Otherwise what the edits made of them is."""
     from_elsewhere: int = 0
     """Rows whose `_split` names another split."""
     warnings: list[str] = field(default_factory=list)
@@ -60,7 +64,14 @@ class TaskImportReport:
         """The result in one sentence."""
         if not self.is_applied:
             return f"{self.file} would change {self.split}: {self.counts}."
-        return f"{self.file} was imported into {self.environment}/{self.split}: {self.counts}."
+        edited = f" {self.edited_since}" if self.superseded else ""
+        return f"{self.file} was imported into {self.environment}/{self.split}: {self.counts}.{edited}"
+
+    @property
+    def edited_since(self) -> str:
+        """What becomes of the rows whose content an edit has replaced."""
+        served = "The content of the file is served" if self.as_written else "The edited tasks are served"
+        return f"Edited since: {many(self.superseded, self.unit)}. {served}."
 
     @property
     def counts(self) -> str:
@@ -76,6 +87,8 @@ class TaskImportReport:
             notes.append(f"New content in {split!r}: {many(count, 'task')}.")
         for split, count in sorted(self.frozen_in.items()):
             notes.append(f"{split!r} is frozen; unchanged there: {many(count, 'task')}.")
+        if self.superseded:
+            notes.append(self.edited_since)
         if self.from_elsewhere:
             notes.append(f"Exported from another split, according to _split: {many(self.from_elsewhere, self.unit)}.")
         return [*notes, *self.warnings]

@@ -14,9 +14,10 @@ from typing import Literal
 from django.db.models import F
 
 from environments.authoring import task_schema
-from environments.database.json_rows import rows_among
-from environments.models import SplitEntry, TaskTag, seen_at
+from environments.database.json_rows import among, rows_among
+from environments.models import SplitEntry, Task, TaskTag, seen_at
 from environments.tasks.stored_spec import Unfit, spec_text
+from environments.tasks.successors import successors_of
 from environments.transfer.columns import Labels, separated
 from environments.transfer.report import TaskImportReport
 from environments.transfer.rows import BadRow, FileRow, Refusal
@@ -57,6 +58,9 @@ class KnownTask:
     state: str
     reason: str
     tags: tuple[str, ...]
+    hash: str
+    text: str = ""
+    """Its content, if it is the edit of a superseded task; else empty."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,13 +80,18 @@ class Decision:
     kind: Kind
     candidate: FileTask
     task: KnownTask | None
-    """The existing task with this content."""
+    """The existing task with this content, or what edits made of it."""
     origin: KnownTask | None
     """For an edit, the task that this content replaces."""
     is_relabelled: bool
     """Whether the tags or state of `task` change."""
     places: Sequence[KnownPlace] = ()
     """The places of `task`."""
+
+    @property
+    def text(self) -> str:
+        """The content that will be served."""
+        return (self.task.text if self.task else "") or self.candidate.text
 
 
 @dataclass(slots=True)
@@ -93,13 +102,18 @@ class _Found:
     """Existing tasks by hash."""
     places: dict[int, list[KnownPlace]] = field(default_factory=dict)
     """Places by task id."""
+    heirs: dict[int, KnownTask] = field(default_factory=dict)
+    """What edits made of superseded tasks, by their ids."""
 
 
 class Review:
     """Decides about the rows of a file, batch by batch, and fills the report."""
 
-    def __init__(self, target: ImportTarget, report: TaskImportReport, scratch: Scratch) -> None:
-        self._target, self.report, self._scratch = target, report, scratch
+    def __init__(
+        self, target: ImportTarget, report: TaskImportReport, scratch: Scratch, *, as_written: bool = False
+    ) -> None:
+        """`as_written`: content that an edit replaced is added as it is in the file, and not the edit of it."""
+        self._target, self.report, self._scratch, self._as_written = target, report, scratch, as_written
         self._split = target.split.pk if target.split else None
 
     def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
@@ -115,13 +129,22 @@ class Review:
                 yield decided
 
     def _decide(self, row: FileTask, found: _Found) -> Decision | Refusal:
-        task = found.tasks.get(row.hash)
+        task, digest = found.tasks.get(row.hash), row.hash
+        heir = found.heirs.get(task.id) if task else None
+        if heir and heir.hash != row.origin:  # a row that names the edit brings the earlier content back on purpose
+            self.report.superseded += 1
+            if not self._as_written:
+                task, digest = heir, heir.hash
         places = found.places.get(task.id, []) if task else []
         origin = found.tasks.get(row.origin) if row.origin else None
         is_placed = any(place.split == self._split for place in places)
         if row.origin and origin is None and not is_placed:
             return Refusal(row.number, _unknown_origin(row.origin, self._target))
-        if not self._scratch.is_new(row.hash):
+        if row.origin and origin and not is_placed:
+            heir = found.heirs.get(origin.id)
+            if heir and (task is None or task.id != heir.id):
+                return Refusal(row.number, _edited_origin(row.origin, heir))
+        if not self._scratch.is_new(digest):
             return Decision("duplicate", row, task, None, False)
         is_relabelled = task is not None and _is_relabelled(task, row.labels, places)
         if origin and row.origin and self._is_edit(origin, found, is_placed=is_placed):
@@ -142,7 +165,7 @@ class Review:
         report, labels = self.report, decision.candidate.labels
         report.from_elsewhere += labels.split not in (None, self._target.name)
         if decision.kind == "added":
-            report.add(decision.candidate.text)
+            report.add(decision.text)
         elif decision.kind == "duplicate":
             report.duplicates += 1
         else:
@@ -158,13 +181,22 @@ class Review:
         hashes = {row.hash for row in rows} | {row.origin for row in rows if row.origin}
         found = _Found()
         tasks = tasks_by_hash(self._target.environment.pk, hashes)
+        heirs = successors_of([pk for _, pk, *_ in tasks])
+        edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
+        edited = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
         tags: dict[int, list[str]] = {}
-        named = TaskTag.objects.filter(task__in=[pk for _, pk, *_ in tasks]).values_list("task_id", "name")
+        ids = [row[1] for row in tasks] + [row[1] for row in edited]
+        named = TaskTag.objects.filter(task__in=ids).values_list("task_id", "name")
         for task, name in named if tasks else ():
             tags.setdefault(task, []).append(name)
         for digest, pk, state, reason in tasks:
-            found.tasks[digest] = KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))))
-        for task, place in _places([pk for _, pk, *_ in tasks]):
+            found.tasks[digest] = KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest)
+        by_id = {
+            pk: KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, spec)
+            for digest, pk, state, reason, spec in edited
+        }
+        found.heirs = {old: by_id[new] for old, new in heirs.items()}
+        for task, place in _places(ids):
             found.places.setdefault(task, []).append(place)
         return found
 
@@ -213,6 +245,13 @@ def _is_relabelled(task: KnownTask, labels: Labels, places: list[KnownPlace]) ->
     is_hidden = labels.state == "quarantined"
     is_shown_wrong = any(place.is_hidden != is_hidden for place in places if not place.is_frozen)
     return is_shown_wrong or (labels.state, labels.reason) != (task.state, task.reason)
+
+
+def _edited_origin(digest: str, heir: KnownTask) -> str:
+    return (
+        f"_hash {digest[:8]}… was edited since, to {heir.hash}; compare the row with that task, and write that hash to "
+        "replace it"
+    )
 
 
 def _unknown_origin(digest: str, target: ImportTarget) -> str:

@@ -72,6 +72,8 @@ UNFOLD = {
                     sidebar_page("Tasks", "checklist", "admin:environments_task_changelist"),
                     sidebar_page("Activity", "history", "admin:environments_curationaction_changelist")
                     | {"permission": lambda request: request.user.has_perm("environments.view_task")},
+                    sidebar_page("Conflicts", "call_split", "admin:environments_syncconflict_changelist")
+                    | {"permission": lambda request: request.user.has_perm("environments.view_task")},
                 ],
             },
             {

@@ -41,6 +41,12 @@ class Command(BaseCommand):
         parser.add_argument("--format", choices=FORMATS, help="by default the file's extension")
         parser.add_argument("--dry-run", action="store_true", help="only report what would happen")
         parser.add_argument("--skip-refused", action="store_true", help="skip rows that cannot be imported")
+        parser.add_argument(
+            "--superseded",
+            choices=("edited", "file"),
+            help="what to serve where the content of a row was edited since: the edited task, or the file's content; "
+            "by default it asks, and --yes takes the edited tasks",
+        )
         parser.add_argument("--yes", action="store_true", help="import without asking")
 
     def handle(self, *args: Any, file: Path, **options: Any) -> None:
@@ -62,22 +68,32 @@ class Command(BaseCommand):
         skip_refused = options["skip_refused"]
         if report.refused and not skip_refused:
             raise importing.RefusedRows(report)
-        if not report.has_work:
+        as_written = options["superseded"] == "file"
+        if not report.has_work and not report.superseded:
             self.stdout.write("Nothing to import.")
-        elif options["yes"] or self._confirms():
+            return
+        if report.superseded and options["superseded"] is None and not options["yes"]:
+            as_written = self._confirms("Serve the content of the file instead of the edited tasks?")
+        if options["yes"] or self._confirms("Import?"):
             with _progress("Importing") as progress:
                 done = importing.apply(
-                    source, target, author=AUTHOR, skip_refused=skip_refused, after=report, progress=progress
+                    source,
+                    target,
+                    author=AUTHOR,
+                    skip_refused=skip_refused,
+                    as_written=as_written,
+                    after=report,
+                    progress=progress,
                 )
             self.stdout.write(self.style.SUCCESS(done.sentence))
 
-    def _confirms(self) -> bool:
-        """Ask whether to import. Raises: CommandError without a terminal to ask in."""
+    def _confirms(self, question: str) -> bool:
+        """Ask a question. Raises: CommandError without a terminal to ask in."""
         if not sys.stdin.isatty():
             raise CommandError(
                 "Cannot ask without a terminal; add --yes to import, or --dry-run to see only the report."
             )
-        return input("Import? [y/N] ").strip().lower() in ("y", "yes")
+        return input(f"{question} [y/N] ").strip().lower() in ("y", "yes")
 
     def _print(self, report: TaskImportReport) -> None:
         self.stdout.write(f"{report.file} -> {report.environment}/{report.split}: {report.counts}")

@@ -20,6 +20,7 @@ from django.utils import timezone
 from pytest_django.fixtures import Settings
 
 from environments.admin import imports
+from environments.curation.edit import Edit
 from environments.database import jobs
 from environments.database.jobs import Progress
 from environments.models import Split, SplitEntry, Task
@@ -273,3 +274,15 @@ def test_it_exports_checked_tasks_of_a_split_in_its_order() -> None:
 def test_the_bar_leads_to_the_export_of_what_is_chosen(client: Client) -> None:
     answer = client.post("/admin/environments/task/act/export/", {"tag": "odd", "scope": "all"})
     assert answer["Location"] == f"{EXPORT}?tag=odd"
+
+
+def test_the_preview_asks_what_to_serve_where_content_was_edited_since(client: Client) -> None:
+    old = make_task({"name": "apple"})
+    make_split(old)
+    Edit(old.pk, '{"name": "cherry"}', 0).apply("ada")
+    address, page = report(client, '{"name": "apple"}', split="test", type="test")
+    assert "1 line with content that was edited since" in page and 'value="edited" required' in page
+    client.post(address, {"superseded": "edited"})
+    assert Split.objects.get(name="test").entries.get().task.spec == '{"name":"cherry"}'
+    client.post(report(client, '{"name": "apple"}', split="old", type="test")[0], {"superseded": "file"})
+    assert Split.objects.get(name="old").entries.get().task == old

@@ -13,6 +13,7 @@ from environments.curation.edit import Edit, last_revision
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetPrivacy, SetScoring
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
+from environments.curation.restore import Restore
 from environments.curation.selection import Selection
 from environments.curation.set_back import SetBackSplit
 from environments.curation.splits import (
@@ -338,3 +339,37 @@ def test_an_undo_of_taking_out_what_the_class_lists_can_be_taken_back() -> None:
     assert served(split) == [ids[0], ids[2]]
     undo()
     assert served(split) == ids
+
+
+def edited(task: int, n: int) -> int:
+    """Give the task the content `{"n": n}` and return the task that has it."""
+    outcome = Edit(task, f'{{"n": {n}}}', last_revision(Task.objects.get(pk=task))).apply(AUTHOR)
+    assert outcome.task is not None
+    return outcome.task
+
+
+def test_a_task_that_was_edited_meanwhile_comes_back_as_its_edit() -> None:
+    one, two, three = make_tasks(3)
+    train, test = split_of(one, two, three), split_of(one, two, name="test")
+    RemoveFromSplit(Selection(ids=(one,)), test.pk).apply(AUTHOR)
+    removal, new = latest(), edited(one, 10)
+    Undo(removal.pk).apply(AUTHOR)
+    assert (served(test), served(train)) == ([new, two], [new, two, three])
+    Undo(latest().pk).apply(AUTHOR)
+    assert served(test) == [two]
+    Restore(TaskRevision.objects.filter(task=one, kind="splits").latest("pk").pk).apply(AUTHOR)
+    assert served(test) == [new, two]
+
+
+def test_a_split_that_is_unfrozen_or_brought_back_serves_the_edits_made_meanwhile() -> None:
+    one, two, three = make_tasks(3)
+    split_of(one, two, three)
+    frozen, deleted = (split_of(one, three, name=name, is_curated=True) for name in ("frozen", "deleted"))
+    FreezeSplit(frozen.pk).apply(AUTHOR)
+    DeleteSplit(deleted.pk).apply(AUTHOR)
+    deletion, new = latest(), edited(one, 10)
+    assert served(frozen) == [one, three]
+    for action in (UnfreezeSplit(frozen.pk), Undo(deletion.pk)):
+        assert "1 task was edited meanwhile; the edited content is served then." in action.plan().sentences
+        action.apply(AUTHOR)
+    assert (served(frozen), served(deleted)) == ([new, three], [new, three])

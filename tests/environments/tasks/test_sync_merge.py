@@ -69,7 +69,7 @@ def test_it_moves_an_edited_task_with_the_place_that_the_class_gives_it() -> Non
 def test_it_keeps_an_edited_task_whose_original_the_class_dropped() -> None:
     sync_list(*numbered(2))
     change("replace", a_task(0), own_task("edited"))
-    assert sync_list({"n": 1}) == SplitSync("shop", "train", unchanged=1, kept=1, dropped=1)
+    assert sync_list({"n": 1}) == SplitSync("shop", "train", unchanged=1, kept=1, dropped=1, conflicts=1)
     assert specs() == ['{"n":1}', '{"own": "edited"}']
 
 

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from django.core.management import CommandError, call_command
 
+from environments.curation.edit import Edit, last_revision
 from environments.curation.splits import DeleteSplit
-from environments.models import Split
+from environments.models import Split, Task
 from tests import programs
 from tests.environments.transfer.files import Shelf, served
 
@@ -129,3 +130,20 @@ def test_an_export_of_a_deleted_split_is_refused_like_that_of_an_unknown_one(she
 def test_the_help_says_how_cells_are_read() -> None:
     words = programs.run("import_tasks", "--help", check=True).stdout.split()
     assert "an empty cell means that the key is absent" in " ".join(words)
+
+
+def test_it_asks_what_to_serve_where_content_was_edited_since(shelf: Shelf, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, cherry = shelf.lines(APPLE, PEAR), '{"name": "cherry"}'
+    import_tasks(path, type="train", yes=True)
+    row = Task.objects.get(spec='{"name":"apple"}')
+    Edit(row.pk, cherry, last_revision(row)).apply("ada")
+    answers, asked = iter(["y", "y"]), list[str]()
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("builtins.input", lambda question: asked.append(question) or next(answers))
+    assert "The edited tasks are served" in import_tasks(path, split="other", type="test", yes=True)
+    assert "The content of the file is served" in import_tasks(path, split="asked", type="test")
+    assert [question.split("?")[0] for question in asked] == [
+        "Serve the content of the file instead of the edited tasks",
+        "Import",
+    ]
+    assert [served(name)[0] for name in ("asked", "other")] == [APPLE, {"name": "cherry"}]

@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from environments.curation import leaks
 from environments.curation.action import ActionRefused
+from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import SaveAsSplit
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, existing_splits
@@ -427,3 +428,35 @@ def test_a_dry_run_of_edits_does_not_compare_them_with_what_they_replace(shelf: 
     questions = [{"question": f"How many apples has {name}?", "answer": 3} for name in ("Ada", "Bob", "Cid")]
     shelf.apply(shelf.lines(*questions))
     assert shelf.dry_run(shelf.lines(*({**one, "answer": 4, "_hash": digest(one)} for one in questions))).warnings == []
+
+
+def replaced(old: dict[str, Any], new: dict[str, Any]) -> None:
+    row = task(old)
+    Edit(row.pk, json.dumps(new), last_revision(row)).apply("ada")
+
+
+def test_content_that_was_edited_since_comes_as_its_edit_unless_the_file_is_preferred(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE, PEAR))
+    replaced(APPLE, PLUM)
+    file, target = shelf.lines(APPLE, PEAR, name="again.jsonl"), ImportTarget.of(shelf.environment, "test", "test")
+    report = importing.dry_run(FileSource.of(file), target)
+    assert report.superseded == 1 and "Edited since: 1 line. The edited tasks are served." in report.notes
+    assert report.sample[0] == json.dumps(PLUM, separators=(",", ":"))
+    report = importing.apply(FileSource.of(file), target, author="ada")
+    assert served("test") == [PLUM, PEAR] and "Edited since: 1 line." in report.sentence
+    again = importing.apply(*shelf.order(file, "train")[:1], shelf.target("test"), author="ada")
+    assert counts(again) == (0, 0, 2, 0)
+    shelf.apply(file, "train", as_written=True)
+    assert served("train") == [PLUM, PEAR, APPLE]
+
+
+def test_an_edit_of_content_that_was_edited_since_is_refused_with_what_to_write(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(APPLE, PEAR))
+    replaced(APPLE, PLUM)
+    changed = {"name": "cherry", "_hash": digest(APPLE)}
+    report = shelf.dry_run(shelf.lines(changed))
+    assert counts(report) == (0, 0, 0, 1) and f"was edited since, to {digest(PLUM)}" in report.refusals[0].reason
+    shelf.apply(shelf.lines({**changed, "_hash": digest(PLUM)}))
+    assert served("train") == [{"name": "cherry"}, PEAR]
+    shelf.apply(shelf.lines({**PLUM, "_hash": digest({"name": "cherry"})}))
+    assert served("train") == [PLUM, PEAR]

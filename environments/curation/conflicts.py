@@ -1,0 +1,73 @@
+"""Conflicts between what people did to tasks and what their class changed: which are open, and how they are settled."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
+from django.db.models.functions import Coalesce
+from django.utils import timezone
+
+from environments.curation.action import Action, ActionOutcome, ActionRefused, Plan
+from environments.curation.edit import Edit, last_revision
+from environments.curation.membership import CopyToSplit, RemoveFromSplit
+from environments.curation.quarantine import Release
+from environments.curation.selection import Selection
+from environments.database.jobs import Progress, silent
+from environments.models import SplitEntry, SplitRemoval, SyncConflict, seen_at
+
+
+def open_conflicts() -> QuerySet[SyncConflict]:
+    """Return the conflicts that nobody settled, and that no later change of the tasks has ended."""
+    listed = Coalesce(OuterRef("listed__content_hash"), OuterRef("former__content_hash"))
+    places = SplitEntry.objects.filter(seen_at(F("split__version")), split=OuterRef("split"))
+    removals = SplitRemoval.objects.filter(split=OuterRef("split"), source_hash=OuterRef("listed__content_hash"))
+    holds = (
+        Q(Exists(places.filter(task=OuterRef("kept"), source_hash=listed)), decision="edit")
+        | Q(Exists(removals), decision="removal")
+        | Q(decision="quarantine", listed__state="quarantined")
+    )
+    rows = SyncConflict.objects.filter(holds, settled=None, split__is_served=True)
+    return rows.select_related("split__environment", "former", "kept", "listed")
+
+
+@dataclass(frozen=True, slots=True)
+class TakeFromClass:
+    """Settle a conflict by what the class says: what people did to the task is taken back in favour of it."""
+
+    conflict: int
+    reason: str = ""
+
+    def plan(self) -> Plan:
+        return self._action(_open(self.conflict)).plan()
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        row = _open(self.conflict)
+        outcome = self._action(row).apply(author, progress)
+        _settle(row, author)
+        return outcome
+
+    def _action(self, row: SyncConflict) -> Action:
+        listed, reason = row.listed, self.reason or "what the class lists now"
+        if row.decision == "edit" and row.kept is not None:
+            if listed is None:
+                return RemoveFromSplit(Selection(ids=(row.kept.pk,)), row.split_id, reason)
+            return Edit(row.kept.pk, listed.spec, last_revision(row.kept), reason)
+        chosen = Selection(ids=(listed.pk if listed else 0,))
+        return CopyToSplit(chosen, row.split_id, reason) if row.decision == "removal" else Release(chosen, reason)
+
+
+def keep_decision(conflict: int, author: str) -> None:
+    """Settle a conflict by what people did, which stays in force. Raises: ActionRefused."""
+    _settle(_open(conflict), author)
+
+
+def _open(conflict: int) -> SyncConflict:
+    row = open_conflicts().filter(pk=conflict).first()
+    if row is None:
+        raise ActionRefused("This conflict is settled already, or the task was changed since. Look at the list.")
+    return row
+
+
+def _settle(row: SyncConflict, author: str) -> None:
+    SyncConflict.objects.filter(pk=row.pk).update(settled=timezone.now(), settled_by=author[:150])

@@ -1,0 +1,160 @@
+"""A sync keeps what people decided about a task that its class changes or lists anew, and says where both conflict."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from django.test import Client
+
+from environments.curation.conflicts import open_conflicts
+from environments.curation.edit import Edit, last_revision
+from environments.curation.membership import RemoveFromSplit
+from environments.curation.quarantine import Quarantine
+from environments.curation.selection import Selection
+from environments.models import Split, SplitEntry, SyncConflict, Task
+from environments.tasks.new_versions import new_versions
+from environments.tasks.sync_report import SplitSync
+from tests.environments.listings import listing, synced
+from tests.rows import each
+
+pytestmark = pytest.mark.django_db(transaction=True)
+
+APPLES = {"question": "How many apples has Ada?", "answer": 3, "level": "easy"}
+PEARS = {"question": "How many pears has Bob?", "answer": 3, "level": "easy"}
+HARD = {**APPLES, "level": "hard"}
+MENDED = {**APPLES, "question": "How many green apples has Ada?"}
+
+
+def sync_splits(**tasks: Any) -> tuple[SplitSync, ...]:
+    return asyncio.run(synced(listing(tasks))).splits
+
+
+def served(split: str = "train") -> list[Any]:
+    places = SplitEntry.objects.filter(split__name=split, is_hidden=False, until=None).order_by("position")
+    return [json.loads(spec) for spec in places.values_list("task__spec", flat=True)]
+
+
+def task(spec: dict[str, Any]) -> Task:
+    return next(one for one in Task.objects.all() if json.loads(one.spec) == spec)
+
+
+def edit(old: dict[str, Any], new: dict[str, Any]) -> None:
+    row = task(old)
+    Edit(row.pk, json.dumps(new), last_revision(row)).apply("ada")
+
+
+def press(client: Client, **button: str) -> None:
+    [row] = open_conflicts()
+    client.post(f"/admin/environments/syncconflict/{row.pk}/settle/", button)
+    assert not open_conflicts().exists()
+
+
+def test_a_new_split_gets_the_edit_of_a_task_that_it_lists() -> None:
+    sync_splits(train=[APPLES, PEARS])
+    edit(APPLES, {**MENDED, "level": "middle"})
+    edit({**MENDED, "level": "middle"}, MENDED)
+    _, test = sync_splits(train=[APPLES, PEARS], test=[PEARS, APPLES])
+    assert (test.added, test.succeeded) == (2, 1) and "2 added (1 as edited elsewhere)" in str(test)
+    assert served("test") == [PEARS, MENDED]
+    assert sync_splits(train=[APPLES, PEARS], test=[APPLES, PEARS])[1].edited == 1
+    assert served("test") == [MENDED, PEARS]
+
+
+def test_a_split_that_has_the_edit_already_does_not_get_the_old_task_beside_it() -> None:
+    sync_splits(train=[APPLES, PEARS])
+    edit(APPLES, MENDED)
+    sync_splits(train=[APPLES, PEARS], test=[MENDED, APPLES])
+    assert served("test") == [MENDED]
+
+
+def test_a_task_that_somebody_put_in_again_is_served_as_it_is() -> None:
+    sync_splits(train=[APPLES, PEARS])
+    edit(APPLES, MENDED)
+    edit(MENDED, APPLES)
+    assert sync_splits(train=[APPLES, PEARS], test=[APPLES])[1].succeeded == 0
+    assert served("test") == [APPLES]
+
+
+@each("changed", [HARD, {**APPLES, "answer": 4}, {**APPLES, "hint": "Count."}, {"question": APPLES["question"]}])
+def test_an_edited_task_stays_in_the_place_of_what_its_class_made_of_it(changed: dict[str, Any]) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    edit(APPLES, MENDED)
+    [train] = sync_splits(train=[changed, PEARS])
+    assert served() == [MENDED, PEARS]
+    assert train.conflicts == 1 and "1 conflict with what people did: look at Conflicts" in str(train)
+    [conflict] = open_conflicts()
+    assert (conflict.former, conflict.kept, conflict.listed) == (task(APPLES), task(MENDED), task(changed))
+    assert sync_splits(train=[PEARS, changed])[0].conflicts == 0 and served() == [PEARS, MENDED]
+
+
+def test_a_conflict_is_settled_for_the_class_or_for_the_edit(client: Client) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    edit(APPLES, MENDED)
+    sync_splits(train=[HARD, PEARS])
+    page = client.get("/admin/environments/syncconflict/").content.decode()
+    assert "How many apples has Ada?" in page and "edited it" in page and "changed it" in page
+    [row] = open_conflicts()
+    page = client.get(f"/admin/environments/syncconflict/{row.pk}/change/").content.decode()
+    assert "green" in page and "hard" in page
+    press(client, keep="1")
+    assert served() == [MENDED, PEARS] and sync_splits(train=[HARD, PEARS], test=[HARD])[1].succeeded == 1
+    SyncConflict.objects.update(settled=None)
+    press(client)
+    assert served() == [HARD, PEARS] and served("test") == [HARD]
+    assert client.get("/admin/environments/syncconflict/").content.decode().count("edited it; the edited") == 0
+
+
+def test_an_edit_of_what_the_class_drops_is_a_conflict_until_it_is_listed_again(client: Client) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    edit(APPLES, MENDED)
+    sync_splits(train=[PEARS])
+    assert served() == [PEARS, MENDED] and open_conflicts().get().listed is None
+    sync_splits(train=[PEARS, APPLES])
+    assert served() == [PEARS, MENDED] and not open_conflicts().exists()
+    sync_splits(train=[PEARS])
+    press(client)
+    assert served() == [PEARS]
+
+
+def test_what_people_took_out_stays_out_when_its_class_changes_a_label(client: Client) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    RemoveFromSplit(Selection(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
+    [train] = sync_splits(train=[HARD, PEARS])
+    assert served() == [PEARS] and (train.withheld, train.conflicts) == (1, 1)
+    assert sync_splits(train=[PEARS, HARD])[0].withheld == 1
+    press(client)
+    assert served() == [PEARS, HARD]
+
+
+def test_what_people_quarantined_stays_quarantined_when_its_class_changes_a_label(client: Client) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+    assert sync_splits(train=[HARD, PEARS])[0].conflicts == 1
+    assert served() == [PEARS] and task(HARD).reason == "ambiguous"
+    press(client)
+    assert served() == [HARD, PEARS]
+
+
+def versions(wanted: Any, added: list[Any], others: tuple[Any, ...] = (), gone: tuple[Any, ...] = ()) -> Any:
+    old, more, new = ([json.dumps(spec) for spec in specs] for specs in ([wanted], gone, added))
+    listed = [*new, *(json.dumps(spec) for spec in others)]
+    return new_versions(*({text: text for text in texts} for texts in (old, [*old, *more], new)), listed)
+
+
+@each(("wanted", "added", "is_version"), [
+    (APPLES, HARD, True), (APPLES, PEARS, False), ({"n": 1}, {"n": 1, "level": 2}, True), ({"n": 1}, {"n": 2}, False),
+    ({"a": 1, "b": 2, "level": 1}, {"a": 1, "b": 2, "level": 2}, True), ({"seed": 1}, {"seed": 2}, False),
+    ({"a": 1, "b": 2, "level": 1}, {"a": 1, "b": 3, "level": 2}, False), ({}, {}, False),
+    ({"answer": 3, "question": "A?"}, {"answer": 3, "question": "B?"}, False),
+])  # fmt: skip
+def test_which_content_is_a_version_of_another(wanted: Any, added: Any, is_version: bool) -> None:
+    assert bool(versions(wanted, [added])) is is_version
+
+
+def test_a_content_that_is_like_several_is_a_version_of_none() -> None:
+    maze, other, third = ({"goal": "Find the way out.", "seed": n} for n in range(3))
+    assert versions(maze, [other]) and not versions(maze, [other, third])
+    assert not versions(maze, [other], others=(third,)) and not versions(maze, [other], gone=(third,))
