@@ -174,12 +174,15 @@ async def open_service(*, recovers: bool = False, membership: Membership | None 
     return _parts.service
 
 
-async def close_service(timeout_seconds: float) -> None:
-    """End the sessions, write queued rows and stop the threads, within `timeout_seconds`."""
+async def close_service(timeout_seconds: float) -> int:
+    """End the sessions, write queued rows and stop the threads, within `timeout_seconds`.
+
+    Return the number of rows that were not written, because the database was away.
+    """
     global _parts, _opening
     parts, _parts, _opening = _parts, None, None
     if parts is None:
-        return
+        return 0
     until = time.monotonic() + timeout_seconds
     parts.remotes.stop()
     ring.stop()
@@ -190,12 +193,13 @@ async def close_service(timeout_seconds: float) -> None:
     if parts.messages is not None:
         parts.messages.close()
     security_log.stop()
-    lost = await parts.record.stop(max(0.5, until - time.monotonic()))
+    lost: int = await parts.record.stop(max(0.5, until - time.monotonic()))
     if lost:
         log.error("rows were not written", rows=lost)
     await parts.host.close()
     parts.catalogue.close()
     parts.pool.close()
+    return lost
 
 
 async def _open(recovers: bool, membership: Membership | None) -> _Parts:

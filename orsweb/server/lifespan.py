@@ -38,7 +38,11 @@ log = structlog.get_logger()
 
 
 async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Answer startup and shutdown. `uvicorn_server.py` raises the error that `scope["state"]["failure"]` holds."""
+    """Answer startup and shutdown.
+
+    `uvicorn_server.py` raises the error that `scope["state"]["failure"]` holds after a failed startup, and ends with
+    another status than 0 if `scope["state"]["has_unrecorded"]` is set after the shutdown.
+    """
     await receive()
     try:
         lock = await _open()
@@ -54,7 +58,7 @@ async def lifespan(scope: dict[str, Any], receive: Receive, send: Send) -> None:
     for task in tasks:
         task.cancel()
     await asyncio.wait(tasks)
-    await _close(lock)
+    scope["state"]["has_unrecorded"] = await _close(lock)
     await send({"type": "lifespan.shutdown.complete"})
 
 
@@ -98,12 +102,14 @@ async def _finish_late(started: datetime) -> None:
             is_over = not await asyncio.to_thread(_finish_actions, started)
 
 
-async def _close(lock: Lock) -> None:
+async def _close(lock: Lock) -> bool:
+    """Close the service and release the lock; return whether calls may be left that are not recorded."""
     await asyncio.to_thread(seen_tasks.stop)
     try:
-        await close_service(settings.ORSWEB_SHUTDOWN_TIMEOUT * DRAIN_SHARE)
+        return await close_service(settings.ORSWEB_SHUTDOWN_TIMEOUT * DRAIN_SHARE) > 0
     except Exception:  # in any case, release the lock and end the process
         log.exception("drain failed")
+        return True
     finally:
         await asyncio.to_thread(lock.release)
 

@@ -20,7 +20,7 @@ import uvicorn
 from django.conf import settings
 
 from environments.runtime.service import SessionService
-from environments.service import service_or_none, store_reports
+from environments.service import get_record, service_or_none, store_reports
 from orsweb.server.client_limits import AddressLimit, Deadlines
 from orsweb.server.connection import BoundedHttpProtocol, WebSocketProtocol
 from orsweb.server.exchange import Agents
@@ -37,6 +37,8 @@ HAND_OVER_SECONDS = 0.5
 that come meanwhile are refused, and `ors-sdk` gives most of them up after 3 s."""
 FORCE_CHECK_SECONDS = 0.1
 """Connections that the kernel keeps while the server starts, or starts again."""
+UNRECORDED_STATUS = 1
+"""Exit status of a server that could not record calls that were played. The supervisor ends with 1, too."""
 MAX_EXIT_SECONDS = 1.0
 """Time after the drain for which hung threads of an author's code may delay the exit."""
 
@@ -55,6 +57,7 @@ class UvicornServer(uvicorn.Server):
         self._on_ready, self._pulse = on_ready, pulse
         self._deadlines: asyncio.Task[None] | None = None  # kept, or it could be collected
         self._handing_over: asyncio.Task[None] | None = None
+        self.exit_status = 0
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start the server. Raises: StartFailed."""
@@ -84,7 +87,14 @@ class UvicornServer(uvicorn.Server):
             draining = asyncio.create_task(service.drain(settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE / 2))
             await super().shutdown(sockets)
             draining.cancel()
-        _exit_soon()
+        self.exit_status = UNRECORDED_STATUS if self._has_unrecorded() else 0
+        _exit_soon(self.exit_status)
+
+    def _has_unrecorded(self) -> bool:
+        """Return whether calls were played that are not recorded: the database was away, or Ctrl-C was repeated."""
+        if service_or_none() is None:
+            return bool(self.lifespan.state.get("has_unrecorded"))
+        return bool(get_record().load(0).queued)
 
     async def _settle(self, service: SessionService) -> None:
         """Let running calls end, unless the signal is repeated. Clients go on being answered, above all their pings:
@@ -120,7 +130,7 @@ def run(
     on_ready: Callable[[], None],
     pulse: Pulse | None = None,
 ) -> None:
-    """Serve until SIGTERM or Ctrl-C, then end the process with status 0. Raises: StartFailed.
+    """Serve until SIGTERM or Ctrl-C, then end the process: with status 0, or UNRECORDED_STATUS. Raises: StartFailed.
 
     `pulse`: how the server tells its supervisor that it lives.
     """
@@ -140,10 +150,16 @@ def run(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE,  # type: ignore[arg-type]  # awaited as float
     )
+    server = UvicornServer(config, on_ready, pulse or Pulse())
+
+    def end(number: int, frame: FrameType | None) -> None:
+        raise SystemExit(server.exit_status)
+
     # uvicorn raises the signals that it has handled again, which would end the process with their status.
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _exit_quietly)
-    UvicornServer(config, on_ready, pulse or Pulse()).run(listeners)
+        signal.signal(number, end)
+    server.run(listeners)
+    raise SystemExit(server.exit_status)
 
 
 def raise_file_limit() -> int:
@@ -156,13 +172,9 @@ def raise_file_limit() -> int:
     return sys.maxsize if hard == resource.RLIM_INFINITY else hard
 
 
-def _exit_quietly(sig: int, frame: FrameType | None) -> None:
-    raise SystemExit(0)
-
-
-def _exit_soon() -> None:
-    """End the process with status 0 if it has not ended by itself after a moment, whatever its threads do."""
-    timer = threading.Timer(MAX_EXIT_SECONDS, os._exit, [0])
+def _exit_soon(status: int) -> None:
+    """End the process if it has not ended by itself after a moment, whatever its threads do."""
+    timer = threading.Timer(MAX_EXIT_SECONDS, os._exit, [status])
     timer.daemon = True
     timer.start()
 

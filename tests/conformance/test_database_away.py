@@ -96,3 +96,14 @@ def test_it_stores_uploads_once_when_it_is_back(server: LiveServer, record: Reco
     stored = RolloutMessage.objects.using(ALIAS).filter(rollout__event_id=rollout).order_by("index")
     assert list(stored.values_list("index", flat=True)) == list(range(120))
     assert set(stored.values_list("event_id", flat=True)) == {one["eventId"] for batch in batches for one in batch}
+
+
+def test_a_stop_while_calls_wait_says_so_in_its_exit_status(tmp_path: Path) -> None:
+    with LiveServer("tests.envs:Echo", env={"ORSWEB_SHUTDOWN_TIMEOUT": "3"}) as server:
+        log = tmp_path / "log"
+        agent = Agent(server).open({"log": str(log)}, "echo")
+        with away(server):
+            agent.begin("echo", {"text": "one"})
+            eventually(lambda: "echo one" in lines(log))
+            assert server.stop() == 1
+        assert "rows were not written" in server.log
