@@ -19,6 +19,8 @@ from orsweb.server.watchdog import Watchdog
 STABLE_SECONDS = 60.0
 """A server that has lived this long is started again at once when it dies."""
 MAX_BACK_OFF_SECONDS = 30.0
+MAX_WAIT_SECONDS = 5.0
+"""How long it rests at most while clients wait. `ors-sdk` gives a call up after 15 s."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -49,8 +51,9 @@ class ServerProcess:
         """Moment at which to start it, if it does not run; on the monotonic clock."""
         self._addresses = [(one.family, one.getsockname()) for one in place.listeners]
         self._answers = StartingAnswers(place.listeners, silence_seconds)
-        self._started = 0.0
+        self._started = time.monotonic()
         self._deaths = 0  # since a server has lived for STABLE_SECONDS
+        self._died = 0.0  # on the monotonic clock
 
     @property
     def is_ready(self) -> bool:
@@ -84,7 +87,8 @@ class ServerProcess:
         is_stable = time.monotonic() - self._started > STABLE_SECONDS
         self._deaths = 1 if is_stable else self._deaths + 1
         seconds = 0.0 if self._deaths == 1 else min(2.0 ** (self._deaths - 2), MAX_BACK_OFF_SECONDS)
-        self.starts_at = time.monotonic() + seconds
+        self._died = time.monotonic()
+        self.starts_at = self._died + seconds
         return seconds
 
     def succeed(self) -> None:
@@ -92,7 +96,9 @@ class ServerProcess:
         self._answers.begin()
 
     def answer_waiting(self) -> None:
-        """Answer clients that have waited too long for a server that starts."""
+        """Answer clients that have waited too long for a server that starts, and let it rest less while any wait."""
+        if self.rests and self._answers.are_awaited():
+            self.starts_at = min(self.starts_at, self._died + MAX_WAIT_SECONDS)
         self._answers.give(self.pulse, is_ready=self.is_ready)
 
     @property

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import select
 import socket
 import time
 from collections.abc import Sequence
@@ -59,6 +60,13 @@ class StartingAnswers:
     def restart(self) -> None:
         """Note that there is no server from now on, unless there was none before."""
         self._since = min(self._since, time.monotonic())
+
+    def are_awaited(self) -> bool:
+        """Return whether a client has connected that nobody has accepted yet."""
+        poller = select.poll()
+        for listener in self._listeners:
+            poller.register(listener, select.POLLIN)
+        return bool(poller.poll(0))
 
     def give(self, pulse: Pulse, *, is_ready: bool) -> None:
         """Answer who waits, if no server is ready and has been for long, and close what was answered before.

@@ -12,6 +12,8 @@ from pathlib import Path
 import httpx
 import pytest
 
+from orsweb.server.listening import listen
+from orsweb.server.server_process import ServerPlace, ServerProcess
 from orsweb.server.supervisor import POLL_SECONDS
 from tests.conformance.agent import Agent, eventually
 from tests.server import LiveServer
@@ -32,6 +34,18 @@ def test_it_starts_the_server_again_and_clients_wait_meanwhile(server: LiveServe
     assert "by signal 11 (SIGSEGV)" in server.log
     with Agent(server).open({"id": 1}) as agent:
         assert agent.call("echo", {"text": "again"}).text == "again"
+
+
+def test_it_rests_shortly_while_clients_wait(tmp_path: Path) -> None:
+    process = ServerProcess(ServerPlace(0, listen("127.0.0.1", 0)[0], "", tmp_path), silence_seconds=100)
+    for _ in range(8):
+        process.pause()
+    process.answer_waiting()
+    assert process.starts_at - time.monotonic() > 20
+    with socket.create_connection(process.place.listeners[0].getsockname()):
+        process.answer_waiting()
+        assert process.starts_at - time.monotonic() <= 5
+    process.close()
 
 
 def test_it_watches_on_after_it_was_suspended(server: LiveServer) -> None:
