@@ -244,6 +244,8 @@ def _check_postgresql(file: Path) -> None:
         with _running(["pg_restore", f"--file={os.devnull}", str(file)]) as process:
             process.wait()
     except BackupRefused as refusal:
+        if shutil.which("pg_restore") is None:
+            raise
         raise Damaged(str(refusal).rstrip(".")) from refusal
 
 
