@@ -232,6 +232,7 @@ class SealSplit:
         sentences = (
             "API keys without the scope curate open its tasks by split and index, and list only indexes and hashes.",
             "Of their episodes they read the prompt and their own calls.",
+            "People are not kept from it: they go on reading its tasks on pages.",
             "A task that is also in another split can be read there, unless that one is sealed, too.",
         )
         return Plan(f"Seal split {split.name!r}", split.size, 0, sentences=sentences)
