@@ -2,9 +2,9 @@
 
 The first two are used by all pages of single episodes and tasks, the third by pages, exports and the API.
 
-Nothing of a private environment exists for people who are not its members (`environments/access/privacy.py`). The
-functions about that make a query only if an environment is hidden from the person; otherwise they say yes without
-looking.
+Nothing of a private environment exists for people who are not its members (`environments/access/privacy.py`), nor an
+episode of a study that is not closed for people who may not make studies. The functions about that make a query about
+the thing only if something is hidden from the person; otherwise they say yes without looking.
 
 A person who plays an episode blind sees its rewards and its answer when it has ended. Until then no page shows them
 that episode or its task; other accounts may watch. Three things stay visible: a task's line in lists, which does not
@@ -27,13 +27,14 @@ from environments.keys.task_view import public_hash, visible_spec
 from environments.models import Split, SplitEntry, Task
 from environments.service import hidden_fields
 from episodes.models import Episode, Play, Run
-from episodes.models.privacy import visible_runs
+from episodes.models.privacy import visible_episodes, visible_runs
 
 
 def sees_episode(user: Any, pk: int) -> bool:
     """Return whether the episode exists for the person."""
     hidden = hidden_from(user)
-    return not hidden or Episode.objects.filter(visible(hidden), pk=pk).exists()
+    shown = visible_episodes(hidden)
+    return not shown or Episode.objects.filter(shown, pk=pk).exists()
 
 
 def sees_task(user: Any, pk: int) -> bool:

@@ -5,7 +5,9 @@ it names or whose group it names, and accounts with the permission SEE_PRIVATE, 
 it if the key names it or has the scope `admin` (`environments/keys/`). For everybody else, all doors answer as if there
 were no such environment.
 
-Queries of pages, admin and API leave out the ids that `hidden_from` returns; there are usually none.
+Queries of pages, admin and API leave out the ids that `hidden_from` returns; there are usually none. The same value
+says whether studies that are not closed yet, and what is played in them, exist for the person: only people who may make
+studies see these (`episodes/models/privacy.py`).
 """
 
 from __future__ import annotations
@@ -14,8 +16,17 @@ from typing import Any
 
 from django.db.models import Q
 
-from environments.access.permissions import SEE_PRIVATE
+from environments.access.permissions import MAKE_STUDIES, SEE_PRIVATE
 from environments.models import Environment
+
+
+class Hidden(frozenset[int]):
+    """Ids of the private environments that do not exist for a person."""
+
+    hides_open_studies = False
+    """Whether studies that are not closed do not exist for them either."""
+    open_studies: list[int] | None = None
+    """Ids of these studies, once they were read."""
 
 
 def hidden_from(user: Any) -> frozenset[int]:
@@ -26,9 +37,11 @@ def hidden_from(user: Any) -> frozenset[int]:
     without an account sees none of them.
     """
     if not hasattr(user, "hidden_environments"):
-        user.hidden_environments = _hidden_from(user)
-    hidden: frozenset[int] = user.hidden_environments
-    return hidden
+        hidden = Hidden(_hidden_from(user))
+        hidden.hides_open_studies = not user.has_perm(MAKE_STUDIES)
+        user.hidden_environments = hidden
+    known: frozenset[int] = user.hidden_environments
+    return known
 
 
 def _hidden_from(user: Any) -> frozenset[int]:

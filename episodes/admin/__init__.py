@@ -32,7 +32,7 @@ from episodes.filtering.names import name_tasks
 from episodes.filtering.page import describe_tasks
 from episodes.filtering.page import shown as with_tasks
 from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step, Suite
-from episodes.models.privacy import visible_runs
+from episodes.models.privacy import outside_open_studies, visible_episodes, visible_runs
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
 from episodes.visibility import TaskGuard, content_of, is_blind_to, sentence
@@ -136,7 +136,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
-        return with_tasks(queryset)
+        return with_tasks(queryset.filter(outside_open_studies(hidden_from(request.user))))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)
@@ -166,7 +166,8 @@ class EpisodeAdmin(ReadOnlyAdmin):
         related = ("environment", "split__environment", "task", "run", "prompt", "tools")
         if (pk := id_in(object_id)) is None:
             return None
-        found = Episode.objects.filter(visible(hidden_from(request.user)), pk=pk).select_related(*related).first()
+        shown = visible_episodes(hidden_from(request.user))
+        found = Episode.objects.filter(shown, pk=pk).select_related(*related).first()
         is_hidden = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
         return None if is_hidden else found
 
@@ -206,7 +207,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         """Return everything that is recorded of one step, as JSON."""
         if is_blind_to(request.user, pk):
             raise Http404(sentence(pk))
-        shown = visible(hidden_from(request.user), "episode__environment")
+        shown = visible_episodes(hidden_from(request.user), "episode__")
         steps = Step.objects.filter(shown).select_related("input_blob", "output_blob")
         return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
 

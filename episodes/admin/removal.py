@@ -15,7 +15,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from
 from environments.admin.base import author_of, note
 from environments.admin.jobs import job_url
 from environments.database import jobs
@@ -24,6 +24,7 @@ from environments.errors import OrsError
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.removal.batch import ids_of, new_removal, remove_all
 from episodes.removal.pace import MAX_EPISODES
 from episodes.removal.plan import RemovalPlan, count_of, plan_of
@@ -58,7 +59,7 @@ def _chosen(query: str, number: str, hidden: frozenset[int]) -> QuerySet[Episode
     `hidden`: ids of the private environments that do not exist for the person.
     """
     if number:
-        return Episode.objects.filter(visible(hidden), pk=id_in(number) or 0)
+        return Episode.objects.filter(visible_episodes(hidden), pk=id_in(number) or 0)
     asked = replace(EpisodeFilter.parse(QueryDict(query)), hidden=hidden)
     if asked.is_empty:
         raise OrsError(f"The filter {query!r} has no condition, so it would delete every episode.")

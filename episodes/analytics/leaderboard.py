@@ -32,7 +32,7 @@ from episodes.analytics.leaderboard_results import (
 from episodes.analytics.players import people_in
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.models import Episode, Run
-from episodes.models.privacy import visible_runs
+from episodes.models.privacy import outside_open_studies, visible_runs
 
 TASKS = ("all", "shared")
 """Which tasks a leaderboard counts: all, or those that people and another row attempted."""
@@ -101,16 +101,17 @@ def leaderboard(
 ) -> Leaderboard:
     """Return a leaderboard. `definition`: None for the environment's own. Five queries at most.
 
-    `hidden`: ids of environments that do not exist for the reader; by run, runs that played there have no row.
+    `hidden`: ids of environments that do not exist for the reader; by run, runs that played there have no row. Neither
+    are studies counted that do not exist for the reader.
     `is_shared`: count only the tasks that people and another row attempted.
     """
     chosen = definition or definition_of(environment)
     bound, shared = 0, None
-    people: EndingsByTask = endings_by_task(_within(people_in(environment), split), "player", chosen)
+    people: EndingsByTask = endings_by_task(_within(people_in(environment, hidden), split), "player", chosen)
     if by != "player" and chosen == definition_of(environment):
         results, shared = counted(environment, split, by, tasks_attempted(people, chosen) if is_shared else None)
     else:
-        own = Episode.objects.filter(environment=environment)
+        own = Episode.objects.filter(outside_open_studies(hidden), environment=environment)
         bound = floor_of(filtered(own, environment.name, own))
         endings: EndingsByTask = endings_by_task(_within(own.filter(pk__gt=bound), split), by, chosen)
         if is_shared:

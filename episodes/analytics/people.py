@@ -21,6 +21,7 @@ from episodes.attempts.rule import KIND
 from episodes.attempts.summary import EndedReturn, figures_from
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
 from episodes.models import Episode
+from episodes.models.privacy import outside_open_studies
 
 MAX_PEOPLE = 500
 """People that are returned; those who played last come first."""
@@ -70,7 +71,8 @@ class People:
 
 def people_of(hidden: frozenset[int] = frozenset()) -> People:
     """Return the people who played, by what they played outside of the environments `hidden`. Two queries."""
-    rows = rows_of(Episode.objects.by_people().order_by("-pk").values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
+    played = Episode.objects.by_people().filter(outside_open_studies(hidden)).order_by("-pk")
+    rows = rows_of(played.values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
     shown = Environment.objects.exclude(pk__in=hidden) if hidden else Environment.objects
     environments = shown.defer("card", "description", "task_schema").in_bulk()
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)

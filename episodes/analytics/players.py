@@ -24,6 +24,7 @@ from episodes.attempts.sketches import error_of
 from episodes.attempts.summary import EndedReturn, figures_from, returns_counted, returns_sketch
 from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode
+from episodes.models.privacy import outside_open_studies
 
 MAX_NEWEST = 10_000
 Player = Literal["human", "agent", "script", "others"]
@@ -41,13 +42,19 @@ class PlayerFigures(Figures):
     """Whether older attempts are missing."""
 
 
-def people_in(environment: Environment) -> QuerySet[Episode]:
-    return Episode.objects.by_people().filter(Exact(Unindexed(F("environment_id")), environment.pk))
+def people_in(environment: Environment, hidden: frozenset[int] = frozenset()) -> QuerySet[Episode]:
+    """Return what people played there, without the studies that `hidden` hides."""
+    played = Episode.objects.by_people().filter(outside_open_studies(hidden))
+    return played.filter(Exact(Unindexed(F("environment_id")), environment.pk))
 
 
-def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
-    """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries."""
-    human = Episode.objects.by_people().filter(Exact(Unindexed(F("task_id")), task.pk))
+def at_task(task: Task, definition: Definition, hidden: frozenset[int] = frozenset()) -> list[PlayerFigures]:
+    """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries.
+
+    `hidden`: as of `people_in`.
+    """
+    played = Episode.objects.by_people().filter(outside_open_studies(hidden))
+    human = played.filter(Exact(Unindexed(F("task_id")), task.pk))
     newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
     rows = rows_of(newest[:MAX_NEWEST])
     endings: dict[Player, list[EndedReturn]] = defaultdict(list)
@@ -60,12 +67,17 @@ def at_task(task: Task, definition: Definition) -> list[PlayerFigures]:
     return [_human(human, definition), *(one for one in others if one.n)]
 
 
-def in_environment(environment: Environment, definition: Definition, total: ScopeFigures | None) -> list[PlayerFigures]:
+def in_environment(
+    environment: Environment,
+    definition: Definition,
+    total: ScopeFigures | None,
+    hidden: frozenset[int] = frozenset(),
+) -> list[PlayerFigures]:
     """Return the figures of people, then those of all other players together. One query.
 
-    `total`: figures of the attempts of those others by this definition.
+    `total`: figures of the attempts of those others by this definition. `hidden`: as of `people_in`.
     """
-    human = _human(people_in(environment), definition)
+    human = _human(people_in(environment, hidden), definition)
     if total is None or not total.n:
         return [human]
     shared = {field.name: getattr(total, field.name) for field in fields(Figures)}

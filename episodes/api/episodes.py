@@ -12,7 +12,6 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.access.privacy import visible
 from episodes.api.auth import Reader
 from episodes.api.base import ANY, ApiView, limit_of, page
 from episodes.api.openapi import FILTERS, documented
@@ -20,6 +19,7 @@ from episodes.api.serializers import EpisodeDetailSerializer, ListedEpisodeSeria
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of, with_snippets
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.models.record import played_with
 from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
@@ -74,7 +74,9 @@ def note_of(asked: EpisodeFilter) -> str:
     """Return what a search for text leaves out, in sentences; empty if that is nothing."""
     if asked.text is None:
         return ""
-    return search_note(asked.text, visible(asked.hidden) & (Q() if asked.key is None else played_with(asked.key)))
+    return search_note(
+        asked.text, visible_episodes(asked.hidden) & (Q() if asked.key is None else played_with(asked.key))
+    )
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
@@ -87,7 +89,7 @@ def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
         if related
         else Episode.objects.only("pk", "key_label", "status", "environment_id")
     )
-    episode = rows.filter(visible(reader.hidden), pk=pk).first()
+    episode = rows.filter(visible_episodes(reader.hidden), pk=pk).first()
     if episode is None or not reader.sees(episode.key_label):
         mine = "" if reader.key_label is None else " among those that were played with this key"
         raise Http404(f"There is no episode {pk}{mine}.")

@@ -12,7 +12,6 @@ from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 
 from environments import security_log
-from environments.access.privacy import visible
 from environments.transfer.streaming import streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
@@ -20,6 +19,7 @@ from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.parameters import refuse_blanks
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.models.record import played_with
 from episodes.transfer.csv_lines import headers_of_export
 from episodes.transfer.exporting import (
@@ -99,6 +99,6 @@ class ExportView(ApiView):
 
     def _readable(self) -> QuerySet[Episode]:
         """Return the episodes that may lend others their prompt and tools."""
-        label, episodes = self.reader.key_label, Episode.objects.filter(visible(self.reader.hidden))
+        label, episodes = self.reader.key_label, Episode.objects.filter(visible_episodes(self.reader.hidden))
         episodes = episodes if label is None else episodes.filter(played_with(label))
         return episodes.exclude(pk__in=list(blind_to(self.reader.person)))

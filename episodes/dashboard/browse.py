@@ -31,6 +31,7 @@ from episodes.filtering.page import (
 )
 from episodes.filtering.parameters import BadFilter, words
 from episodes.models import Episode, SavedView
+from episodes.models.privacy import visible_episodes
 from episodes.rollups.search_note import search_note
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to, sight_of
@@ -138,7 +139,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, listed: Shown, after: str) -
         "columns": listed.columns,
         "width": 1 + len(COLUMNS) + len(listed.columns),
         "total": str(match_count_of(asked, page)),
-        "search_note": "" if asked.text is None else search_note(asked.text, visible(asked.hidden)),
+        "search_note": "" if asked.text is None else search_note(asked.text, visible_episodes(asked.hidden)),
         "next": asked.to_query(**kept, after=page.next) if page.next else "",
         "previous": asked.to_query(**kept, after=page.previous) if page.previous else "",
         "first": asked.to_query(**kept),

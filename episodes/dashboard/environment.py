@@ -93,7 +93,7 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
         "missing": returns.missing or note_of_part(ToolsPart.name),
         "drawn": drawn_histogram(found, returns, asked),
         "causes": returns.causes,
-        "players": [] if revision else in_environment(found, definition, returns.total),
+        "players": [] if revision else in_environment(found, definition, returns.total, hidden_from(request.user)),
         "own_query": asked.to_query(),
         "revision": revision,
         "pooled": pooled_in([scope_of(found)]),

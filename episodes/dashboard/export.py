@@ -15,7 +15,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from environments import security_log
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from
 from environments.transfer.streaming import streamed
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.dashboard.guards import refused
@@ -23,6 +23,7 @@ from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, real, refuse_blanks
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.transfer.csv_lines import headers_of_export
 from episodes.transfer.exporting import (
     ENDINGS,
@@ -61,7 +62,7 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
         options = TrainingOptions.parse(query, definition=asked.asked, margin=margin)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    sources = PromptSources(Episode.objects.filter(visible(hidden)).exclude(pk__in=blind))
+    sources = PromptSources(Episode.objects.filter(visible_episodes(hidden)).exclude(pk__in=blind))
     guard = TaskGuard.of_person(request.user)
     pieces = exported(episodes, format, training=TrainingFile(options, sources), guard=guard)
     is_any = episodes.exists()

@@ -37,6 +37,7 @@ from episodes.filtering.page import summaries
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of
 
@@ -164,7 +165,7 @@ def _connecting(request: HttpRequest, hidden: frozenset[int], shown: list[dict[s
     first = service.registry.find(shown[0]["environment"].name) if service and shown else None
     return {
         "call": example_call(parts.tools(first.tools_json)) if first and first.is_described else None,
-        "is_empty": not Episode.objects.filter(visible(hidden)).exists(),
+        "is_empty": not Episode.objects.filter(visible_episodes(hidden)).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),

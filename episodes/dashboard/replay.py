@@ -14,6 +14,7 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
+from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
@@ -60,7 +61,7 @@ MAX_CONTINUATIONS = 20
 @takes("step", "return", *CONVENTION_PARTS)
 def replay(request: HttpRequest, pk: int) -> HttpResponse:
     related = Episode.objects.select_related(*_SHOWN, "prompt", "tools")
-    episode = find(pk, with_neighbours(related))
+    episode = find(pk, with_neighbours(related, hidden_from(request.user)))
     name_tasks([episode])
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
@@ -84,7 +85,8 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the current headline, for a page that follows a running episode."""
-    episode = find(pk, with_neighbours(Episode.objects.select_related(*_SHOWN).defer("task__spec")))
+    related = Episode.objects.select_related(*_SHOWN).defer("task__spec")
+    episode = find(pk, with_neighbours(related, hidden_from(request.user)))
     definition = _definition(request, episode)
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
 
@@ -247,7 +249,8 @@ def _peers(request: HttpRequest, episode: Episode) -> dict[str, Any]:
         definition = definition_of(episode.environment, replace(definition_in(request.GET), threshold=None))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    return {"peers": peers_of(episode, definition), **definition_context(definition, episode.environment)}
+    found = peers_of(episode, definition, hidden_from(request.user))
+    return {"peers": found, **definition_context(definition, episode.environment)}
 
 
 def _part(request: HttpRequest, sides: dict[str, list[parts.Part]], context: dict[str, Any]) -> HttpResponse:

@@ -36,7 +36,7 @@ from episodes.dashboard.view_parameters import (
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Episode, Run
-from episodes.models.privacy import visible_runs
+from episodes.models.privacy import visible_episodes, visible_runs
 from episodes.transcript.cards import MessageCard, message_cards
 from episodes.visibility import TaskGuard, content_of
 
@@ -58,7 +58,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     if revisions or definition != definition_of(found.environment):
         statistics, counted = statistics_at(found, definition, conf.thresholds(), revisions)
     guard = TaskGuard.of_person(request.user)
-    attempts = list(_attempts(found, before, revisions)[: ATTEMPTS_PER_PAGE + 1])
+    attempts = list(_attempts(found, before, revisions, hidden_from(request.user))[: ATTEMPTS_PER_PAGE + 1])
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {
         **frame(found, definition),
@@ -69,7 +69,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "reads_all": guard.reads_all,
         "flags": flags_of(found).open,
         "prompt": _prompt(shown),
-        "players": [] if revisions else at_task(found, definition),
+        "players": [] if revisions else at_task(found, definition, hidden_from(request.user)),
         "revision": name,
         "pooled": pooled_in([scope_of(found)]),
         "task_query": EpisodeFilter(task=found.pk, revision=name or None).to_query(),
@@ -140,8 +140,9 @@ def _find(pk: int) -> Task:
     return found
 
 
-def _attempts(found: Task, before: int | None, revisions: Sequence[int]) -> Any:
-    rows = Episode.objects.filter(task=found) if before is None else Episode.objects.filter(task=found, pk__lt=before)
+def _attempts(found: Task, before: int | None, revisions: Sequence[int], hidden: frozenset[int]) -> Any:
+    rows = Episode.objects.filter(visible_episodes(hidden), task=found)
+    rows = rows if before is None else rows.filter(pk__lt=before)
     rows = rows.filter(revision__in=revisions) if revisions else rows
     return rows.select_related("environment", "split", "run", "play").order_by("-pk")
 

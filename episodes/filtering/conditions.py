@@ -34,7 +34,13 @@ from episodes.attempts.rule import ENDED, FAILURES, IS_UNCOUNTED_PLAY, AttemptQu
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs, studies
 from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suite, SuiteMember, SuiteTask, SuiteVersion
-from episodes.models.privacy import visible_runs, visible_suites
+from episodes.models.privacy import (
+    outside_open_studies,
+    visible_episodes,
+    visible_runs,
+    visible_studies,
+    visible_suites,
+)
 from episodes.models.record import played_with
 from episodes.search.index import MAX_MATCHES, transcript_contains
 
@@ -150,6 +156,7 @@ def episodes_of(
     if asked.text is not None:
         found &= transcript_contains(asked.text, most_texts)
     found &= _figures(asked, named) & _time(asked)
+    found &= outside_open_studies(asked.hidden)
     if named.environment is None:  # a filter by an environment finds no episodes of others
         found &= visible(asked.hidden)
     return Episode.objects.filter(found).order_by()
@@ -311,12 +318,12 @@ def _unknown_model(asked: EpisodeFilter) -> list[str]:
 def _unknown_person(asked: EpisodeFilter) -> list[str]:
     if asked.who is None:
         return []
-    played = Episode.objects.by_people().filter(visible(asked.hidden), key_label=asked.who)
+    played = Episode.objects.by_people().filter(visible_episodes(asked.hidden), key_label=asked.who)
     return [] if played.exists() else [_unknown("player", asked.who, people(asked.hidden))]
 
 
 def _unknown_study(asked: EpisodeFilter) -> list[str]:
     if asked.study is None:
         return []
-    known = Study.objects.filter(visible(asked.hidden), name=asked.study)
+    known = Study.objects.filter(visible_studies(asked.hidden), name=asked.study)
     return [] if known.exists() else [_unknown("study", asked.study, studies(asked.hidden))]

@@ -15,7 +15,7 @@ from environments.access.privacy import visible
 from environments.database.json_rows import distinct_values
 from environments.tasks.task_facts import task_names
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run, Study
-from episodes.models.privacy import visible_rollouts, visible_runs
+from episodes.models.privacy import visible_episodes, visible_rollouts, visible_runs, visible_studies
 
 MAX_NAMES = 500
 REVISION_DIGITS = 8
@@ -50,14 +50,14 @@ def runs(hidden: frozenset[int] = frozenset()) -> list[str]:
 
 def people(hidden: frozenset[int] = frozenset()) -> list[str]:
     """Return the names of the people who played the newest MAX_EPISODES_OF_PEOPLE, in alphabetical order."""
-    played = Episode.objects.by_people().filter(visible(hidden))
+    played = Episode.objects.by_people().filter(visible_episodes(hidden))
     newest = played.order_by("-pk").values_list("key_label", flat=True)
     return sorted(set(newest[:MAX_EPISODES_OF_PEOPLE]) - {""})
 
 
 def studies(hidden: frozenset[int] = frozenset()) -> list[str]:
     """Return the names of studies in alphabetical order, up to MAX_NAMES."""
-    rows = Study.objects.filter(visible(hidden))
+    rows = Study.objects.filter(visible_studies(hidden))
     return list(rows.order_by("name").values_list("name", flat=True)[:MAX_NAMES])
 
 

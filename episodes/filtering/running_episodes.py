@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Left
 
-from environments.access.privacy import visible
 from environments.database.storable import finite
 from environments.display.task_line import MAX_READ_CHARACTERS
 from episodes.models import Episode, Step
+from episodes.models.privacy import visible_episodes
 
 MAX_ADDED = 2_000
 """Number of steps of one running episode whose rewards a page adds up."""
@@ -57,7 +57,7 @@ def running(
     `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose return is not shown.
     `hidden`: ids of the private environments that do not exist for the reader.
     """
-    episodes = list(_listed(Episode.objects.filter(visible(hidden), status="running")).order_by("-pk")[:limit])
+    episodes = list(_listed(Episode.objects.filter(visible_episodes(hidden), status="running")).order_by("-pk")[:limit])
     reached = so_far([episode.pk for episode in episodes], blind)
     return [_playing(one, reached[one.pk].steps, reached[one.pk].returns, definition) for one in episodes]
 
@@ -85,12 +85,12 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
 
 def ended(limit: int, definition: str | None = None, hidden: frozenset[int] = frozenset()) -> list[Playing]:
     """Return the ended episodes that started last. One query. `definition` and `hidden`: as for `running`."""
-    episodes = _listed(Episode.objects.ended().filter(visible(hidden))).order_by("-pk")[:limit]
+    episodes = _listed(Episode.objects.ended().filter(visible_episodes(hidden))).order_by("-pk")[:limit]
     return [_playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes]
 
 
 def running_count(hidden: frozenset[int] = frozenset()) -> int:
-    return Episode.objects.filter(visible(hidden), status="running").count()
+    return Episode.objects.filter(visible_episodes(hidden), status="running").count()
 
 
 def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:

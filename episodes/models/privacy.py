@@ -1,5 +1,8 @@
 """Conditions that leave out rollouts, runs and suites of private environments. `visible` does so for everything else.
 
+They also leave out what belongs to studies that are not closed, for people who may not make studies: the studies, the
+suites that were published for them, and the episodes that are played in them.
+
 `hidden` is the ids of the environments that do not exist for the reader, as in `environments/access/privacy.py`.
 `key_label` is the label of the key that reads, which reads nothing but what was recorded with it; None for a person.
 
@@ -13,14 +16,46 @@ A suite is hidden as a whole for the same reason.
 
 from __future__ import annotations
 
-from django.db.models import Q
+from django.db.models import F, Q
 
+from environments.access.privacy import Hidden, visible
+from episodes.models.people import Play
 from episodes.models.record import Episode, played_with
 from episodes.models.rollouts import Rollout
-from episodes.models.suites import SuiteMember
+from episodes.models.studies import Study
+from episodes.models.suites import Suite, SuiteMember
 
+OF_STUDY = "The tasks of the study "
+"""Start of the description of a suite that was published for a study, whose name it has."""
 NAMELESS = Q(environment_name="", episode__isnull=True)
 """Rollouts of which nobody knows where they were played: not announced yet, or without the name of an environment."""
+
+
+def open_studies(hidden: frozenset[int]) -> list[int]:
+    """Return the ids of the studies that do not exist for the person yet. One query, the first time."""
+    if not isinstance(hidden, Hidden) or not hidden.hides_open_studies:
+        return []
+    if hidden.open_studies is None:
+        hidden.open_studies = list(Study.objects.filter(closed=None).values_list("pk", flat=True))
+    return hidden.open_studies
+
+
+def visible_episodes(hidden: frozenset[int], path: str = "") -> Q:
+    """Return the condition on episodes. `path`: from a row to its episode, with the underscores after it."""
+    return visible(hidden, f"{path}environment") & outside_open_studies(hidden, path)
+
+
+def outside_open_studies(hidden: frozenset[int], path: str = "") -> Q:
+    """Return the condition on episodes of environments that the person may see. `path`: as of `visible_episodes`."""
+    if not (studies := open_studies(hidden)):
+        return Q()
+    played = Play.objects.filter(guest__invite__study__in=studies)
+    return ~Q(**{f"{path}pk__in": played.values("pk")})
+
+
+def visible_studies(hidden: frozenset[int]) -> Q:
+    """Return the condition on studies."""
+    return visible(hidden) & (~Q(pk__in=studies) if (studies := open_studies(hidden)) else Q())
 
 
 def visible_rollouts(hidden: frozenset[int], key_label: str | None = None) -> Q:
@@ -46,8 +81,16 @@ def visible_runs(hidden: frozenset[int], key_label: str | None = None) -> Q:
 
 
 def visible_suites(hidden: frozenset[int]) -> Q:
-    """Return the condition on suites. One is hidden as a whole if any version of it has a hidden environment."""
-    return ~Q(pk__in=SuiteMember.objects.filter(environment__in=hidden).values("version__suite")) if hidden else Q()
+    """Return the condition on suites. One is hidden as a whole if any version of it has a hidden environment, or if it
+    was published for a study that is hidden.
+    """
+    found = Q()
+    if hidden:
+        found &= ~Q(pk__in=SuiteMember.objects.filter(environment__in=hidden).values("version__suite"))
+    if studies := open_studies(hidden):
+        own = Suite.objects.filter(versions__members__studies__in=studies, name=F("versions__members__studies__name"))
+        found &= ~Q(pk__in=own.filter(description__startswith=OF_STUDY).values("pk"))
+    return found
 
 
 def _hidden_rollouts(hidden: frozenset[int]) -> Q:

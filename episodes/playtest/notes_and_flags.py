@@ -19,6 +19,7 @@ from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
 from environments.models import Task, TaskFlag
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
 
@@ -56,7 +57,7 @@ def _change(request: HttpRequest, episode: Episode, author: str) -> None:
 
 def _episode(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode `pk`. Raises: Http404, also for guests who did not play it."""
-    rows = Episode.objects.filter(visible(seat.hidden))
+    rows = Episode.objects.filter(visible_episodes(seat.hidden))
     rows = rows.filter(play__guest=seat.guest) if seat.guest else rows
     found = rows.filter(pk=pk).first()
     if found is None:

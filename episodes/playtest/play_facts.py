@@ -13,6 +13,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from environments.access.privacy import hidden_from
 from environments.display import parts
 from environments.scoring.definition import definition_of
 from environments.service import hidden_fields
@@ -101,6 +102,7 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
     environment = episode.environment
     definition = definition_of(environment)
     returned = episode.returns[definition.return_]
+    hidden = hidden_from(episode.play.user) if episode.play.user is not None else frozenset[int]()
     return {
         "episode": episode,
         "environment": environment,
@@ -108,7 +110,7 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "threshold": definition.threshold,
         "returned": returned,
         "is_success": definition.is_success(returned),
-        "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment),
+        "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment, hidden),
         "is_guest": episode.play.guest_id is not None,
         "is_plain": is_plain(episode.play),
         "once": secrets.token_hex(16),

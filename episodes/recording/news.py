@@ -11,14 +11,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal
 
-from environments.access.privacy import visible
+from environments.access.privacy import Hidden
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.uploads.events import UploadChunk
 
 EPISODES = "episodes"
 WITHOUT = f"{EPISODES}-without-"
-"""Start of the channels without some environments, whose ids follow. Pages can't name them: the server does."""
+"""Start of the channels without open studies, or without some environments, whose ids follow. Pages can't name them:
+the server does.
+"""
+STUDIES = "studies"
 MAX_IDS = 50
 TEXT_ITEMS = 100
 """Items in one text for another server: less than 7,000 bytes."""
@@ -36,8 +40,10 @@ def is_channel(name: str) -> bool:
 
 
 def channel_without(hidden: frozenset[int]) -> str:
-    """Return the channel of all episodes but those of the environments `hidden`."""
-    return WITHOUT + "-".join(map(str, sorted(hidden))) if hidden else EPISODES
+    """Return the channel of all episodes but those that do not exist for a person."""
+    studies = [STUDIES] if isinstance(hidden, Hidden) and hidden.hides_open_studies else []
+    left_out = [*studies, *map(str, sorted(hidden))]
+    return WITHOUT + "-".join(left_out) if left_out else EPISODES
 
 
 def channel_of(episode: int) -> str:
@@ -120,15 +126,19 @@ class News:
             elif channel == EPISODES:
                 yield from self._of_all(channel)
             elif channel.startswith(WITHOUT):
-                hidden = frozenset(map(int, channel.removeprefix(WITHOUT).split("-")))
+                left_out = channel.removeprefix(WITHOUT).split("-")
+                hidden = Hidden(int(part) for part in left_out if part != STUDIES)
+                hidden.hides_open_studies = STUDIES in left_out
                 yield from self._without(hidden)._of_all(channel)
             elif is_channel(channel):
                 yield from self._of_one(channel, int(channel.partition("-")[2]))
 
     def _without(self, hidden: frozenset[int]) -> News:
-        """Return the news about the episodes of other environments than `hidden`. One query."""
+        """Return the news about the episodes that exist for a person. Two queries at most."""
+        if not (shown := visible_episodes(hidden)):
+            return self
         ids = set[int]().union(*self._ids.values())
-        seen = set(Episode.objects.filter(visible(hidden), pk__in=ids).values_list("pk", flat=True))
+        seen = set(Episode.objects.filter(shown, pk__in=ids).values_list("pk", flat=True))
         found = News()
         for kind, episodes in self._ids.items():
             found._ids[kind].update((pk, last) for pk, last in episodes.items() if pk in seen)

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import QuerySet
 
-from environments.access.privacy import visible
 from environments.curation.filter_parameters import Filters
 from environments.errors import OrsError
 from environments.models import Split, Task
 from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
 from episodes.models import Study, Suite, SuiteMember
-from episodes.models.privacy import visible_suites
+from episodes.models.privacy import OF_STUDY, visible_studies, visible_suites
 from episodes.suites.leaks import leaks_of_list
 from episodes.suites.versions import MemberAsked, SuiteAsked, check_spelling, publish
 
@@ -66,9 +65,9 @@ class TaskSelection:
         return frozenset(chosen)
 
 
-def visible_studies(hidden: frozenset[int]) -> QuerySet[Study]:
+def studies_seen(hidden: frozenset[int]) -> QuerySet[Study]:
     """Return the studies that exist for a reader from whom the environments `hidden` are hidden."""
-    return Study.objects.filter(visible(hidden)).select_related("environment", "member__version__suite")
+    return Study.objects.filter(visible_studies(hidden)).select_related("environment", "member__version__suite")
 
 
 def members_for_studies(hidden: frozenset[int]) -> QuerySet[SuiteMember]:
@@ -103,7 +102,7 @@ def make_study(study: Study, tasks: SuiteMember | TaskSelection) -> None:
         return
     split = tasks.split
     member = MemberAsked(split, definition_of(split.environment), only=tasks.tasks())
-    text = f"The tasks of the study {study.name}."
+    text = f"{OF_STUDY}{study.name}."
     suite = Suite(name=study.name, author=study.author, description=text)
     with transaction.atomic():
         _save(study, publish(suite, SuiteAsked("success", [member]), study.author).members.get())

@@ -18,12 +18,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
-from environments.access.privacy import visible
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode
+from episodes.models.privacy import visible_episodes
 from episodes.playtest.continuing.origin import CannotContinue, Origin, origin_of
 from episodes.playtest.continuing.rerun import VIEW_SECONDS, Rerun, RerunProgress
 from episodes.playtest.live_play_registry import live_plays_of
@@ -73,7 +73,7 @@ def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpRespon
 
 def _parent(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode to continue. Raises: Http404, also for guests, who may not continue episodes."""
-    rows = Episode.objects.filter(visible(seat.hidden)).select_related("environment", "split", "task")
+    rows = Episode.objects.filter(visible_episodes(seat.hidden)).select_related("environment", "split", "task")
     found = rows.filter(pk=pk).first() if seat.guest is None else None
     if found is None:
         raise Http404(f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes.")

@@ -33,7 +33,7 @@ from episodes.playtest.invites.rule import (
 )
 from episodes.playtest.player_identity import for_accounts
 from episodes.rendering.markdown import markdown
-from episodes.studies.making import visible_studies
+from episodes.studies.making import studies_seen
 from episodes.studies.results import (
     MAX_REASON_CHARACTERS,
     StudyPlay,
@@ -95,7 +95,7 @@ class LinksForm(forms.Form):
 @for_accounts
 def studies(request: HttpRequest) -> HttpResponse:
     """Return the list of studies."""
-    rows = visible_studies(hidden_from(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
+    rows = studies_seen(hidden_from(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
     return render(request, "playtest/studies.html", {"studies": rows, "may_make": request.user.has_perm(MAKE_STUDIES)})
 
 
@@ -186,7 +186,7 @@ def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 
 def _study(request: HttpRequest, name: str) -> Study:
-    rows = visible_studies(hidden_from(request.user))
+    rows = studies_seen(hidden_from(request.user))
     found = rows.filter(name=name).first() if "\0" not in name else None
     if found is None:
         raise Http404(f"There is no study {name[:100]!r}. The Studies page lists all of them.")
