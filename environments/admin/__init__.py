@@ -2,7 +2,7 @@
 
 from environments.admin.activity import ActivityAdmin
 from environments.admin.api_key import ApiKeyAdmin
-from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, StrictList
 from environments.admin.conflict import ConflictAdmin
 from environments.admin.environment import EnvironmentAdmin, hosted_tools, summary_of
 from environments.admin.security_log import SecurityEventAdmin
@@ -19,6 +19,7 @@ __all__ = [
     "ReadOnlyAdmin",
     "SecurityEventAdmin",
     "SplitAdmin",
+    "StrictList",
     "TaskAdmin",
     "hosted_tools",
     "summary_of",

@@ -6,8 +6,9 @@ from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.admin.options import IncorrectLookupParameters
 from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import PermissionDenied
+from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -17,12 +18,26 @@ from unfold.paginator import InfinitePaginator
 from environments.access.local_operator import OPERATOR
 from environments.access.privacy import hidden_from, visible
 from environments.database.storable import id_in
+from environments.errors import shorten
 from environments.models import Environment
 
 MAX_SUMMARY_CHARACTERS = 140
 
 
-class ReadOnlyAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+class StrictList:
+    """A list that refuses parameters which it does not have. Django leaves them out, and shows every row."""
+
+    def get_changelist_instance(self, request: HttpRequest) -> Any:
+        try:
+            return super().get_changelist_instance(request)  # type: ignore[misc]  # of ModelAdmin
+        except IncorrectLookupParameters as error:
+            query = shorten(request.GET.urlencode(), 200)
+            raise BadRequest(
+                f"This list has no filter like {query!r}. Open it without, and choose its filters there."
+            ) from error
+
+
+class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     """Rows that people can look at and not edit. Lists never count their table, which may hold millions of rows.
 
     `page_template` shows one row, as `original` in a context to which `page` adds; without it, rows have no page.

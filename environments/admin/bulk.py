@@ -6,7 +6,7 @@ The forms carry the chosen tasks as the values of a `Selection`, so a million ta
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urlencode
@@ -39,6 +39,9 @@ MAX_TASKS_AT_ONCE = 2000
 """More tasks are changed by a job, whose progress is shown."""
 MAX_QUERY_CHARACTERS = 6000
 """Longest query string that every browser and proxy takes; a page about more tasks has no address of its own."""
+LIST_PARAMETERS = ("after", "before", "field", "is", "value")
+"""Parameters of the list of tasks that select nothing: its page, and a test of a field, which goes into the search."""
+_OF_FORMS = ("csrfmiddlewaretoken", "confirm", "inputs", "ask", "back", "scope", "task")
 _POST_ONLY = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
 
 Make = Callable[[Selection, Mapping[str, Any]], Action]
@@ -175,17 +178,20 @@ def _address(request: HttpRequest, values: QueryDict) -> str:
     return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
-def selection_of(request: HttpRequest, values: Mapping[str, str]) -> Selection:
-    """Return the selection in the parameters of an address or a form. Raises: BadRequest."""
+def selection_of(request: HttpRequest, values: Mapping[str, str], *, also: Collection[str]) -> Selection:
+    """Return the selection in the parameters of an address or a form. `also`: names of others that it may have. Raises:
+    BadRequest.
+    """
     try:
-        return Selection.parse(values, hidden_from(request.user))
+        return Selection.parse(values, hidden_from(request.user), also=also)
     except InvalidFilter as error:
         raise BadRequest(str(error)) from error
 
 
 def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
     """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match."""
-    selection = selection_of(request, values)
+    fields = {name for bulk in BULKS.values() for name in bulk.form.base_fields}
+    selection = selection_of(request, values, also={*_OF_FORMS, *fields})
     if selection.ids or values.get("scope") == "all":
         return selection
     ids = tuple(pk for text in values.getlist("task") if (pk := id_in(text)) is not None)

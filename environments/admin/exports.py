@@ -37,7 +37,7 @@ ABOUT = {
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
     """Return the page that asks for a format, or the file if the address names one."""
-    selection = selection_of(request, request.GET.dict())
+    selection = selection_of(request, request.GET.dict(), also=("format", "plain"))
     format = request.GET.get("format", "")
     if format not in FORMATS:
         return _page(request, selection, context)

@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
-from environments.admin.bulk import selection_of
+from environments.admin.bulk import LIST_PARAMETERS, selection_of
 from environments.admin.sorted_selection import batch_of
 from environments.curation.selection import Selection
 
@@ -41,7 +41,7 @@ def review_of(request: HttpRequest) -> ReviewStep | None:
     if not (at := request.GET.get("at", "")):
         return None
     asked = request.GET.get("list", "")
-    selection = selection_of(request, QueryDict(asked).dict())
+    selection = selection_of(request, QueryDict(asked).dict(), also=LIST_PARAMETERS)
     listing = reverse("admin:environments_task_changelist")
     return ReviewStep(
         query=urlencode({"list": asked, "at": at}),

@@ -14,7 +14,7 @@ from django.urls import URLPattern, path, reverse
 
 from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from, visible
-from environments.admin.bulk import BULKS, bulk_view, offered, selection_of
+from environments.admin.bulk import BULKS, LIST_PARAMETERS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
 from environments.admin.jobs import job_url, job_view, jobs_shown_to
@@ -30,6 +30,9 @@ from environments.models import Environment, Split, Task
 
 MAX_SPLITS_OFFERED = 200
 MAX_FIELDS_OFFERED = 50
+MAX_COUNTED = 10_000
+MAX_COUNT_SECONDS = 0.02
+"""Longest time for counting what the bulk actions would touch; then they say "at least"."""
 
 
 @admin.register(Task)
@@ -41,9 +44,10 @@ class TaskAdmin(TaskPage):
         if values.get("field") and values.get("value"):
             return HttpResponseRedirect(f"{request.path}?{urlencode(_with_field_test(values))}")
         try:
-            selection = Selection.parse(values, hidden_from(request.user))
+            selection = Selection.parse(values, hidden_from(request.user), also=LIST_PARAMETERS)
         except InvalidFilter as error:
-            trouble, selection = str(error), selection_of(request, {**values, "search": ""})
+            trouble = str(error)
+            selection = selection_of(request, {**values, "search": ""}, also=LIST_PARAMETERS)
         environments, splits = _offered_places(selection)
         split = next((split for split in splits if split.pk == selection.split), None)
         page = EMPTY_PAGE if trouble else page_of(selection, values)
@@ -53,6 +57,7 @@ class TaskAdmin(TaskPage):
             "page": page,
             "chips": chips(selection, environments, splits),
             "chosen": selection.values(),
+            "count": selection.count(MAX_COUNTED, MAX_COUNT_SECONDS) if page.rows else None,
             "hidden": {name: value for name, value in selection.values().items() if name != "search"},
             "search": values.get("search", ""),
             "trouble": trouble,

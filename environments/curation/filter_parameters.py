@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Literal, Self
 
@@ -14,7 +14,7 @@ from environments.curation.spec_fields import problem_of
 from environments.curation.task_search import field_tests, matches
 from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in
-from environments.errors import OrsError, shorten
+from environments.errors import OrsError, nearest, shorten
 from environments.models import Environment
 from environments.scoring.task_buckets import BUCKETS
 
@@ -64,12 +64,19 @@ class Filters:
     """Ids of the private environments that do not exist for the person. Not a parameter."""
 
     @classmethod
-    def parse(cls, values: Mapping[str, str], hidden: frozenset[int] = frozenset()) -> Self:
+    def parse(
+        cls, values: Mapping[str, str], hidden: frozenset[int] = frozenset(), *, also: Collection[str] = ()
+    ) -> Self:
         """Return the filters in the parameters of an address or a form, named like the fields; commas join `ids`.
 
-        Without `ids` and `state` they select what is served. Other parameters are left to the page. `hidden`: as the
-        field. Raises: InvalidFilter.
+        Without `ids` and `state` they select what is served. `hidden`: as the field. `also`: names of the page's own
+        parameters; others are refused, because a mistyped filter would select everything. Raises: InvalidFilter.
         """
+        for name, value in values.items():
+            if name not in PARAMETERS and name not in also:
+                names = ", ".join(sorted(PARAMETERS))
+                why = f"no filter of tasks has that name.{nearest(name, PARAMETERS)} The filters are {names}"
+                raise InvalidFilter(name, value, why)
         found = cls(
             environment=_number(values, "environment"),
             split=_number(values, "split"),
@@ -129,6 +136,10 @@ class Filters:
         wanted &= is_in_bucket(self.bucket) if self.bucket else Q()
         wanted &= is_flagged() if self.flags else Q()
         return wanted & (matches(self.search) if self.search else Q())
+
+
+PARAMETERS = frozenset(field.name for field in fields(Filters)) - {"hidden"}
+"""Names of the parameters that `Filters.parse` reads."""
 
 
 def _number(values: Mapping[str, str], name: str) -> int | None:

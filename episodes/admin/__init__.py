@@ -18,7 +18,7 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from environments.access.privacy import hidden_from, visible
-from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin
+from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, StrictList
 from environments.database.storable import id_in, index_in
 from environments.display import formats, parts
 from environments.models import Environment
@@ -341,7 +341,7 @@ class NamedRun(ModelChoiceField):  # type: ignore[type-arg]
 
 
 @admin.register(Retention)
-class RetentionAdmin(ModelAdmin):  # type: ignore[misc]  # unfold has no types
+class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has no types
     list_display = ("of", "kept")
     list_select_related = ("environment", "run")
 

@@ -14,6 +14,8 @@ from unfold.admin import ModelAdmin
 from unfold.forms import AdminPasswordChangeForm, UserChangeForm, UserCreationForm
 from unfold.widgets import UnfoldAdminCheckboxSelectMultipleWidget
 
+from environments.admin import StrictList
+
 
 class Ticked:
     """Groups and permissions are ticked: Django's two lists side by side have names that no screen reader is told."""
@@ -25,7 +27,7 @@ class Ticked:
         return super().formfield_for_manytomany(db_field, request, **kwargs)  # type: ignore[misc]
 
 
-class LoginAdmin(Ticked, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
+class LoginAdmin(StrictList, Ticked, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]  # unfold has no types
     form = UserChangeForm
     add_form = UserCreationForm
     change_password_form = AdminPasswordChangeForm
@@ -50,7 +52,7 @@ class LoginAdmin(Ticked, UserAdmin, ModelAdmin):  # type: ignore[misc, type-arg]
         return ", ".join(group.name for group in user.groups.all())
 
 
-class LoginGroupAdmin(Ticked, GroupAdmin, ModelAdmin):  # type: ignore[misc]
+class LoginGroupAdmin(StrictList, Ticked, GroupAdmin, ModelAdmin):  # type: ignore[misc]
     pass
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
+from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -133,6 +134,9 @@ def study_new(request: HttpRequest) -> HttpResponse:
     """Return the form of a new study; a POST makes it."""
     hidden, trouble = hidden_from(request.user), ""
     if request.method != "POST":
+        for name in request.GET:
+            if name not in PRESET:  # a mistyped condition would take more tasks than were meant
+                raise BadRequest(f"{name[:80]!r} is no field that an address can fill in. Use {', '.join(PRESET)}.")
         asked = {name: request.GET.get(name, "") for name in PRESET}
         form = StudyForm(hidden, initial={"attempts": 1, **asked})
         return render(request, "playtest/study_form.html", {"form": form})

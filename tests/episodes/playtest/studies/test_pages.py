@@ -89,6 +89,8 @@ def test_a_faulty_form_says_what_is_allowed(curator: Client, changes: dict[str, 
 def test_making_and_closing_studies_takes_the_permission_of_curators() -> None:
     study_of(split_of("math", 2))
     viewer = client_of("viewer", "player")
+    assert viewer.get("/play/studies/pilot/").status_code == 404
+    Study.objects.update(closed=timezone.now())
     assert viewer.get("/play/studies/pilot/").status_code == 200
     for path in ("new/", "pilot/links/", "pilot/close/", "pilot/people/1/exclude/"):
         answer = viewer.post(f"/play/studies/{path}")
