@@ -20,7 +20,7 @@ def logged_in(session: SessionBase) -> User | AnonymousUser:
     return get_user(request)
 
 
-RECENT_SECONDS = 2.0
+RECENT_SECONDS = 1.0
 _recent: dict[str, tuple[float, User | AnonymousUser]] = {}
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Generator
-from concurrent.futures import ThreadPoolExecutor
 
 from django.db import connections
+
+from environments.database.worker_threads import started_thread
 
 Pieces = Generator[bytes, None, None]
 
@@ -17,7 +18,7 @@ async def streamed(pieces: Pieces, first: bytes | None = None) -> AsyncIterator[
     `first`: a piece that the caller has already taken. Everything runs on one thread, and therefore on one database
     connection, which is closed at the end even if the client has disconnected.
     """
-    loop, thread = asyncio.get_running_loop(), ThreadPoolExecutor(1, "export")
+    loop, thread = asyncio.get_running_loop(), await started_thread("export")
     try:
         if first is not None:
             yield first

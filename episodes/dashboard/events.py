@@ -30,7 +30,7 @@ from episodes.recording.news import EPISODES, channel_without, is_channel
 from episodes.visibility import sees_episode
 
 PARAMETERS = {"channel", "lastEventId"}
-CHECK_SECONDS = 5.0
+CHECK_SECONDS = 3.0
 """Time after which a stream checks again whether its visitor may follow it. While nothing happens it then sends an
 event, so that proxies keep it open."""
 OPENED = f":{' ' * 2048}\n\nevent: stream-open\ndata:\n\n"

@@ -53,7 +53,7 @@ MAX_TASK_ID_CHARACTERS = 100
 TYPES = ("call", "form", "alive", "here", "leave")
 HERE = '{"type":"here"}'
 """The text as pages write it. It is answered without an access check, which would need the database."""
-RECHECK_SECONDS = 5.0
+RECHECK_SECONDS = 4.0
 """How often the access of a tab that only listens is checked."""
 
 
