@@ -72,14 +72,15 @@ async def client(db: None) -> AsyncIterator[httpx.AsyncClient]:
 
 
 async def test_what_a_person_has_open_ends(client: httpx.AsyncClient) -> None:
-    await asyncio.gather(*[lose_as_person(client, name, loss) for name, loss in LOSSES.items()])
+    all_open = asyncio.Barrier(len(LOSSES))  # a stream that opens after `hide` is one without the environment
+    await asyncio.gather(*[lose_as_person(client, name, loss, all_open) for name, loss in LOSSES.items()])
 
 
 async def test_what_a_key_has_open_ends(client: httpx.AsyncClient) -> None:
     await asyncio.gather(*[lose_as_key(client, name, *loss) for name, loss in KEY_LOSSES.items()])
 
 
-async def lose_as_person(client: httpx.AsyncClient, name: str, loss: Loss) -> None:
+async def lose_as_person(client: httpx.AsyncClient, name: str, loss: Loss, all_open: asyncio.Barrier) -> None:
     cookie = await in_database(lambda: session_of(name))
     async with httpx.AsyncClient(
         transport=client._transport, base_url=client.base_url, cookies={"sessionid": cookie}, timeout=60
@@ -93,7 +94,8 @@ async def lose_as_person(client: httpx.AsyncClient, name: str, loss: Loss) -> No
             "/events/?channel=episodes",
         ]
         streams = [asyncio.create_task(browser.get(address)) for address in addresses]
-        await until(lambda: followers(channel_of(episode)) == 2 and followers(EPISODES) > 0)
+        await until(lambda: followers(channel_of(episode)) == 2 and followers(EPISODES) == len(LOSSES))
+        await all_open.wait()
         await in_database(lambda: loss(name, cookie))
         async with asyncio.timeout(MAX_SECONDS):
             answers = await asyncio.gather(*streams)
