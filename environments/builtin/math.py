@@ -119,14 +119,20 @@ _NUMBER = re.compile(
 )
 
 
+MAX_CHARACTERS = 100
+"""Length of a number; the time for a text with many spaces grows with its square."""
+
+
 def read_number(text: str) -> Fraction:
     """Return the one number in `text`; a sign of currency before it and a unit without digits after it are ignored.
 
     Raises: ToolError when there is no number, more than one, or a division by zero.
     """
-    found = _NUMBER.fullmatch(text.strip())
+    text = text.strip()
+    found = _NUMBER.fullmatch(text) if len(text) <= MAX_CHARACTERS else None
     if found is None or (found["bottom"] and int(found["bottom"]) == 0):
-        raise ToolError(f"{text!r} is not one number; submit a number or its text, such as 42, 1,234, $7.50 or 3/4.")
+        problem = f"{text[:MAX_CHARACTERS]!r} is not one number"
+        raise ToolError(f"{problem}; submit a number or its text, such as 42, 1,234, $7.50 or 3/4.")
     if found["decimal"]:
         value = Fraction(found["decimal"].replace(",", ""))
     else:

@@ -21,7 +21,10 @@ MAX_CHARACTERS = 1_000
 MAX_FORMULAS = 60
 """Formulas of one text that are drawn; the others are shown as they were written."""
 _FORMULA = re.compile(
-    r"\$\$(?P<d1>[^$]{1,1000}?)\$\$|\\\[(?P<d2>.{1,1000}?)\\\]|\\\((?P<i1>.{1,1000}?)\\\)"
+    r"\$\$(?P<d1>[^$]{1,1000}?)\$\$"
+    # No second opening delimiter within, or the search would go on for 1,000 characters from each; `\\\\[2pt]` is none.
+    r"|(?<!\\)\\\[(?P<d2>(?:\\\\|(?!\\\[).){1,1000}?)\\\]"
+    r"|(?<!\\)\\\((?P<i1>(?:\\\\|(?!\\\().){1,1000}?)\\\)"
     # a dollar means money where a space or a word is on its wrong side
     r"|(?<![\w$\\])\$(?!\d[\d.,]*\s[^$\\^_=]*\$)(?P<i2>[^\s$](?:[^$\n]{0,1000}[^\s$\\])?)\$(?![\w$])",
     re.DOTALL,
@@ -37,12 +40,15 @@ def latex(text: str) -> SafeString:
     pieces = list(_pieces(text))
     if len(pieces) == 1 and _COMMAND.search(text):
         return formula(text.strip(), is_display=True)
-    return format_html_join("", "{}", ((_render(*piece, n // 2 < MAX_FORMULAS),) for n, piece in enumerate(pieces)))
+    return format_html_join("", "{}", ((_render(n, *piece),) for n, piece in enumerate(pieces)))
 
 
-def formula(source: str, *, is_display: bool) -> SafeString:
-    """Return one formula as MathML, or its source as code if it cannot be drawn."""
-    if len(source) <= MAX_CHARACTERS and (drawn := _math(source, is_display=is_display)):
+def formula(source: str, number: int = 0, *, is_display: bool) -> SafeString:
+    """Return one formula as MathML, or its source as code if it cannot be drawn.
+
+    `number`: how many formulas of the text come before it.
+    """
+    if number < MAX_FORMULAS and len(source) <= MAX_CHARACTERS and (drawn := _math(source, is_display=is_display)):
         return drawn
     return format_html('<code class="formula">{}</code>', visible(source))
 
@@ -67,11 +73,10 @@ def _pieces(text: str) -> Iterator[tuple[str, str, bool]]:
     yield text[start:], "", False
 
 
-def _render(before: str, source: str, is_display: bool, is_drawn: bool) -> SafeString:
+def _render(number: int, before: str, source: str, is_display: bool) -> SafeString:
     if not source:
         return escape(visible(before))
-    drawn = formula(source, is_display=is_display) if is_drawn else format_html("<code>{}</code>", visible(source))
-    return format_html("{}{}", visible(before), drawn)
+    return format_html("{}{}", visible(before), formula(source, number, is_display=is_display))
 
 
 def _math(source: str, *, is_display: bool) -> SafeString | None:

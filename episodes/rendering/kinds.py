@@ -27,11 +27,16 @@ _MARKDOWN_SIGNS = (
     re.compile(r"\[[^\[\]\n]{1,200}\]\(https?://[^)\s]{1,500}\)"),
     re.compile(r"^> \S", re.MULTILINE),
 )
-_LATEX = re.compile(
-    r"\\\(.{1,500}?\\\)|\\\[.{1,500}?\\\]|\$\$.{1,500}?\$\$|\$[^$\n]{0,200}\\[a-z]+[^$\n]{0,200}\$", re.DOTALL
+_LATEX = re.compile(  # delimiters as in formulas.py
+    r"(?<!\\)\\\((?:\\\\|(?!\\\().){1,500}?\\\)|(?<!\\)\\\[(?:\\\\|(?!\\\[).){1,500}?\\\]|\$\$[^$]{1,500}?\$\$"
+    r"|\$[^$\n]{0,200}?\\[a-z][^$\n]{0,200}\$",
+    re.DOTALL,
 )
 MAX_PARSED = 20_000
 """Characters of Markdown or LaTeX that are parsed; a longer text is shown as it is."""
+MAX_MARKS = 3_000
+"""Characters with a meaning in Markdown that are parsed, because some take time that grows with their square."""
+_MARKS = "[]!*_`<>|\\$&~#\n"
 _MAX_HEAD = 8_000
 """Characters at the beginning of a text from which its kind is derived."""
 MIN_WIDTH, MIN_HEIGHT = 3, 3
@@ -72,13 +77,13 @@ def _is_drawing(text: str) -> bool:
 def rendered(text: str, kind: Kind, language: str = "") -> SafeString:
     """Return `text` as safe HTML. `language` applies to code; if it is empty, the language is guessed.
 
-    Markdown and LaTeX of more than `MAX_PARSED` characters are shown as plain text, because parsing a hostile text
-    takes time that grows with the square of its length.
+    Markdown and LaTeX of more than `MAX_PARSED` characters are shown as plain text, and so is Markdown with more than
+    `MAX_MARKS` marks.
     """
     if kind in ("markdown", "latex") and len(text) > MAX_PARSED:
         return escape(visible(text))
     if kind == "markdown":
-        return markdown(text)
+        return markdown(text) if sum(map(text.count, _MARKS)) <= MAX_MARKS else escape(visible(text))
     if kind == "code":
         name = language or language_of(text)
         return code(indent_json(text) if name == "json" and is_json(text) else text, name)

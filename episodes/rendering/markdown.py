@@ -60,7 +60,8 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
 
 
 def _render_formula(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    return formula(tokens[index].content, is_display=tokens[index].block)
+    number = env["formulas"] = env.get("formulas", -1) + 1
+    return formula(tokens[index].content, number, is_display=tokens[index].block)
 
 
 def _render_heading(self: RendererHTML, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:

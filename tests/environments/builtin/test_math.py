@@ -157,3 +157,9 @@ def test_it_asks_the_question_without_the_answer() -> None:
     [block] = Math(TASK).get_prompt()  # type: ignore[misc]
     assert "How many?" in block.text and "submit" in block.text
     assert "42" not in block.text
+
+
+@each("text", ["-" + " " * 100_000 + "x", "1" * 5_000, "1 " * 10_000])
+def test_a_text_that_is_too_long_for_a_number_is_refused_at_once(text: str) -> None:
+    with pytest.raises(ToolError, match="is not one number"):
+        read_number(text)

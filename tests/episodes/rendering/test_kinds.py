@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import time
 
 import pytest
 from django.utils.html import escape
@@ -120,3 +121,40 @@ def test_a_huge_line_is_shown(text: str) -> None:
 def test_what_would_take_too_long_to_parse_is_shown_as_it_is(kind: Kind) -> None:
     text = "[" * (MAX_PARSED + 1)
     assert rendered(text, kind) == text
+
+
+# --- time ------------------------------------------------------------------------------------------------------------
+
+PIECES = (
+    *("\\(", "\\[", "\\\\(", "$", "$$", "$a", "$(((", "\\a$"),
+    *("[", "![", "[a](", "[a]: ", "*a ", "`a", "<", "|", "| |\n", "> ", "- a\n", "\x1b[", "\x1b]", "\r"),
+)
+"""What texts are made of that take a long time where each piece is looked for the end of."""
+ORDINARY: dict[Kind, str] = {
+    "markdown": "# Title\n\nSome **bold** words, a [link](https://x.example) and `code`.\n\n* one\n* two\n\n| a | b |\n"
+    "|---|---|\n| 1 | 2 |\n\n",
+    "latex": "The area of a circle is $\\pi r^2$, and its circumference \\(2 \\pi r\\), as everybody knows.\n",
+    "code": "def double(number: int) -> int:\n    return 2 * number  # not more\n\n\n",
+    "ansi": "\x1b[32mok\x1b[0m the test has passed in 0.1 s\n",
+}
+MAX_TIMES = 20
+
+
+@each("kind", KINDS)
+def test_no_text_takes_much_longer_than_an_ordinary_one_of_its_length(kind: Kind) -> None:
+    ordinary = min(seconds_for(ORDINARY.get(kind, "Some words.\n"), kind) for _ in range(3))
+    taken = {piece: min(seconds_for(piece, kind), seconds_for(piece, kind)) for piece in PIECES}
+    assert {piece: seconds for piece, seconds in taken.items() if seconds > MAX_TIMES * max(ordinary, 0.001)} == {}
+
+
+def seconds_for(piece: str, kind: Kind) -> float:
+    """Return the CPU time in which the longest text of `piece` that is parsed gets its kind and is rendered."""
+    text = (piece * MAX_PARSED)[:MAX_PARSED]
+    began = time.process_time()
+    kind_of(text)
+    rendered(text, kind)
+    return time.process_time() - began
+
+
+def test_a_line_break_within_a_formula_is_no_formula() -> None:
+    assert "<mtable" in rendered("\\[ \\begin{matrix} a \\\\[2pt] b \\end{matrix} \\]", "latex")
