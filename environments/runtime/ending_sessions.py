@@ -201,7 +201,7 @@ class EndingSessions:
             await asyncio.wait(tasks, timeout=self._limits.close_wait_seconds)
         for call in calls:
             if call.task is not None and not call.task.done():  # it swallowed the cancellation
-                now, outcome = time.time(), episode.cut_short()
+                now, outcome = episode.clock.now(), episode.cut_short()
                 if episode.repeats_calls:
                     call.finish(CUT)
                     continue
@@ -214,7 +214,7 @@ class EndingSessions:
             return
         note = episode.noted_row()
         end = episode.end if episode.limit else episode.leave
-        rows = [end(cause, time.time(), detail)]
+        rows = [end(cause, episode.clock.now(), detail)]
         await self.commit(*([note, *rows] if note else rows))
 
     async def leave(self, episode: LiveEpisode, detail: str, limit: str) -> None:
@@ -265,7 +265,7 @@ class EndingSessions:
             await asyncio.wait(closing, timeout=max(0.1, until - time.monotonic()))
         for episode in self.live.values():  # the author's code did not end in time
             if episode.number and episode.cause is None and not episode.is_suspended:
-                self._record.record(episode.end("interrupted", time.time(), stopped(episode)))
+                self._record.record(episode.end("interrupted", episode.clock.now(), stopped(episode)))
         for task in self._background:
             task.cancel()
 

@@ -42,6 +42,7 @@ from environments.runtime.records import (
 )
 from environments.runtime.secrets_mask import mask_of
 from environments.runtime.session_request import SessionRequest
+from environments.runtime.steady_clock import SteadyClock
 
 log = structlog.get_logger(__name__)
 
@@ -65,7 +66,7 @@ class LiveEpisode:
         *("_failed", "_failed_readings", "_first_acted", "_has_failed_last", "_has_noted_prompt"),
         *("_has_noted_ready", "_is_named", "_last_acted", "_last_failure", "_last_reward", "_mask", "_maximum"),
         *("_next_index", "_noted_tools", "_refused", "_rewards", "_steps", "_sum", "_waiters", "calls"),
-        *("cause", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
+        *("cause", "clock", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
         *("has_snapshot", "instance", "is_suspended", "key", "last_used", "limit", "lost_calls", "number"),
         *("on_step", "owner", "past", "player", "ready", "request", "run", "sid", "state", "survival", "timer"),
         *("is_reopened", "is_replayable", "unsent", "usage", "work"),
@@ -83,6 +84,7 @@ class LiveEpisode:
         self.calls = Calls()
         self.work: asyncio.Task[Any] | None = None  # construction or setup, while the author's code runs
         self.last_used = now
+        self.clock = SteadyClock()  # of every time on the episode's record
         self.ready: float | None = None
         self.ended: float | None = None
         self.cause: Cause | None = None
@@ -135,9 +137,7 @@ class LiveEpisode:
 
     async def wait_for_change(self) -> None:
         waiter = asyncio.get_running_loop().create_future()
-        if self._waiters is None:
-            self._waiters = []
-        self._waiters.append(waiter)
+        self._waiters = [*(self._waiters or ()), waiter]
         await waiter
 
     @property
@@ -303,8 +303,7 @@ class LiveEpisode:
         if outcome.status == "failed":
             self._last_failure = outcome.error if outcome.reason in _EXPLAINED else ""
         self._failed_readings = None
-        reward = outcome.reward
-        if reward is not None:
+        if (reward := outcome.reward) is not None:
             self._rewards += 1
             self._sum += reward
             self._last_reward = reward
@@ -356,7 +355,6 @@ class LiveEpisode:
             return_sum=self._sum,
             return_last=self._last_reward,
             return_max=self._maximum,
-            # of three times 0.1 the sum divided by 3 is more than 0.1
             return_mean=None if self._maximum is None else min(self._sum / self._rewards, self._maximum),
             ready=self.ready,
             first_acted=self._first_acted,

@@ -136,7 +136,7 @@ class ReturningSessions(Sessions):
             self.run_in_background(self.close(episode, "interrupted", detail))
         else:
             if episode.state == "constructing":
-                episode.ready = episode.ready or time.time()
+                episode.ready = episode.ready or episode.clock.now()
                 episode.change("ready")
             seconds = round(time.monotonic() - began, 3)
             log.info("a session came back", episode=episode.number, steps=len(past.steps), seconds=seconds)

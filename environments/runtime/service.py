@@ -262,7 +262,7 @@ class SessionService(SessionReading):
         return None if recalled is None else recalled_call(task_id, recalled, self.limits.return_errors)
 
     async def _run(self, episode: LiveEpisode, call: Call, path_environment: str | None) -> None:
-        arrived = time.time()
+        arrived = episode.clock.now()
         started: float | None = None  # None: the call never reached the environment
         has_place = False
         KEY.set(episode.owner)
@@ -271,12 +271,12 @@ class SessionService(SessionReading):
                 await self._sessions.bind_late(episode, path_environment)
                 check_path(episode, path_environment)  # another request may have bound it in the meantime
                 await self._sessions.until_ready(episode)
-                started = time.time()
+                started = episode.clock.now()
             else:
                 started = arrived
             if not episode.usage.may_call():
                 await episode.usage.wait_to_call(self.limits.quota_call_wait_seconds)
-                started = time.time()
+                started = episode.clock.now()
             has_place = True
             if episode.limit:
                 outcome = episode.refusal(call.tool)
@@ -322,7 +322,7 @@ class SessionService(SessionReading):
         if not episode.number:  # deleted before it was bound
             self._answer(episode, call, result_of(outcome, self.limits.return_errors))
             return
-        now = time.time()
+        now = episode.clock.now()
         step = episode.step_row(call, outcome, arrived, now if started is None else started, now)
         if call.note is not None:
             call.note.note_step(step.episode, step.index)

@@ -167,7 +167,7 @@ class Sessions(EndingSessions):
         episode.environment, episode.number = hosted.name, self._record.next_episode()
         episode.counts = self.counts[hosted.name]
         episode.usage.record(len(spec_json), time.time())
-        started = self.commit(episode.started_row(request, hosted, spec_json, time.time()))
+        started = self.commit(episode.started_row(request, hosted, spec_json, episode.clock.now()))
         spec = request.spec if request.spec is not None else json.loads(spec_json)
         episode.instance = self._host.instance(hosted.name)
         building = self._construct(episode, episode.instance, spec, request)
@@ -179,7 +179,7 @@ class Sessions(EndingSessions):
                 needs_setup = await building
         except EnvironmentFault as fault:
             log_fault("construction failed", episode, fault)
-            await self.commit(episode.end("setup_failed", time.time(), str(fault)))
+            await self.commit(episode.end("setup_failed", episode.clock.now(), str(fault)))
             raise episode.masked(fault) from None
         except asyncio.CancelledError:
             if episode.state == "closing":  # deleted while the constructor ran
@@ -195,7 +195,7 @@ class Sessions(EndingSessions):
             episode.change("setting_up")
             episode.work = self.run_in_background(self._set_up(episode))
         else:
-            episode.ready = time.time()
+            episode.ready = episode.clock.now()
             episode.change("ready")
 
     async def _construct(
@@ -226,12 +226,12 @@ class Sessions(EndingSessions):
                 await episode.get_instance().set_up()
         except EnvironmentFault as fault:
             log_fault("setup failed", episode, fault)
-            await self.commit(episode.end("setup_failed", time.time(), str(fault)))
+            await self.commit(episode.end("setup_failed", episode.clock.now(), str(fault)))
             episode.fault = episode.masked(fault)
             episode.change("failed")
         else:
             if episode.state == "setting_up":
-                episode.ready = time.time()
+                episode.ready = episode.clock.now()
                 episode.change("ready")
         finally:
             episode.work = None

@@ -23,8 +23,9 @@ from episodes.analytics.paired_statistics import PairedEvidence, evidence_of
 from episodes.analytics.scopes import MAX_ENDINGS
 from episodes.analytics.summary_cover import STILL_COUNTED
 from episodes.attempts.endings import MAX_RETURN
+from episodes.attempts.rule import ENDED
 from episodes.models import Episode, Run
-from episodes.rollups.progress import followed_to, last_end
+from episodes.rollups.progress import followed_to
 from episodes.rollups.run_tasks import RunTasksPart
 
 MAX_TASKS = 20_000
@@ -138,7 +139,10 @@ def paired(runs: Sequence[Run], definitions: Definitions, most: int, revisions: 
     The result has `most` tasks at most. `revisions`: ids of the revisions whose episodes count, of which the newest
     MAX_ENDINGS endings are read; empty: all. One query for each run, and three more.
     """
-    floor = max(0, last_end() - MAX_ENDINGS)
+    endings = (
+        Episode.objects.filter(ENDED, end_number__gt=0).order_by("-end_number").values_list("end_number", flat=True)
+    )
+    floor = next(iter(endings[MAX_ENDINGS : MAX_ENDINGS + 1]), 0) or 0
     if revisions:
         found = [_totals_of_revisions(run, definitions, floor, revisions) for run in runs]
     else:

@@ -95,13 +95,14 @@ def filtered(episodes: QuerySet[Episode], label: str, within: QuerySet[Episode] 
 
 
 def floor_of(scope: Scope, most: int | None = None) -> int:
-    """Return the id above which a scope without blocks has `most` episodes (None: MAX_ENDINGS); 0: all. One query."""
+    """Return the id above which a scope without blocks has `most` episodes (None: MAX_ENDINGS); 0: all. One query.
+
+    Episodes are counted along an index, because ids have gaps: servers reserve them in blocks, and imports skip some.
+    """
     most = MAX_ENDINGS if most is None else most
-    if scope.within is None:
-        newest: int = Episode.objects.aggregate(last=Max("pk"))["last"] or 0
-        return max(0, newest - most)
-    ids = scope.within.order_by("-pk").values_list("pk", flat=True)
-    return next(iter(ids[most : most + 1]), 0)
+    # the bound leads databases to the index
+    within = Episode.objects.filter(pk__gt=0) if scope.within is None else scope.within
+    return next(iter(within.order_by("-pk").values_list("pk", flat=True)[most : most + 1]), 0)
 
 
 def _curated(split: Split) -> Scope:

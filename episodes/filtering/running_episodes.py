@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from django.db.models import Count, F, Max, OuterRef, QuerySet, Subquery, Sum
 from django.db.models.functions import Left
@@ -22,6 +23,7 @@ more than MAX_ADDED, and a power of two, so that the division rounds nothing.
 
 Returns = Mapping[str, float | None]
 _UNKNOWN: Returns = dict.fromkeys(("sum", "last", "max", "mean"))
+_LONG_AGO = datetime(1, 1, 2, tzinfo=UTC)
 _NONE_YET: Returns = {**_UNKNOWN, "sum": 0.0}
 
 
@@ -85,7 +87,10 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
 
 def ended(limit: int, definition: str | None = None, hidden: frozenset[int] = frozenset()) -> list[Playing]:
     """Return the ended episodes that started last. One query. `definition` and `hidden`: as for `running`."""
-    episodes = _listed(Episode.objects.ended().filter(visible_episodes(hidden))).order_by("-pk")[:limit]
+    found = Episode.objects.ended().filter(
+        visible_episodes(hidden), created__gt=_LONG_AGO
+    )  # the bound leads to the index
+    episodes = _listed(found).order_by("-created", "-pk")[:limit]
     return [_playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes]
 
 

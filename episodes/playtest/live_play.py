@@ -24,6 +24,7 @@ from environments.runtime.calls import Call
 from environments.runtime.records import StepTaken
 from environments.runtime.service import SessionService
 from environments.runtime.session_request import SessionRequest
+from environments.runtime.steady_clock import SteadyClock
 from episodes.playtest.continuing.rerun import Rerun
 from episodes.playtest.play_clock import PlayClock, PlayTimes
 from episodes.playtest.play_facts import PlayFacts
@@ -93,6 +94,7 @@ class LivePlay:
         self._steps = PlaySteps()
         self._grace: asyncio.TimerHandle | None = None
         self._clock = PlayClock(times)
+        self._time = SteadyClock()
         self._saved_pause = 0.0  # seconds on record
         self._is_noted_paused = False
         self._noting = asyncio.Lock()  # held while it is noted whether the clock stands still: the last note counts
@@ -262,7 +264,7 @@ class LivePlay:
         return {
             "status": "ended" if self.is_over else "running" if self.start_task.done() else "starting",
             "running": [one.to_message() for one in self._running.values()],
-            "elapsed_seconds": max(0.0, time.time() - facts.began - self._clock.paused),
+            "elapsed_seconds": max(0.0, self._time.now() - facts.began - self._clock.paused),
             **self.figures(),
         }
 

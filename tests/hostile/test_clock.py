@@ -59,7 +59,10 @@ def test_nothing_is_lost_when_the_clock_jumps(
         with recorded(server, django_db_blocker) as record:
             steps = check_record(record, counted)
             causes = set(record.episodes.values_list("cause", flat=True))
+            durations = [*record.episodes.values_list("duration_seconds", flat=True)]
+            durations += [ms / 1000 for ms in record.episodes.values_list("steps__duration_ms", flat=True) if ms]
             days = {created.date() for created in record.episodes.values_list("created", flat=True)}
     assert causes == {"abandoned"}  # no session expired
+    assert all(duration is None or 0 <= duration < 600 for duration in durations)
     assert len(days) > 2  # or the clock did not jump
     tried(f"jumps of the clock by {', '.join(JUMPS)}, {steps} answered steps on {len(days)} days, all recorded")

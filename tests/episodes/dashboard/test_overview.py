@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import timedelta
 
 import pytest
 from django.test import Client
@@ -10,7 +11,7 @@ from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Activity
 from tests.people import client_of
-from tests.stored import make_environment, make_episode, make_split, make_step, make_task
+from tests.stored import NOW, make_environment, make_episode, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -73,6 +74,13 @@ def test_it_links_the_latest_episodes(client: Client) -> None:
     assert f"task {task.pk}</span> Castle on the king&#x27;s side</td>" in page
     assert f'<a href="/episodes/{episodes[-1].pk}/">#{episodes[-1].pk}</a>' in page
     assert f">#{episodes[1].pk}</a>" not in page
+
+
+def test_the_latest_are_those_that_started_last(client: Client) -> None:
+    latest = make_episode()
+    imported = make_episode(created=NOW - timedelta(days=30))
+    page = client.get("/?part=now").content.decode()
+    assert page.index(f"#{latest.pk}<") < page.index(f"#{imported.pk}<")
 
 
 def test_what_runs_comes_first_with_its_return_so_far(client: Client) -> None:
