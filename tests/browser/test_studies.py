@@ -38,7 +38,7 @@ def set_up(page: Page, name: str) -> str:
     page.get_by_role("link", name="Studies").click()
     page.get_by_role("link", name="New study").click()
     page.get_by_label("Name", exact=True).fill(name)
-    split = page.locator("option", has_text="math").and_(page.locator("option", has_text="train"))
+    split = page.locator("option", has_text="math / train")
     page.get_by_label("Tasks of").select_option(split.get_attribute("value"))
     page.get_by_text("Only some of the split").click()
     page.get_by_label("Numbers").fill(f"0-{TASKS - 1}")
@@ -97,3 +97,22 @@ def test_guests_finish_at_once_and_the_file_is_what_they_played(page: Page, gues
     }
     page.goto("/play/studies/crowd/")
     expect(page.get_by_role("row").filter(has_text="P01")).to_contain_text(f"{TASKS} of {TASKS}")
+
+
+def test_a_second_tab_says_how_the_clock_stands(page: Page, guests: list[Page]) -> None:
+    guest = guests[0]
+    enter(guest, set_up(page, "tabs"), "P01")
+    start(guest)
+    expect(guest.locator("[data-composer] :focus")).to_be_visible()
+    second = guest.context.new_page()
+    second.goto("/play/study/")
+    expect(second.locator("[data-waiting]")).to_contain_text("open on another page, so the clock runs")
+    guest.get_by_role("link", name="Pause").click()
+    for tab in (guest, second):
+        expect(tab.locator("[data-waiting]")).to_contain_text("The clock stands still")
+    guest.get_by_role("link", name="Continue").click()
+    expect(second.locator("[data-waiting]")).to_contain_text("open on another page, so the clock runs")
+    page.goto("/play/studies/tabs/")
+    page.get_by_role("button", name="Close study").click()
+    page.get_by_role("button", name="Close for good").click()
+    expect(guest.locator("[data-outcome]")).to_contain_text("The study is closed")
