@@ -10,14 +10,12 @@ import ast
 import re
 import sys
 import tomllib
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
-MAX_LINES = 400
-MIN_LINES = 60
 
 DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "templatetags"}
 """Names that Django looks for in the root of an application."""
@@ -101,20 +99,6 @@ FOREIGN_TO_PLAY = {
     "mcp_types",
 }
 """Packages that live play and the contract of authors must not need."""
-
-OF_ONE_FORM = (
-    *("environments.checking.checks.", "episodes.doctor.checks.", "episodes.rollups.", "orsweb.demo.players."),
-    *("environments.models.", "episodes.models."),  # which their packages export
-)
-"""Packages of modules that all have the same form, each of which may be short."""
-
-AUTHORS = "environments.builtin."
-"""Bundled environments. Each is independent code of an author, and agents see the names of its classes in schemas."""
-
-SHARED_NAMES = {"Command", "Environment", "Split", "Task"}
-"""Names that several classes may have: every command must be a `Command`, and the rows `models.Environment`,
-`models.Split` and `models.Task` have the names of what they store.
-"""
 
 
 @cache
@@ -355,35 +339,3 @@ def test_only_faces_conf_and_service_of_environments_read_settings() -> None:
     readers = {name for name in modules() if "django.conf.settings" in imported(name)}
     inner = {name for name in readers if name.startswith("environments.") and name.split(".")[1] not in FACES}
     assert inner <= {"environments.conf", "environments.service"}
-
-
-def test_a_short_module_serves_more_than_one() -> None:
-    """Pages and endpoints, which only `urls` imports, and the modules of OF_ONE_FORM may be short."""
-    users = defaultdict[str, set[str]](set)
-    for name in modules():
-        for other in ours(name):
-            users[other].add(name)
-    short = [
-        f"{name} ({lines} lines) belongs in {user}"
-        for name, path in modules().items()
-        if path.stem not in ("__init__", "apps", "urls") and not name.startswith(OF_ONE_FORM) and len(users[name]) == 1
-        if not (user := next(iter(users[name]))).endswith(".urls")
-        if (lines := len(path.read_text(encoding="utf-8").splitlines())) < MIN_LINES
-    ]
-    assert not short
-
-
-def test_class_names_are_unique() -> None:
-    names = Counter(
-        node.name
-        for name in modules()
-        if not name.startswith(AUTHORS)
-        for node in tree_of(name).body
-        if isinstance(node, ast.ClassDef)
-    )
-    assert not {name for name, count in names.items() if count > 1} - SHARED_NAMES
-
-
-def test_files_stay_small() -> None:
-    lines = {name: len(path.read_text(encoding="utf-8").splitlines()) for name, path in modules().items()}
-    assert not {name: count for name, count in lines.items() if count > MAX_LINES}
