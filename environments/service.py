@@ -306,8 +306,10 @@ def _store_incidents(record: Any, left: LeftBehind) -> None:
     task.add_done_callback(_storing.discard)
 
 
-def close_sessions_of_run(run: str, owner: str | None) -> None:
+def close_sessions_of_run(run: str, owner: str | None, others: Sequence[int] = ()) -> None:
     """End the live sessions of the run named `run` that the key with the label `owner` opened; None: those of all keys.
+
+    `others`: numbers of episodes of other runs that their clients call by the same name, which go on.
 
     Returns when they have ended and this is recorded, or after `MAX_CLOSE_SECONDS`; those of other servers, which are
     told, may end later. Does nothing while no service is open, because there are no sessions then. For other threads
@@ -316,9 +318,9 @@ def close_sessions_of_run(run: str, owner: str | None) -> None:
     Raises: django.db.Error when other servers cannot be told.
     """
     if _parts is not None and _parts.messages is not None:
-        _parts.messages.send(RUN_ENDED, json.dumps([run, owner]))
+        _parts.messages.send(RUN_ENDED, json.dumps([run, owner, list(others)]))
     with contextlib.suppress(NotPlaying, Draining, TimeoutError):
-        ask_service(lambda service: service.close_run(run, owner), MAX_CLOSE_SECONDS)
+        ask_service(lambda service: service.close_run(run, owner, others), MAX_CLOSE_SECONDS)
 
 
 def _close_runs_with(messages: ServerMessages, service: SessionService) -> None:
@@ -326,9 +328,9 @@ def _close_runs_with(messages: ServerMessages, service: SessionService) -> None:
     loop = asyncio.get_running_loop()
 
     def close(text: str) -> None:
-        run, owner = json.loads(text)
+        run, owner, others = json.loads(text)
         with contextlib.suppress(RuntimeError):  # the loop is closed
-            asyncio.run_coroutine_threadsafe(service.close_run(run, owner), loop)
+            asyncio.run_coroutine_threadsafe(service.close_run(run, owner, others), loop)
 
     messages.listen(RUN_ENDED, close)
 

@@ -44,11 +44,12 @@ class OrswebRun(TrainerCallback):
         self.description = description  # model, git_commit, notes, tags
 
     def on_train_begin(self, args, state, control, **kwargs):
-        etag = self.http.get(self.url).headers.get("ETag")  # resuming from a checkpoint may set the step back
-        headers = {"If-Match": etag} if etag else {}
         config = {name: value for name, value in args.to_sanitized_dict().items() if value == value}  # without NaN
         about = {"state": "running", "step": state.global_step, "config": config, **self.description}
-        self.http.put(self.url, json=about, headers=headers).raise_for_status()
+        about["resume"] = state.global_step > 0  # goes on from a checkpoint, and else begins the next run of the name
+        answer = self.http.put(self.url, json=about)
+        answer.raise_for_status()
+        print("run {name} has {episodes} episodes: {html_url}".format(**answer.json()))
 
     def on_step_begin(self, args, state, control, **kwargs):
         step = {"step": state.global_step + 1}  # the number that the trainer logs it under

@@ -63,7 +63,8 @@ def orsweb(run, environment="guess", split="test", tasks=20, max_turns=20, serve
     secrets = {"orsweb_run": (run, []), "orsweb_model": (str(get_model()), [])}
     AsyncEnvironment.session = partialmethod(session, secrets=secrets)  # the solver has no parameter for them
     AsyncSession.call_tool = call_tool_or_explain
-    print("The run is on", report(server, run, state="running", model=str(get_model()))["html_url"])
+    begun = report(server, run, state="running", model=str(get_model()))
+    print("run {name} has {episodes} episodes: {html_url}".format(**begun))
     played = OpenReward().environments.get(environment)
     return Task(
         dataset=openreward_dataset(played, split, limit=tasks),

@@ -83,7 +83,8 @@ async def main() -> None:
     await asyncio.gather(*map(play, range(options.tasks)))
 
 
-print("The run is on", report(state="running", config=vars(options))["html_url"])
+begun = report(state="running", config=vars(options))
+print("run {name} has {episodes} episodes: {html_url}".format(**begun))
 state = "failed"
 try:
     asyncio.run(main())

@@ -86,7 +86,8 @@ def play(index: int) -> float:
     return total
 
 
-print("The run is on", report(state="running", model=options.model, config=vars(options))["html_url"])
+begun = report(state="running", model=options.model, config=vars(options))
+print("run {name} has {episodes} episodes: {html_url}".format(**begun))
 state = "failed"
 try:
     for attempt in range(options.attempts):

@@ -1,9 +1,9 @@
 """The secrets and the run that a request names when it opens a session.
 
 Secrets come in the header X-Secrets (or in a body). Those whose names begin with `orsweb_` describe the run and are not
-passed to the environment. One that is written in another way, such as ORSWEB_RUN, is refused. The headers X-Run, X-Step
-and X-Model say the same for clients that can set headers; a secret wins. A label that looks like a field of the run
-that the client left out is noted in the log, once for each key, and where its episodes are shown.
+passed to the environment. One that is written in another way, such as ORSWEB_RUN, is refused. Headers such as X-Run and
+X-Run-Id say the same for clients that can set headers; a secret wins. A label that looks like a field of the run that
+the client left out is noted in the log, once for each key, and where its episodes are shown.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ MAX_NAME_CHARACTERS = 200
 """Longest name of a run or a model: the width of their database columns."""
 MAX_LOGGED_CHARACTERS = 80
 _EXACT = {f"{RUN_PREFIX}{field}" for field in RUN_FIELDS}
+YES = frozenset(("1", "true", "yes", "on"))
+NO = frozenset(("", "0", "false", "no", "off"))
 
 log = structlog.get_logger(__name__)
 
@@ -62,31 +64,38 @@ def take_run_fields(secrets: dict[str, str]) -> dict[str, str]:
 
 
 def run_headers(meta: Mapping[str, str]) -> dict[str, str]:
-    """Return what the headers X-Run, X-Step and X-Model say about the run. Raises: InvalidRequest."""
+    """Return what the headers of RUN_FIELDS, such as X-Run-Id, say about the run. Raises: InvalidRequest."""
     texts = {field: meta.get(f"HTTP_X_{field.upper()}") for field in RUN_FIELDS}
-    return {field: utf8(text, f"X-{field.title()}") for field, text in texts.items() if text}
+    return {field: utf8(text, header_of(field)) for field, text in texts.items() if text}
+
+
+def header_of(field: str) -> str:
+    """Return the header that says a field of the run: X-Run-Id."""
+    return f"X-{field.replace('_', '-').title()}"
 
 
 def run_info(fields: Mapping[str, str], key: AgentKey) -> RunInfo:
-    """Return the run that `fields` describe: `run`, `step`, `model`, and labels under other names.
+    """Return the run that `fields` describe: RUN_FIELDS, and labels under other names.
 
-    Without a name, the run is that of the key, if it has one.
+    Without a name, the run is that of the key, if it has one, or is named like its id.
 
     Raises: InvalidRequest; Forbidden if the key belongs to another run.
     """
     values = dict(fields)
-    name = values.pop("run", "").strip() or key.run
+    texts = {field: values.pop(field, "").strip() for field in RUN_FIELDS}
+    own_id, model = texts["run_id"], texts["model"]
+    name = texts["run"] or key.run or own_id
     key.check_run(name)
-    step, model = values.pop("step", "").strip(), values.pop("model", "").strip()
-    for field, text in (("run", name), ("model", model)):
+    for what, text in (("run's name", name), ("model's name", model), ("run's id", own_id)):
         if len(text) > MAX_NAME_CHARACTERS:
-            raise InvalidRequest(
-                f"The {field}'s name has {len(text)} characters; at most {MAX_NAME_CHARACTERS} are allowed"
-            )
+            raise InvalidRequest(f"The {what} has {len(text)} characters; at most {MAX_NAME_CHARACTERS} are allowed")
+    if (resume := texts["resume"].lower()) not in YES | NO:
+        raise InvalidRequest(f"resume is {shorten(resume, 40)!r}; it must be 1 or 0")
     if values:
-        given = {"run": name, "step": step, "model": model}
-        _note_mistakes(key.label, tuple(values), tuple(field for field in RUN_FIELDS if not given[field]))
-    return RunInfo(name, _whole_number(step), model, value_json(values) if values else "")
+        missing = tuple(field for field, text in {**texts, "run": name}.items() if not text)
+        _note_mistakes(key.label, tuple(values), missing)
+    step, labels = _whole_number(texts["step"]), value_json(values) if values else ""
+    return RunInfo(name, step, model, labels, own_id, is_resumed=resume in YES)
 
 
 @lru_cache(1024)

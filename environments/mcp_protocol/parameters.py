@@ -12,22 +12,20 @@ from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
 from environments.agent_http.errors import NUL_IS_NOWHERE
-from environments.agent_http.secrets_and_run import run_info, secrets_in, take_run_fields
+from environments.agent_http.secrets_and_run import NO, YES, header_of, run_info, secrets_in, take_run_fields
 from environments.agent_http.view import utf8
 from environments.database.storable import number_in
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
 from environments.keys.agent_key import CURATE, AgentKey, sent_key
 from environments.mcp_protocol.refusals import McpRefusal
-from environments.runtime.records import TaskSource
+from environments.runtime.records import RUN_FIELDS, TaskSource
 from environments.runtime.session_request import SessionRequest
 
-NAMES = ("split", "index", "run", "step", "model", "rewards", "toolset")
+NAMES = ("split", "index", *RUN_FIELDS, "rewards", "toolset")
 """The parameters of the address. Each is also a header: X-Split, X-Index, …"""
 DEFAULT_SPLIT = "train"
 """Used if the environment has a split of this name; otherwise its first split is used."""
 RANDOM = "random"
-YES = frozenset(("1", "true", "yes", "on"))
-NO = frozenset(("", "0", "false", "no", "off"))
 MAX_USER_AGENT_CHARACTERS = 300
 MAX_QUOTED_CHARACTERS = 40
 
@@ -53,8 +51,7 @@ def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
         raise McpRefusal(404, NUL_IS_NOWHERE)
     values = {}
     for name in NAMES:
-        header = f"X-{name.title()}"
-        if text := utf8(meta.get(f"HTTP_X_{name.upper()}", ""), header):
+        if text := utf8(meta.get(f"HTTP_X_{name.upper()}", ""), header_of(name)):
             values[name] = text
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict", max_num_fields=100)
@@ -109,7 +106,7 @@ async def new_session(
     """
     values = parameters.values
     secrets = secrets_in(meta.get("HTTP_X_SECRETS", ""))
-    fields = take_run_fields(secrets) | {name: values[name] for name in ("run", "step", "model") if name in values}
+    fields = take_run_fields(secrets) | {name: values[name] for name in RUN_FIELDS if name in values}
     split = await choose_split(parameters, environment, tasks, key)
     key.check_split(split)
     return SessionRequest(

@@ -164,8 +164,10 @@ class EndingSessions:
         except EnvironmentFault as fault:
             log_fault("teardown failed", episode, fault)
 
-    async def close_run(self, run: str, owner: str | None) -> int:
+    async def close_run(self, run: str, owner: str | None, others: frozenset[int]) -> int:
         """End the sessions of the run that `owner` opened (None: anyone) as abandoned, and return their number.
+
+        `others`: numbers of episodes that go on.
 
         They end concurrently, and go on ending if the caller is cancelled.
         """
@@ -173,6 +175,7 @@ class EndingSessions:
             episode
             for episode in self.live.values()
             if episode.run and storable(episode.run) == run and owner in (None, episode.owner)
+            if episode.number not in others
         ]
         closing = [self.run_in_background(self.close(episode, "abandoned", RUN_ENDED)) for episode in found]
         if closing:

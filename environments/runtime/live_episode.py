@@ -35,7 +35,6 @@ from environments.runtime.records import (
     EpisodeStarted,
     OpenEpisode,
     RecordedPast,
-    RunInfo,
     SnapshotTaken,
     StepTaken,
     Survival,
@@ -186,12 +185,12 @@ class LiveEpisode:
         self, request: SessionRequest, hosted: HostedEnvironment, spec_json: str, now: float
     ) -> EpisodeStarted:
         mask = self._mask
-        self._noted_tools = hosted.tools_json
+        self._noted_tools, self.is_replayable = hosted.tools_json, hosted.replayable
         run, session_id = request.run, mask.text(self.sid)
-        self.is_replayable = hosted.replayable
         self.survival = request.survival(hosted) if session_id == self.sid else None
         if run.name or run.model or run.labels_json:
-            run = RunInfo(self.run, run.step, mask.text(run.model), run.labels_json and mask.json(run.labels_json))
+            model, labels, own_id = mask.text(run.model), run.labels_json, mask.text(run.own_id)
+            run = replace(run, name=self.run, model=model, labels_json=labels and mask.json(labels), own_id=own_id)
         return EpisodeStarted(
             episode=self.number,
             environment=self.environment,

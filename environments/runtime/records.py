@@ -33,7 +33,7 @@ KEY_SECRETS = frozenset({"api_key", "OPENREWARD_API_KEY"})
 """Secrets as which the openreward client always sends its API key."""
 RUN_PREFIX = "orsweb_"
 """First part of the names of secrets that describe the run."""
-RUN_FIELDS = ("run", "step", "model")
+RUN_FIELDS = ("run", "step", "model", "run_id", "resume")
 """What such a secret can say beside labels."""
 MAX_TRAINING_STEP = 2**62
 """Last training step, so that steps can be added and rounded in 64 bits."""
@@ -49,6 +49,11 @@ class RunInfo:
     model: str = ""
     labels_json: str = ""
     """Further `orsweb_…` values as a JSON object; empty: none."""
+    own_id: str = ""
+    """Id that the client gives this execution of the run; empty: the server finds out which it is."""
+    is_resumed: bool = False
+    """Whether the client goes on with the newest run of the name, also if that has ended or is at a
+    later step."""
 
 
 def mistaken_labels(labels: Iterable[str], missing: Collection[str]) -> dict[str, str]:

@@ -172,13 +172,13 @@ class SessionService(SessionReading):
             await self._sessions.leave(episode, detail, limit)
         self._sessions.check_suspended(sid)
 
-    async def close_run(self, run: str, owner: str | None) -> int:
+    async def close_run(self, run: str, owner: str | None, others: Collection[int] = ()) -> int:
         """End the live sessions of the run named `run`, and return their number once all of them have ended.
 
-        Only sessions that `owner` opened are ended; None: those of every key. Their episodes end as if they were
-        deleted: as abandoned, unless they have ended already or the environment has just failed.
+        Only sessions that `owner` opened are ended; None: those of every key. Episodes `others`, of other runs of this
+        name, go on. They end as if deleted: abandoned, unless they have ended or the environment has just failed.
         """
-        return await self._sessions.close_run(run, owner)
+        return await self._sessions.close_run(run, owner, frozenset(others))
 
     async def close_owned(self, owners: Collection[str], detail: str) -> None:
         """End the live sessions that the keys with the labels `owners` opened, as interrupted because of `detail`."""

@@ -52,7 +52,7 @@ class RunsView(ApiView):
         "runs",
         "runs",
         page_serializer(RunResultsSerializer, "RunPage"),
-        parameter("name", "Exact name of a run"),
+        parameter("name", "Exact name of a run, or title of several"),
         parameter("state", "State of a run, as its trainer says", enum=STATES),
         parameter("tag", "A tag of a run"),
         *("limit",),
@@ -61,9 +61,10 @@ class RunsView(ApiView):
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
-        wanted = {"name": request.GET.get("name", ""), "tags__name": request.GET.get("tag", "")}
-        wanted["state"] = one_of(request, "state", STATES)
-        rows = runs_of(self.reader.key_label, self.reader.hidden).order_by("-pk")
+        wanted = {"tags__name": request.GET.get("tag", ""), "state": one_of(request, "state", STATES)}
+        rows = runs_of(self.reader.key_label, self.reader.hidden)
+        rows = rows.named(name) if (name := request.GET.get("name", "")) else rows
+        rows = rows.order_by("-pk")
         rows = rows.defer("config", "notes").prefetch_related("tags")
         rows = rows if after is None else rows.filter(pk__lt=after)
         rows = rows.filter(**{name: value.replace("\0", "") for name, value in wanted.items() if value})
@@ -87,7 +88,10 @@ class RunView(ApiView):
 
 
 class SteeredRunView(ApiView):
-    """One run by its name, with its ETag. The name is the rest of the path, percent-encoded; it may contain slashes."""
+    """The newest run of a title, or the run of a name, with its ETag.
+
+    The title or name is the rest of the path, percent-encoded; it may contain slashes.
+    """
 
     http_method_names = ["get", "head", "put"]
 
@@ -100,8 +104,10 @@ class SteeredRunView(ApiView):
     @extend_schema(
         operation_id="steer_run",
         tags=["runs"],
-        description="Create a run, or change what its trainer says about it. Members that are left out keep their "
-        "values. A key can change the runs that it created and those that have an episode that was played with it; a "
+        description="Begin a run, or change what the trainer of the newest one of this title says about it. Members "
+        "that are left out keep their values. The next run of the title begins if `state` is `running` and the newest "
+        "one has ended or is at a later step, or if it has another model or configuration, unless `resume` is true. "
+        "A key can change the runs that it created and those that have an episode that was played with it; a "
         "person needs the permission *Can change run*, and in a browser the CSRF token.",
         request={"application/json": RunDescriptionSerializer},
         parameters=[
@@ -128,12 +134,12 @@ class SteeredRunView(ApiView):
                 "If-Match", request.headers["If-Match"], 'it has to be an ETag with quotation marks, or "*"'
             )
         reader, name = self.reader, _name_of(request, name, self.reader)
-        reader.key.check_run(name)
+        reader.key.check_run(Run.objects.filter(name=name).values_list("title", flat=True).first() or name)
         done = steer(name, description, reader.key_label, expected, reader.hidden)
         return self._response(done.run, 201 if done.is_new else 200)
 
     def _response(self, run: Run, status: int = 200) -> Response:
-        shape = RunDetailSerializer(run, context={"request": self.request})
+        shape = RunDetailSerializer(run, context={"request": self.request, "reader": self.reader})
         return Response(shape.data, status, headers={"ETag": etag_of(run)})
 
 
@@ -141,7 +147,7 @@ def _context(request: Request, reader: Reader, runs: Sequence[Run]) -> dict[str,
     """Return what the serializers of runs with figures need."""
     lines = lines_of(runs, definition_in(request.GET), reader.key_label)
     results = {one.run.pk: Results(one.definition, one.outline.total, one.outline.missing) for one in lines}
-    return {"request": request, "results": results}
+    return {"request": request, "results": results, "reader": reader}
 
 
 def _check_permission(reader: Reader) -> None:

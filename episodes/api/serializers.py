@@ -21,6 +21,7 @@ from episodes.models import Episode
 from episodes.runs.description import (
     MAX_COMMIT_CHARACTERS,
     MAX_CONFIG_CHARACTERS,
+    MAX_ID_CHARACTERS,
     MAX_MODEL_CHARACTERS,
     MAX_NOTES_CHARACTERS,
     MAX_TAG_CHARACTERS,
@@ -137,11 +138,18 @@ class CoverageSerializer(AttributesSerializer):
 # --- runs ------------------------------------------------------------------------------------------------------------
 
 
+MAX_COUNTED = 10_000
+"""Episodes of a run that its description counts, because a trainer may change it at each step."""
+
+
 class RunSerializer(s.Serializer[Any]):
     id = s.IntegerField()
     url = LinkField("/api/runs/{}")
     html_url = LinkField("/runs/{}/")
-    name = s.CharField()
+    name = s.CharField(help_text="Name of this run alone: `tiny-1`, then `tiny-1 (2)`")
+    title = s.CharField(help_text="Name as clients say it, which several runs may have")
+    number = s.IntegerField(help_text="1 for the first run of its title")
+    run_id = s.CharField(source="own_id", help_text="Id that its client gave it; may be empty")
     model = s.CharField(
         help_text="As its trainer says, else the first model named by one of its episodes; may be empty"
     )
@@ -156,6 +164,14 @@ class RunSerializer(s.Serializer[Any]):
 class RunDetailSerializer(RunSerializer):
     notes = s.CharField()
     config = ExactField(help_text="JSON object of the trainer; null if there is none")
+    episodes = s.SerializerMethodField(
+        help_text=f"Number of its episodes, for a key of its own; {MAX_COUNTED} stands for more, too"
+    )
+
+    def get_episodes(self, run: Any) -> int:
+        key_label = self.context["reader"].key_label
+        episodes = Episode.objects.filter(run=run, **({} if key_label is None else {"key_label": key_label}))
+        return episodes.order_by()[:MAX_COUNTED].count()
 
 
 class RunDescriptionSerializer(s.Serializer[Any]):
@@ -165,7 +181,7 @@ class RunDescriptionSerializer(s.Serializer[Any]):
         required=False,
         allow_null=True,
         help_text="Current training step. Episodes of the run that name none get it. A lower one than before needs "
-        "`If-Match`",
+        "`resume`, or `state: running`, which begins the next run",
     )
     state = s.ChoiceField(
         STATES,
@@ -187,6 +203,15 @@ class RunDescriptionSerializer(s.Serializer[Any]):
         allow_null=True,
         max_length=MAX_TAGS,
         help_text="All tags of the run; replaces those that it has",
+    )
+    run_id = s.CharField(
+        required=False,
+        allow_null=True,
+        max_length=MAX_ID_CHARACTERS,
+        help_text="An id of the sender's own for this execution: the run of the title that has it, or a new one",
+    )
+    resume = s.BooleanField(
+        required=False, help_text="Go on with the newest run of the title, whatever its state and step are"
     )
 
 

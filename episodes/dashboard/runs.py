@@ -40,6 +40,8 @@ from episodes.uploads.usage import reported_usage
 
 SHOWN_EPISODES = 10
 SHOWN_STEPS = 40
+MAX_NAMESAKES = 12
+"""Other runs of the same title to which the page of a run has links."""
 MAX_NAMES = 100
 """Names of values of configurations that the list of runs offers as columns."""
 PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
@@ -112,8 +114,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     line = lines_of([row], asked.definition)[0]
     places = places_of(row)
     chart = panel_of(request, drawn(asked)) if part == "page" else {}
+    namesakes = Run.objects.filter(visible_runs(hidden_from(request.user)), title=row.title).exclude(pk=row.pk)
     context = chart | {
         "run": row,
+        "namesakes": namesakes.order_by("-number")[:MAX_NAMESAKES] if part != "tables" else [],
         "config": parts.fields(row.config) if row.config else [],
         "line": line,
         "environment": line.environment,

@@ -7,8 +7,6 @@ from episodes.models.record import (
     EnvironmentRevision,
     Episode,
     Incident,
-    Run,
-    RunTag,
     SavedView,
     Step,
 )
@@ -26,6 +24,7 @@ from episodes.models.rollups import (
     ToolUse,
     TranscriptText,
 )
+from episodes.models.runs import Run, RunTag
 from episodes.models.sessions import SessionSecrets, SessionSnapshot
 from episodes.models.studies import DealtTask, Study
 from episodes.models.suites import Suite, SuiteMember, SuiteTask, SuiteVersion

@@ -1,4 +1,4 @@
-"""Models of what was played: Run, Episode, Step, SessionSnapshot and Incident, and SavedView for people who read.
+"""Models of what was played: Episode, Step, SessionSnapshot and Incident, and SavedView for people who read.
 
 The recorder's thread writes them (`episodes/recording/writer.py`). So does a server at its start, which ends the
 episodes that a dead server left open (`recording/interrupted_episodes.py`), and so do imports (`episodes/transfer`).
@@ -20,59 +20,13 @@ from django.db import models
 from environments.models import Environment, Split, Task
 from episodes.attempts.rule import ENDED, AttemptQuerySet
 from episodes.models.blobs import Blob
+from episodes.models.runs import Run
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
 """Options of a foreign key without constraint and index; an index that a query needs is named in Meta."""
 HAS_RUN = models.Q(run__isnull=False)
 HAS_SPLIT = models.Q(split__isnull=False)
 HAS_REVISION = models.Q(revision__isnull=False)
-
-
-class Run(models.Model):
-    """A training or evaluation run, named by the client (header X-Run or secret `orsweb_run`).
-
-    A trainer may describe it through the API (`episodes/runs`); until then everything after `created` is empty.
-    """
-
-    STATES: ClassVar = [("running", "running"), ("ended", "ended"), ("failed", "failed")]
-
-    name = models.CharField(max_length=200, unique=True)
-    model = models.CharField(
-        max_length=200, blank=True, help_text="As the trainer says; else the first model named by one of its episodes"
-    )
-    created = models.DateTimeField()
-    key_label = models.CharField(max_length=200, blank=True, help_text="Key that created it before its first episode")
-    step = models.BigIntegerField(
-        null=True, blank=True, help_text="Current training step, given to episodes that name none"
-    )
-    state = models.CharField(max_length=8, choices=STATES, blank=True)
-    config = models.TextField(blank=True, help_text="A JSON object")
-    git_commit = models.CharField(max_length=100, blank=True)
-    notes = models.TextField(blank=True)
-    updated = models.DateTimeField(null=True, blank=True, help_text="Last time a trainer described it")
-
-    def __str__(self) -> str:
-        return self.name
-
-    @property
-    def tag_names(self) -> list[str]:
-        """Return the tags in the order in which they were given."""
-        return [tag.name for tag in self.tags.all()]
-
-
-class RunTag(models.Model):
-    """A word by which people find a run."""
-
-    run = models.ForeignKey(Run, models.CASCADE, related_name="tags", db_index=False)
-    name = models.CharField(max_length=50)
-
-    class Meta:
-        ordering: ClassVar = ["id"]
-        constraints: ClassVar = [models.UniqueConstraint(fields=["run", "name"], name="runtag_unique")]
-        indexes: ClassVar = [models.Index(fields=["name", "run"], name="runtag_name")]  # runs with a tag
-
-    def __str__(self) -> str:
-        return self.name
 
 
 class EnvironmentRevision(models.Model):

@@ -10,7 +10,7 @@ from typing import ClassVar
 from django.db import models
 
 from environments.models import Environment
-from episodes.models.record import Run
+from episodes.models.runs import Run
 
 
 class Removal(models.Model):

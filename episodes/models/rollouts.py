@@ -13,8 +13,9 @@ from django.db import models
 
 from environments.models import Environment
 from episodes.models.blobs import Blob
-from episodes.models.record import HAS_RUN, UNCHECKED, Episode, Run
+from episodes.models.record import HAS_RUN, UNCHECKED, Episode
 from episodes.models.rollups import DocumentRow
+from episodes.models.runs import Run
 
 RESPONSE_KINDS = frozenset(("assistant_message", "reasoning", "tool_call"))
 """Types of messages that a model generates."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, OuterRef
 
 from environments.agent_http.response import Response, json_response
 from environments.database.storable import id_in, storable
@@ -15,6 +15,7 @@ from environments.errors import OrsError
 from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
 from episodes.models.privacy import visible_runs
+from episodes.models.runs import RunQuerySet
 from episodes.platform_api.platform_view import MAX_PAGE, PlatformView, failure
 from episodes.uploads.rollout_figures import rollouts_of, run_figures, unreported_episodes, with_figures
 
@@ -58,7 +59,7 @@ class RunRollouts(RunDescription):
         return await self.of_run(_rollouts, self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0)
 
 
-def _visible(reader: str | None, hidden: frozenset[int]) -> QuerySet[Run]:
+def _visible(reader: str | None, hidden: frozenset[int]) -> RunQuerySet:
     runs = Run.objects.filter(visible_runs(hidden, reader))
     if reader is None:
         return runs
@@ -86,7 +87,8 @@ def _run(reader: str | None, hidden: frozenset[int], text: str) -> dict[str, Any
 
 def _find(reader: str | None, hidden: frozenset[int], text: str) -> Run:
     pk = id_in(text)
-    run = _visible(reader, hidden).filter(Q(name=storable(text)) if pk is None else Q(pk=pk)).first()
+    runs = _visible(reader, hidden)
+    run = (runs.named(storable(text)) if pk is None else runs.filter(pk=pk)).first()
     if run is None:
         raise NoSuchRun(f"There is no run {text[:200]!r}; GET /v1/runs lists the runs.")
     return run

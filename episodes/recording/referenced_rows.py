@@ -24,9 +24,10 @@ from environments.database.storable import storable
 from environments.models import Environment, Split, Task
 from environments.runtime.records import EpisodeStarted
 from environments.tasks.task_hash import hash_of_spec
-from episodes.models import EnvironmentRevision, Run
+from episodes.models import EnvironmentRevision
 from episodes.rollups.progress import last_end
 from episodes.runs.change_counter import changes
+from episodes.runs.known_runs import KnownRuns
 
 MAX_REMEMBERED = 50_000
 """Ids remembered of each kind; when there are more, all of the kind are forgotten."""
@@ -65,20 +66,6 @@ class Ids(NamedTuple):
     """Model of the episode: the one that its client named, else that of its run if a trainer has described the run."""
 
 
-class _KnownRun(NamedTuple):
-    id: int
-    has_model: bool
-    step: int | None
-    """The current training step, as far as a trainer has reported it."""
-    is_described: bool
-    """Whether a trainer has described the run."""
-    model: str
-    """Model of episodes that name none; empty for a run that no trainer has described."""
-
-
-_NO_RUN = _KnownRun(0, has_model=True, step=None, is_described=False, model="")
-
-
 class KnownRows:
     """Remembered ids, by what episodes call the rows."""
 
@@ -92,7 +79,7 @@ class KnownRows:
         self._holding: dict[int, int | None] = {}
         """Split that holds a task, by the task's id; used if the client names none."""
         self._revisions: dict[tuple[int, str], int] = {}
-        self._runs: dict[str, _KnownRun] = {}
+        self._runs = KnownRuns()
         self._counted_changes = 0
         self._splits_state: tuple[object, ...] = ()
         self._splits_checked = -CHECK_SECONDS
@@ -144,11 +131,13 @@ class KnownRows:
         return [self._ids(key, row) for key, row in zip(keys, episodes, strict=True)]
 
     def _ids(self, key: TaskKey, row: EpisodeStarted) -> Ids:
-        run = self._run(row)
-        step = run.step if row.run.step is None else row.run.step
+        run, step, model = self._runs.run_of(row.run, row.created), row.run.step, storable(row.run.model, 200)
+        if run is not None:
+            step = run.step if step is None else step
+            model = model or (run.model if run.is_described else "")
         revision = None if row.revision is None else self._revision(key[0], row.revision, row)
-        model = storable(row.run.model, 200) or run.model
-        return Ids(key[0], self._split(row.split, key), self._tasks[key], revision, run.id or None, step, model)
+        run_id = run.id if run else None
+        return Ids(key[0], self._split(row.split, key), self._tasks[key], revision, run_id, step, model)
 
     def _check_runs(self) -> None:
         """Forget the runs if a trainer has described one since the last call."""
@@ -205,23 +194,6 @@ class KnownRows:
                     created=datetime.fromtimestamp(row.created, UTC),
                 )
             known = self._revisions[environment, revision.digest] = latest.pk
-        return known
-
-    def _run(self, row: EpisodeStarted) -> _KnownRun:
-        name, model = storable(row.run.name, 200), storable(row.run.model, 200)
-        if not name:
-            return _NO_RUN
-        known = self._runs.get(name)
-        if known is None:
-            created = datetime.fromtimestamp(row.created, UTC)
-            run = Run.objects.get_or_create(name=name, defaults={"created": created, "model": model})[0]
-            is_described = run.updated is not None
-            own = run.model if is_described else ""
-            known = self._runs[name] = _KnownRun(run.pk, bool(run.model), run.step, is_described, own)
-        if model and not known.has_model:
-            Run.objects.filter(pk=known.id, model="").update(model=model)
-            own = model if known.is_described else ""
-            known = self._runs[name] = known._replace(has_model=True, model=own)
         return known
 
     def _make_tasks(self, missing: dict[TaskKey, EpisodeStarted], writer: BulkWriter) -> None:

@@ -21,7 +21,7 @@ from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
 from episodes.models.blobs import texts_of_blobs
 
 _OPEN_FIELDS = (
-    *("pk", "environment__name", "session_id", "key_label", "survival", "run__name", "model"),
+    *("pk", "environment__name", "session_id", "key_label", "survival", "run__title", "model"),
     *("prompt_id", "created", "ready"),
 )
 

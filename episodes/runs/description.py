@@ -13,6 +13,7 @@ from episodes.filtering.parameters import LEGAL, BadFilter, unknown_name
 from episodes.models import Run
 
 MAX_NAME_CHARACTERS = 200
+MAX_ID_CHARACTERS = 200
 MAX_MODEL_CHARACTERS = 200
 MAX_COMMIT_CHARACTERS = 100
 MAX_NOTES_CHARACTERS = 20_000
@@ -20,7 +21,6 @@ MAX_CONFIG_CHARACTERS = 256 * 1024
 MAX_TAGS = 50
 MAX_TAG_CHARACTERS = 50
 STATES = tuple(name for name, _ in Run.STATES)
-ENDED_STATES = frozenset({"ended", "failed"})
 
 
 def run_name(text: str) -> str:
@@ -96,6 +96,19 @@ def _state(name: str, value: Any) -> str:
     return str(value)
 
 
+def _own_id(name: str, value: Any) -> str:
+    text = value.strip() if isinstance(value, str) and is_storable(value) else ""
+    if value is not None and not 0 < len(text) <= MAX_ID_CHARACTERS:
+        raise BadFilter(name, _brief(value), f"it has to be a text of 1 to {MAX_ID_CHARACTERS} characters, or null")
+    return text
+
+
+def _flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise BadFilter(name, _brief(value), f"{LEGAL}true, false")
+    return value
+
+
 def _brief(value: Any) -> str:
     """Return the JSON of a value, in which a text differs from a number."""
     return shorten(value_json(value), 80)
@@ -109,6 +122,8 @@ _PARSERS: Mapping[str, Callable[[str, Any], Any]] = {
     "git_commit": _text(MAX_COMMIT_CHARACTERS),
     "notes": _text(MAX_NOTES_CHARACTERS),
     "tags": _tags,
+    "run_id": _own_id,
+    "resume": _flag,
 }
 MEMBERS: Collection[str] = tuple(_PARSERS)
 """Names of the members of a description."""

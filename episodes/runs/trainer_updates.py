@@ -15,7 +15,7 @@ from hashlib import blake2b
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q
 from django.utils import timezone
 
 from environments import conf
@@ -24,8 +24,9 @@ from environments.models import Environment
 from environments.service import MAX_CLOSE_SECONDS, close_sessions_of_run
 from episodes.models import Episode, Run, RunTag
 from episodes.models.privacy import visible_runs
+from episodes.models.runs import RunQuerySet
 from episodes.runs.change_counter import advance
-from episodes.runs.description import ENDED_STATES
+from episodes.runs.known_runs import is_late
 
 BATCH_EPISODES = 1_000
 """Number of episodes that one transaction gives a model."""
@@ -54,7 +55,7 @@ class SteeredRun:
     is_new: bool
 
 
-def runs_of(key_label: str | None, hidden: frozenset[int] = frozenset()) -> QuerySet[Run]:
+def runs_of(key_label: str | None, hidden: frozenset[int] = frozenset()) -> RunQuerySet:
     """Return the runs that a key may see: those that hold an episode of its own, and those it created.
 
     `key_label`: label of the key; None for a person, who sees all runs. `hidden`: ids of the private environments that
@@ -68,8 +69,8 @@ def runs_of(key_label: str | None, hidden: frozenset[int] = frozenset()) -> Quer
 
 
 def run_by_name(name: str, key_label: str | None, hidden: frozenset[int] = frozenset()) -> Run:
-    """Return the run with its tags. Raises: RunNotFound."""
-    run = runs_of(key_label, hidden).filter(name=name).prefetch_related("tags").first()
+    """Return the newest run of this title, or the run of this name, with its tags. Raises: RunNotFound."""
+    run = runs_of(key_label, hidden).named(name).prefetch_related("tags").first()
     if run is None:
         raise RunNotFound(name)
     return run
@@ -89,9 +90,11 @@ def steer(
     expected: Collection[str],
     hidden: frozenset[int] = frozenset(),
 ) -> SteeredRun:
-    """Create the run or change the members that `description` has; all others keep their values.
+    """Change the members of the run that `description` has; all others keep their values.
 
-    A model becomes that of the episodes of the run that name none, recorded ones included.
+    That is the newest run of the title `name`, or the one with its `run_id`; or the next one, if the
+    trainer begins another execution and doesn't `resume`. A model becomes that of the episodes of
+    the run that name none, recorded ones included.
 
     `expected`: ETags of which the run must have one; empty for an unconditional change. If the description ends the
     run, its live sessions that the same key opened are closed, for a person those of all keys.
@@ -99,40 +102,96 @@ def steer(
     Raises: RunConflict for another ETag and for a training step that goes back without one; RunNotFound for another
     key's run.
     """
+    values = dict(description)
+    own_id, is_resumed = values.pop("run_id", ""), values.pop("resume", False)
+    new = {"created": timezone.now(), "key_label": key_label or "", "own_id": own_id}
     with transaction.atomic():
-        run, is_new = _locked(name, runs_of(key_label, hidden), key_label or "", expected)
-        _check(run, description, expected, is_new=is_new)
-        _change(run, description)
+        run, is_new = _newest(name, own_id), False
+        if expected and (run is None or not runs_of(key_label, hidden).filter(pk=run.pk).exists()):
+            raise RunConflict(f"If-Match was sent, but there is no run {name!r}; leave it out to create the run.")
+        if run is None:
+            run, is_new = _begin(name, new)
+        if not is_new and not runs_of(key_label, hidden).filter(pk=run.pk).exists():
+            raise RunNotFound(name)
+        _check_etag(run, expected)
+        is_chosen = bool(own_id) or is_resumed or run.title != name
+        if not is_new and not is_chosen and _is_another(run, values, is_expected=bool(expected)):
+            run, is_new = _begin(run.title, new)
+        if not is_resumed and not expected:
+            _check_step(run, values.get("step"))
+        if is_resumed and run.is_over:
+            values.setdefault("state", "running")
+        _change(run, values)
     advance()
-    if description.get("model"):
+    if values.get("model"):
         _name_model(run)
-    if description.get("state") in ENDED_STATES:
+    if values.get("state") in Run.ENDED_STATES:
         _close_sessions(run, key_label)
-    return SteeredRun(run_by_name(name, None), is_new)
+    return SteeredRun(Run.objects.prefetch_related("tags").get(pk=run.pk), is_new)
 
 
-def _locked(name: str, seen: QuerySet[Run], key_label: str, expected: Collection[str]) -> tuple[Run, bool]:
-    """Return the run, locked until the end of the transaction, and whether it is new. `seen`: that the sender sees."""
-    if expected and not seen.filter(name=name).exists():
-        raise RunConflict(f"If-Match was sent, but there is no run {name!r}; leave it out to create the run.")
-    made = {"created": timezone.now(), "key_label": key_label}
-    found, is_new = Run.objects.get_or_create(name=name, defaults=made)
-    if not is_new and not seen.filter(pk=found.pk).exists():
-        raise RunNotFound(name)
-    return Run.objects.select_for_update().prefetch_related("tags").get(pk=found.pk), is_new
+def _newest(name: str, own_id: str) -> Run | None:
+    """Return the newest run of the title, or the one with the id, locked until the end of the transaction."""
+    rows = Run.objects.named(name)
+    rows = rows.filter(own_id=own_id) if own_id else rows
+    run = rows.select_for_update().first()
+    while run is not None and run != (newest := rows.first()):  # another began while this one waited
+        run = newest and rows.select_for_update().filter(pk=newest.pk).first()
+    return run
 
 
-def _check(run: Run, description: Mapping[str, Any], expected: Collection[str], *, is_new: bool) -> None:
+def _begin(title: str, values: Mapping[str, Any]) -> tuple[Run, bool]:
+    """Return the next run of the title, locked until the end of the transaction, and whether it is new."""
+    run, is_new = Run.objects.begin(title, **values)
+    return (run if is_new else Run.objects.select_for_update().get(pk=run.pk)), is_new
+
+
+def _is_another(run: Run, description: Mapping[str, Any], *, is_expected: bool) -> bool:
+    """Return whether the description begins another execution than `run`.
+
+    `is_expected`: whether the sender has read the run, and so corrects it unless it says `running`.
+    """
+    state, step = description.get("state"), description.get("step")
+    begins = state == "running"
+    if state in Run.ENDED_STATES or (is_expected and not begins):
+        return False
+    if begins and run.is_over:
+        return True
+    episodes = Episode.objects.filter(run=run)
+    if not episodes.exists():
+        return False
+    if step is not None:
+        highest: int | None = episodes.aggregate(last=Max("run_step"))["last"]
+        reached = max((known for known in (run.step, highest) if known is not None), default=step)
+        if run.is_over and step != reached:
+            return True
+        if step < reached and (begins or not is_late(run.pk, step, reached)):
+            return True
+    return run.updated is not None and _says_another(run, description)
+
+
+def _says_another(run: Run, description: Mapping[str, Any]) -> bool:
+    """Return whether the description has another model or configuration than the run."""
+    model, config = description.get("model"), description.get("config")
+    if model and run.model and model != run.model:
+        return True
+    return bool(config and run.config and json.loads(config) != json.loads(run.config))
+
+
+def _check_etag(run: Run, expected: Collection[str]) -> None:
     current = etag_of(run)
     if expected and ANY_VERSION not in expected and current not in expected:
         raise RunConflict(
             f"The run has changed: its ETag is {current}, and If-Match has {', '.join(expected)}. Read it again."
         )
-    step = description.get("step")
-    if not is_new and not expected and step is not None and run.step is not None and step < run.step:
+
+
+def _check_step(run: Run, step: int | None) -> None:
+    if step is not None and run.step is not None and step < run.step:
         raise RunConflict(
-            f"step={step} is before the current step {run.step}, and a step goes back only on purpose: send "
-            f"If-Match: {current} as well, or leave step out."
+            f"step={step} is before the current step {run.step} of {run.name!r}, and a step goes back only on "
+            f'purpose. Send "resume": true to go on with this run, "state": "running" to begin the next one, '
+            f"If-Match: {etag_of(run)} to correct this one, or leave step out."
         )
 
 
@@ -142,7 +201,8 @@ def _close_sessions(run: Run, key_label: str | None) -> None:
     if key_label is not None:
         running = running.filter(key_label=key_label)
     playing = list(running.values_list("pk", flat=True)) if conf.is_one_of_several() else []
-    close_sessions_of_run(run.name, key_label)
+    others = Episode.objects.filter(run__title=run.title, status="running").exclude(run=run)
+    close_sessions_of_run(run.title, key_label, list(others.values_list("pk", flat=True)))
     until = time.monotonic() + MAX_CLOSE_SECONDS
     while playing and time.monotonic() < until:
         playing = list(running.filter(pk__in=playing).values_list("pk", flat=True))

@@ -110,8 +110,15 @@ class RunDescriptionPart(LinePart):
 
 class RunPart(LinePart):
     name: Annotated[Name, Field(min_length=1)]
+    title: Name = ""
+    """Name that several runs may have; empty: the run's own."""
+    number: Annotated[Count, Field(ge=1)] = 1
+    run_id: Name = ""
+    """Id that its client gave it."""
     model: Name = ""
-    created: Time
+    created: Time | None = None
+    """Two runs of one title that were created at different moments are different ones. None in files
+    of other programs: the newest run of the title is meant."""
     description: RunDescriptionPart | None = None
     """Present on the first line of a run in a file, if its trainer described it."""
 

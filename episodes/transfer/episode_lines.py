@@ -82,7 +82,11 @@ class EpisodeLines:
         """Return the run. Its first line in the file has the description, which may be long. One query for each run."""
         if facts.run is None:
             return None
-        found = {"name": facts.run, "model": facts.run_model, "created": _time(facts.run_created)}
+        found: dict[str, Any] = {"name": facts.run, "model": facts.run_model, "created": _time(facts.run_created)}
+        if facts.run_number != 1:
+            found |= {"title": facts.run_title, "number": facts.run_number}
+        if facts.run_own_id:
+            found["run_id"] = facts.run_own_id
         if facts.run in self._described:
             return found
         self._described.add(facts.run)

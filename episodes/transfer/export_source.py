@@ -171,6 +171,9 @@ class EpisodeFacts(NamedTuple):
     run: str | None
     run_model: str | None
     run_created: datetime | None
+    run_title: str | None
+    run_number: int | None
+    run_own_id: str | None
     run_step: int | None
     model: str
     labels: str
@@ -217,6 +220,7 @@ _PATHS = {
     **{name: f"environment__{name}" for name in DEFINING},
     **{"split": "split__name", "split_type": "split__type", "spec": "task__spec", "content_hash": "task__content_hash"},
     **{"run": "run__name", "run_model": "run__model", "run_created": "run__created"},
+    **{"run_title": "run__title", "run_number": "run__number", "run_own_id": "run__own_id"},
     **{"prompt": "prompt_id", "tools": "tools_id", "revision": "revision_id"},
 }
 _EPISODE_COLUMNS = [_PATHS.get(name, name) for name in EpisodeFacts._fields]

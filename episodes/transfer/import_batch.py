@@ -145,7 +145,7 @@ class References:
     def __init__(self) -> None:
         self._environments: dict[str, int] = {}
         self._splits: dict[tuple[int, str], int] = {}
-        self._runs: dict[str, int] = {}
+        self._runs: dict[tuple[str, datetime | None], int] = {}
         self._tasks: dict[tuple[int, str], int] = {}
         self._revisions: dict[tuple[int, str, datetime], int] = {}
 
@@ -176,18 +176,19 @@ class References:
             self._splits[key] = made.pk
         return self._splits[key]
 
-    def run(self, part: RunPart | None) -> int | None:
+    def run(self, part: RunPart | None, moment: datetime) -> int | None:
+        """Return the id of the run, which is created if it is not here. `moment`: of what the file has of it."""
         if part is None:
             return None
-        if part.name not in self._runs:
-            defaults = {"created": part.created, "model": part.model}
-            run, _ = Run.objects.get_or_create(name=part.name, defaults=defaults)
+        key = (part.name, part.created)
+        if key not in self._runs:
+            run = _run_here(part) or _new_run(part, moment)
             if part.model and not run.model:
                 Run.objects.filter(pk=run.pk).update(model=part.model)
-            self._runs[part.name] = run.pk
+            self._runs[key] = self._runs[part.name, None] = run.pk
         if part.description is not None:
-            _describe(self._runs[part.name], part.description)
-        return self._runs[part.name]
+            _describe(self._runs[key], part.description)
+        return self._runs[key]
 
     def revision(self, environment: int, part: RevisionPart | None, episode: int) -> int | None:
         """Return the id of the revision that played the episode with this id, which may be the first one of it."""
@@ -215,6 +216,21 @@ class References:
             writer.insert(Task, TASK_COLUMNS, rows)
             self._tasks.update(task_ids(missing))
         return [self._tasks[key] for key in keys]
+
+
+def _run_here(part: RunPart) -> Run | None:
+    """Return the run of a file if the database has it; a run of the same title may be another execution."""
+    rows = Run.objects.named(part.title or part.name)
+    if part.run_id:
+        return rows.filter(own_id=part.run_id).first()
+    return rows.first() if part.created is None else rows.filter(created=part.created).first()
+
+
+def _new_run(part: RunPart, moment: datetime) -> Run:
+    title = part.title or part.name
+    is_free = not Run.objects.filter(title=title, number=part.number).exists()
+    values = {"created": part.created or moment, "model": part.model, "own_id": part.run_id}
+    return Run.objects.begin(title, part.number if is_free else None, **values)[0]
 
 
 def _describe(run: int, part: RunDescriptionPart) -> None:
@@ -299,7 +315,7 @@ class ImportBatch:
                 self._references.revision(environment, line.revision, new.id),
                 self._references.split(environment, line.split),
                 task,
-                self._references.run(line.run),
+                self._references.run(line.run, line.created),
             ),
             *(self._blob(line.prompt_json), self._blob(line.tools_json), line.labels_json),
             *(self._time(moment) for moment in (line.created, line.ready, line.first_acted, line.last_acted)),
@@ -335,8 +351,8 @@ class ImportBatch:
         ]
 
     def _rollout(self, key_label: str, part: RolloutPart) -> Values:
-        run = RunPart(name=part.run, model=part.model, created=part.received) if part.run else None
-        texts = (*self._large(part.event), self._references.run(run), self._time(part.received))
+        run = RunPart(name=part.run, model=part.model) if part.run else None
+        texts = (*self._large(part.event), self._references.run(run, part.received), self._time(part.received))
         hosted = self._references.hosted(part.environment_name)
         return (key_label, *texts, hosted, *(getattr(part, name) for name in _ROLLOUT_UNCHANGED))
 

@@ -193,7 +193,7 @@ class UploadBatch:
         text, blob = self._large(value_json(fields))
         return {
             "is_announced": True,
-            "run_id": _run(_word(fields, "runName"), model, received),
+            "run_id": _run(_word(fields, "runName").strip(), model, received),
             "run_step": _number(fields.get("step")),
             "name": _word(fields, "rolloutName", 300),
             "environment": _word(fields, "environment", 300),
@@ -257,11 +257,15 @@ def _number(value: Any) -> int | None:
 
 
 def _run(name: str, model: str, received: float) -> int | None:
-    """Return the id of the run of that name, which is created if there is none; None without a name."""
+    """Return the id of the newest run of that title, which is created if there is none; None without one.
+
+    Uploads come while their run plays or soon after, so they begin no other run of the title.
+    """
     if not name:
         return None
-    created = datetime.fromtimestamp(received, UTC)
-    run = Run.objects.get_or_create(name=name, defaults={"created": created, "model": model})[0]
+    run = Run.objects.named(name).first()
+    if run is None:
+        run, _ = Run.objects.begin(name, created=datetime.fromtimestamp(received, UTC), model=model)
     if model and not run.model:
         Run.objects.filter(pk=run.pk, model="").update(model=model)
     return run.pk

@@ -63,3 +63,27 @@ def test_the_callback_reports_steps_and_the_end(server: LiveServer, monkeypatch:
     found = run_of(server, "sweep%2F1")
     assert (found["step"], found["state"], found["config"]) == (6, "ended", {"learning_rate": 1e-5})
     assert httpx.get(f"{server.url}/api/episodes?run=sweep/1").json()["results"][0]["step"] == 6
+
+
+def test_ending_a_run_leaves_the_sessions_of_another_run_of_the_name(server: LiveServer) -> None:
+    url = f"{server.url}/api/runs/by-name/twice"
+    with Agent(server, **{"X-Run": "twice", "X-Step": "40"}).open({"id": 1}, "echo") as first:
+        with Agent(server, **{"X-Run": "twice", "X-Step": "1"}).open({"id": 1}, "echo") as second:
+            for agent in (first, second):
+                agent.call("echo", {"text": "hi"})
+            assert httpx.put(url, json={"state": "ended"}).json()["name"] == "twice (2)"
+            assert (first.post("/ping").status_code, second.post("/ping").status_code) == (200, 404)
+        names = ("twice", "twice (2)")
+        steps = [httpx.get(f"{server.url}/api/episodes", params={"run": name}).json()["results"] for name in names]
+        assert [[episode["step"] for episode in page] for page in steps] == [[40], [1]]
+
+
+@pytest.mark.parametrize("headers", [{"X-Run-Id": "mine"}, {"X-Resume": "yes"}])
+def test_a_client_says_which_run_it_means(server: LiveServer, headers: dict[str, str]) -> None:
+    name = f"said {next(iter(headers))}"
+    for step in ("40", "1"):
+        with Agent(server, **{"X-Run": name, "X-Step": step, **headers}).open({"id": 1}, "echo") as agent:
+            agent.call("echo", {"text": "hi"})
+    assert [one["name"] for one in httpx.get(f"{server.url}/api/runs", params={"name": name}).json()["results"]] == [
+        name
+    ]

@@ -110,7 +110,7 @@ class _Reader:
         if not self._trial.run:
             return None
         name = storable(self._trial.run, 200)
-        return {"name": name, "model": storable(model, 200), "created": self._created.isoformat()}
+        return {"name": name, "model": storable(model, 200)}
 
     def _spec(self) -> dict[str, Any]:
         """Return the task: what Harbor calls it, or else what the agent was told to do."""

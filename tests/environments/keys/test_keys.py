@@ -155,6 +155,18 @@ async def test_a_key_of_a_run_records_that_run(client: httpx.AsyncClient) -> Non
     assert episode.run is not None and episode.run.name == "grpo-7"
 
 
+async def test_a_key_of_a_run_describes_each_run_of_that_name(client: httpx.AsyncClient) -> None:
+    headers = await known(client, "of runs", "play record", run="grpo-9")
+    url = "/api/runs/by-name/grpo-9"
+    for _ in range(2):
+        assert (await client.put(url, json={"state": "running"}, headers=headers)).status_code == 201
+        answer = await client.put(url, json={"state": "ended"}, headers=headers)
+    assert answer.json()["name"] == "grpo-9 (2)"
+    answer = await client.put(f"{url}%20(2)", json={"notes": "done"}, headers=headers)
+    assert answer.json()["notes"] == "done"
+    assert (await client.put(f"{url}%20(3)", json={}, headers=headers)).status_code == 403
+
+
 async def test_a_key_of_a_run_refuses_another(client: httpx.AsyncClient) -> None:
     headers = await known(client, "of another run", "play record", run="grpo-8")
     event = {"eventType": "rollout", "eventId": "e1", "runName": "other", "timestamp": 1}

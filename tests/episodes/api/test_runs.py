@@ -12,7 +12,7 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from environments.runtime.secrets_mask import STARS
-from episodes.models import Run
+from episodes.models import Episode, Run
 from tests.episodes.api.asking import get, ids
 from tests.people import member
 from tests.rows import each
@@ -183,6 +183,116 @@ def test_a_step_goes_back_only_with_the_etag() -> None:
     put("grpo-3", {"step": 7})
     etag = Client().get("/api/runs/by-name/grpo-3")["ETag"]
     assert put("grpo-3", {"step": 3}, **{"If-Match": etag}).json()["step"] == 3
+
+
+# --- executions ------------------------------------------------------------------------------------------------------
+
+
+def begin(description: Any, status: int, *, episodes: int = 1, **headers: str) -> str:
+    """Return the name of the run that a description is about, after it has played `episodes`."""
+    name = put("tiny", description, status, **headers).json()["name"]
+    for _ in range(episodes):
+        make_episode(run=described(name), run_step=described(name).step)
+    return str(name)
+
+
+START: dict[str, Any] = {"state": "running", "step": 0, "model": "a", "config": {"lr": 1, "seed": 2}}
+
+
+@each(
+    ("description", "is_another"),
+    [
+        (START, False),
+        ({**START, "config": {"seed": 2, "lr": 1}}, False),
+        ({"state": "running", "step": 31}, False),
+        ({"step": 30, "tags": ["late"], "notes": "n"}, False),
+        ({"state": "ended", "step": 30}, False),
+        ({"resume": True, "step": 12, "model": "b", "config": {"lr": 3}}, False),
+        ({"state": "running", "step": 29}, True),
+        ({"step": 1}, True),
+        ({"model": "b"}, True),
+        ({"config": {"lr": 2, "seed": 2}}, True),
+        ({"run_id": "of-my-own"}, True),
+    ],
+)
+def test_a_trainer_goes_on_with_its_run_or_begins_the_next_one(description: Any, is_another: bool) -> None:
+    Episode.objects.all().delete()
+    Run.objects.all().delete()
+    begin(START, 201)
+    if description is not START and description.get("config") != {"seed": 2, "lr": 1}:
+        put("tiny", {"step": 30})
+    answer = put("tiny", description, 201 if is_another else 200).json()
+    assert (answer["name"], answer["title"]) == ("tiny (2)" if is_another else "tiny", "tiny")
+    assert Run.objects.count() == 1 + is_another
+
+
+def test_the_first_run_of_a_name_is_left_as_it_was_by_the_second() -> None:
+    begin(START, 201)
+    put("tiny", {"step": 40})
+    put("tiny", {"state": "ended"})
+    first = get("runs/by-name/tiny")
+    assert begin({**START, "model": "b", "config": {"lr": 5}}, 201) == "tiny (2)"
+    assert get(f"runs/{first['id']}")["updated"] == first["updated"]
+    second = get("runs/by-name/tiny")
+    assert (second["number"], second["model"], second["config"]) == (2, "b", {"lr": 5})
+    assert ids("runs?name=tiny") == [second["id"], first["id"]] and ids("runs?name=tiny%20(2)") == [second["id"]]
+    assert put("tiny (2)", {"state": "ended"}).json()["id"] == second["id"]
+    assert put("tiny (2)", START).json()["id"] == second["id"]
+
+
+@each(
+    ("description", "name"),
+    [
+        ({"state": "ended"}, "tiny"),
+        ({"notes": "it diverged", "step": 40}, "tiny"),
+        ({"state": "running", "resume": True, "step": 12}, "tiny"),
+        ({"state": "running", "step": 40}, "tiny (2)"),
+        ({"step": 41}, "tiny (2)"),
+        ({"step": 39}, "tiny (2)"),
+    ],
+)
+def test_a_run_that_has_ended_goes_on_only_if_its_trainer_resumes(description: Any, name: str) -> None:
+    Episode.objects.all().delete()
+    Run.objects.all().delete()
+    begin({**START, "step": 40}, 201)
+    put("tiny", {"state": "ended"})
+    answer = put("tiny", description, 200 if name == "tiny" else 201).json()
+    is_over = name == "tiny" and not description.get("resume")
+    assert (answer["name"], answer["state"]) == (name, "ended" if is_over else "running")
+
+
+def test_a_run_without_episodes_is_still_being_described() -> None:
+    begin(START, 201, episodes=0)
+    put("tiny", {"step": 20})
+    assert begin({"model": "b", "config": {"lr": 7}, "step": 20}, 200, episodes=0) == "tiny"
+
+
+def test_a_step_back_by_a_few_is_refused_with_the_ways_out() -> None:
+    begin({"step": 7}, 201)
+    detail = put("tiny", {"step": 5}, 409).json()["detail"]
+    assert '"resume": true' in detail and '"state": "running"' in detail
+    assert put("tiny", {"step": 5, "resume": True}).json()["step"] == 5
+
+
+def test_whoever_has_read_a_run_corrects_it() -> None:
+    begin(START, 201)
+    etag = Client().get("/api/runs/by-name/tiny")["ETag"]
+    assert begin({"model": "b", "config": {"lr": 9}}, 200, **{"If-Match": etag}) == "tiny"
+    etag = Client().get("/api/runs/by-name/tiny")["ETag"]
+    put("tiny", {"step": 30}, **{"If-Match": etag})
+    etag = Client().get("/api/runs/by-name/tiny")["ETag"]
+    assert begin({**START, "model": "b"}, 201, **{"If-Match": etag}) == "tiny (2)"
+
+
+def test_an_id_of_ones_own_is_that_of_a_run_of_the_name() -> None:
+    assert begin({"run_id": "x", "step": 40}, 201) == "tiny"
+    assert begin({"run_id": "y", "step": 1}, 201) == "tiny (2)"
+    put("tiny", {"run_id": "x", "state": "ended"})
+    assert begin({"run_id": "x", "state": "running", "step": 50}, 200) == "tiny"
+    assert put("other", {"run_id": "x"}, 201).json()["run_id"] == "x"
+    for wrong in ("", " ", 3, "x" * 201):
+        assert "1 to 200 characters" in put("tiny", {"run_id": wrong}, 400).json()["detail"]
+    assert "true, false" in put("tiny", {"resume": "yes"}, 400).json()["detail"]
 
 
 # --- lists -----------------------------------------------------------------------------------------------------------

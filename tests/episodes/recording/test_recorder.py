@@ -220,9 +220,9 @@ def test_it_finds_a_thousand_new_tasks_in_one_batch() -> None:
 def test_it_names_runs_and_the_first_model_they_name() -> None:
     runs = [RunInfo("r"), RunInfo("r", 7, "small", '{"lr": 1}'), RunInfo("r", 8, "big")]
     record(*[(episode_started(n, run=info),) for n, info in enumerate(runs, start=1)])
-    assert Run.objects.values_list("name", "model").get() == ("r", "small")
+    assert list(Run.objects.order_by("pk").values_list("name", "model")) == [("r", "small"), ("r (2)", "big")]
     found = Episode.objects.order_by("pk").values_list("run__name", "run_step", "model", "labels")
-    assert list(found) == [("r", None, "", ""), ("r", 7, "small", '{"lr": 1}'), ("r", 8, "big", "")]
+    assert list(found) == [("r", None, "", ""), ("r", 7, "small", '{"lr": 1}'), ("r (2)", 8, "big", "")]
 
 
 def test_it_keeps_large_content_once_and_compressed() -> None:

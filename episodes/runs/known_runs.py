@@ -1,0 +1,174 @@
+"""Which run an episode belongs to: runs by title, as the recorder's thread remembers them.
+
+An episode says a title, and perhaps a step, a model, an id of its client's own, or that it resumes.
+It goes to the newest run of that title that it continues, or begins the next one
+(docs/decisions/0048-runs-are-executions.md). What is remembered is forgotten when a trainer describes
+a run or another server begins one, and, beside other servers, after REREAD_SECONDS.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from django.db import transaction
+from django.db.models import OuterRef, Subquery
+
+from environments import conf
+from environments.database.storable import storable
+from environments.runtime.records import RunInfo
+from episodes.models import Episode, Run
+from episodes.models.runs import MAX_RUN_NAME_CHARACTERS
+from episodes.runs.change_counter import advance
+
+MAX_LATE_STEPS = 8
+"""How many steps an episode may be behind the newest one of its run: trainers play several at once."""
+MAX_LATER_STEPS = 2
+"""How many later steps a run may have played where an episode goes on with an earlier one. Trainers
+that count in tens are then late by more than MAX_LATE_STEPS."""
+QUIET_SECONDS = 600.0
+"""After this time without an episode, any step back begins the next run, and an older run is over."""
+MAX_CANDIDATES = 20
+"""Runs of a title, the newest ones, that an episode may belong to."""
+REREAD_SECONDS = 1.0
+"""Beside other servers, what they recorded of a run is read this often."""
+
+
+@dataclass(slots=True)
+class KnownRun:
+    id: int
+    title: str
+    model: str
+    is_over: bool
+    is_described: bool
+    """Whether a trainer has described it, who then says when it has another model."""
+    step: int | None
+    """Current training step, as far as a trainer has reported it."""
+    reached: int | None
+    """Highest training step of its episodes; of a described run, the current one."""
+    last: float
+    """Start of its newest episode, or the last report of its trainer; 0 if there is none."""
+
+    def continues_at(self, step: int, now: float) -> bool:
+        """Return whether an episode at `step` may be of this run, rather than go back in it."""
+        if self.reached is None or step >= self.reached:
+            return True
+        return is_late(self.id, step, self.reached) and (not self.is_quiet(now) or self._is_played())
+
+    def is_near(self, step: int) -> bool:
+        return self.reached is None or abs(step - self.reached) <= MAX_LATE_STEPS
+
+    def is_quiet(self, now: float) -> bool:
+        return now - self.last > QUIET_SECONDS
+
+    def _is_played(self) -> bool:
+        running = Episode.objects.filter(status="running").values("pk")
+        return Episode.objects.filter(pk__in=running, run=self.id).exists()
+
+
+def is_late(run: int, step: int, reached: int) -> bool:
+    """Return whether `step` is so few steps before the one that a run has reached that it came late."""
+    if reached - step <= MAX_LATE_STEPS:
+        return True
+    steps = Episode.objects.filter(run=run, run_step__gte=step).order_by("run_step").distinct()
+    played = list(steps.values_list("run_step", flat=True)[: MAX_LATER_STEPS + 2])
+    return played[:1] == [step] and len(played) <= 1 + MAX_LATER_STEPS
+
+
+class KnownRuns:
+    def __init__(self) -> None:
+        self._runs: dict[tuple[str, str], tuple[float, list[KnownRun]]] = {}
+        """When they were read, and the newest runs, by title and the id that their client gave."""
+
+    def __len__(self) -> int:
+        return len(self._runs)
+
+    def clear(self) -> None:
+        self._runs.clear()
+
+    def run_of(self, about: RunInfo, started: float) -> KnownRun | None:
+        """Return the run of an episode that started at this moment; None if its client names none."""
+        title = storable(about.name, MAX_RUN_NAME_CHARACTERS)
+        if not title:
+            return None
+        model = storable(about.model, 200)
+        runs = self._named(title, storable(about.own_id, 200))
+        is_chosen = bool(about.own_id or about.is_resumed or (runs and runs[0].title != title))
+        run = runs[0] if runs and is_chosen else _continued(runs, about.step, model, started)
+        run = run or self._begin(runs, title, about, started)
+        if about.is_resumed and run.is_over:
+            Run.objects.filter(pk=run.id).update(state="running")
+            run.is_over = False
+        if model and not run.model:
+            Run.objects.filter(pk=run.id, model="").update(model=model)
+            run.model = model
+        if about.step is not None and (run.reached is None or about.step > run.reached):
+            run.reached = about.step
+        run.last = max(run.last, started)
+        return run
+
+    def _named(self, title: str, own_id: str) -> list[KnownRun]:
+        read_at, runs = self._runs.get((title, own_id), (0.0, None))
+        if runs is None or (conf.is_one_of_several() and time.monotonic() > read_at + REREAD_SECONDS):
+            runs = _read(title, own_id)
+            self._runs[title, own_id] = time.monotonic(), runs
+        return runs
+
+    def _begin(self, runs: list[KnownRun], title: str, about: RunInfo, started: float) -> KnownRun:
+        """Return the next run of the title, which is the newest of `runs` from now on."""
+        row, _ = Run.objects.begin(
+            title,
+            own_id=storable(about.own_id, 200),
+            model=storable(about.model, 200),
+            created=datetime.fromtimestamp(started, UTC),
+        )
+        run = _known(row)
+        runs.insert(0, run)
+        if row.number > 1:  # other servers remember older runs of this title
+            transaction.on_commit(advance)
+        return run
+
+
+def _continued(runs: Sequence[KnownRun], step: int | None, model: str, now: float) -> KnownRun | None:
+    """Return the run of `runs`, newest first, that an episode continues; None if it begins another."""
+    runs = [run for run in runs if not run.is_over]
+    if model:
+        same = [run for run in runs if run.model == model]
+        runs = same or [run for run in runs if run.is_described or not run.model]
+    if step is None:
+        return runs[0] if runs else None
+    fitting = [run for run in runs if run.continues_at(step, now)]
+    for run in fitting:
+        if run.is_near(step) and (run is runs[0] or not run.is_quiet(now)):
+            return run
+    return fitting[0] if fitting else None
+
+
+def _read(title: str, own_id: str) -> list[KnownRun]:
+    rows = Run.objects.named(title)
+    if own_id:
+        rows = rows.filter(own_id=own_id)
+    episodes = Episode.objects.filter(run=OuterRef("pk"))
+    stepped = episodes.filter(run_step__isnull=False).order_by("-run_step")
+    rows = rows.defer("config", "notes").annotate(
+        reached=Subquery(stepped.values("run_step")[:1]),
+        last=Subquery(episodes.order_by("-pk").values("created")[:1]),
+    )
+    return [_known(row) for row in rows[:MAX_CANDIDATES]]
+
+
+def _known(row: Run) -> KnownRun:
+    is_described = row.updated is not None
+    reached, last = getattr(row, "reached", None), getattr(row, "last", None)
+    return KnownRun(
+        id=row.pk,
+        title=row.title,
+        model=row.model,
+        is_over=row.is_over,
+        is_described=is_described,
+        step=row.step,
+        reached=row.step if is_described and row.step is not None else reached,
+        last=max((moment.timestamp() for moment in (last, row.updated) if moment), default=0.0),
+    )
