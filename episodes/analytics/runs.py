@@ -10,9 +10,9 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Count, Max, OuterRef, Subquery
+from django.db.models import Count, Max, Min, OuterRef, Subquery
 
-from environments.models import Environment
+from environments.models import Environment, Split
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, Definitions, definitions_in_force
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
@@ -42,6 +42,8 @@ class RunLine:
     """The parts of the definition that are given, which replace those of the environments."""
     read: SummaryCover = field(repr=False)
     """What was read of its episodes."""
+    split: Split | None = None
+    """The split whose episodes count; None: all."""
 
     @property
     def environment(self) -> Environment | None:
@@ -55,21 +57,32 @@ class RunLine:
     @property
     def query(self) -> str:
         """Query string of the Episodes page that lists the run's episodes."""
-        return EpisodeFilter(run=self.run.name).to_query()
+        return self.filter.to_query()
 
     @property
     def attempts_query(self) -> str:
         """Query string of the Episodes page that lists the rollouts that the figures count."""
-        return EpisodeFilter(run=self.run.name, ending="attempt").to_query(**self.asked.convention_parts)
+        return replace(self.filter, ending="attempt").to_query(**self.asked.convention_parts)
+
+    @property
+    def filter(self) -> EpisodeFilter:
+        found = EpisodeFilter(run=self.run.name)
+        return replace(found, environment=self.split.environment.name, split=self.split.name) if self.split else found
 
 
-def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED, key: str | None = None) -> list[RunLine]:
+def lines_of(
+    runs: Sequence[Run],
+    asked: DefinitionAsked = NOTHING_ASKED,
+    key: str | None = None,
+    split: Split | None = None,
+) -> list[RunLine]:
     """Return a line for each run, in the given order. The number of queries does not depend on that of the runs.
 
     `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each run are counted; None: all episodes.
+    `split`: of which alone those count, likewise.
     """
     newest, definitions = _newest(runs, key), definitions_in_force(asked)
-    covers = covers_of([_scope_of(run, key) for run in runs], definitions, MIN_BLOCKS)
+    covers = covers_of([_scope_of(run, key, split) for run in runs], definitions, MIN_BLOCKS)
     places = [one.environments or _place_of(newest.get(run.pk)) for run, one in zip(runs, covers, strict=True)]
     rows = Environment.objects.defer("card", "task_schema").in_bulk({pk for some in places for pk in some})
     return [
@@ -81,6 +94,7 @@ def lines_of(runs: Sequence[Run], asked: DefinitionAsked = NOTHING_ASKED, key: s
             outline_of(read, own),
             asked,
             read,
+            split,
         )
         for run, read, some in zip(runs, covers, places, strict=True)
     ]
@@ -90,8 +104,10 @@ def _place_of(episode: Episode | None) -> set[int]:
     return {episode.environment_id} if episode else set()
 
 
-def _scope_of(run: Run, key: str | None) -> Scope:
+def _scope_of(run: Run, key: str | None, split: Split | None) -> Scope:
     of_run = Episode.objects.filter(run=run)
+    if split is not None:
+        return filtered(of_run.filter(split=split), "", of_run)
     return scope_of(run) if key is None else filtered(of_run.filter(played_with(key)), "", of_run)
 
 
@@ -160,6 +176,26 @@ class RunPlaces:
     """Environments with most episodes first."""
     is_bounded: bool
     """Whether only the newest MAX_COUNTED episodes were counted for the environments."""
+
+
+def splits_of(run: Run) -> list[Split]:
+    """Return the splits of a run in the order in which it began to play them.
+
+    Those of its first and its newest MAX_COUNTED episodes. Four queries at most.
+    """
+    episodes = Episode.objects.filter(run=run)
+    floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
+    parts = [episodes.filter(pk__gt=floor)]
+    if floor:
+        last = episodes.order_by("pk").values_list("pk", flat=True)[MAX_COUNTED - 1]
+        parts.insert(0, episodes.filter(pk__lte=last))
+    began: dict[int, int] = {}
+    for part in parts:
+        grouped = part.filter(split__isnull=False).order_by().values_list("split").annotate(first=Min("pk"))
+        for split, first in sorted(grouped, key=lambda row: row[1]):
+            began.setdefault(split, first)
+    known = Split.objects.select_related("environment").in_bulk(began)
+    return [known[pk] for pk in began if pk in known]
 
 
 def places_of(run: Run) -> RunPlaces:

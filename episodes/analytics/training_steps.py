@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
+from environments.models import Split
 from environments.scoring.definition import Definitions
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.groups import Spread, spread_of
@@ -69,10 +70,11 @@ class _EpisodeOfStep(NamedTuple):
     refused: int
 
 
-def steps_of(run: Run, definitions: Definitions, most: int) -> list[TrainingStep]:
+def steps_of(run: Run, definitions: Definitions, most: int, split: Split | None = None) -> list[TrainingStep]:
     """Return the latest training steps, latest first: `most` of them, or as many as have MAX_READ episodes together.
 
-    Two queries, along the index of training steps.
+    `split`: of which alone the episodes are; the latest steps are those of all splits. Two queries, along the index of
+    training steps.
     """
     with connection.cursor() as cursor:
         cursor.execute(_FIRST_STEP, [run.pk, MAX_READ, most])
@@ -80,6 +82,7 @@ def steps_of(run: Run, definitions: Definitions, most: int) -> list[TrainingStep
     if first is None:
         return []
     rows = Episode.objects.filter(run=run, run_step__gte=first).order_by("-run_step", "-pk")
+    rows = rows if split is None else rows.filter(split=split)
     columns = (
         *("run_step", "environment_id", "task_id", "end_number", KIND, "steps_count", definitions.value()),
         *("failed_count", "refused_count"),

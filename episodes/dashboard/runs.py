@@ -15,9 +15,10 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
 from environments.display import parts
+from environments.models import Split
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.revision_marks import several_codes
-from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged_parts, lines_of, places_of
+from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged_parts, lines_of, places_of, splits_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
@@ -94,9 +95,11 @@ def _cell(value: Scalar) -> str:
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part")
+@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split", "splits")
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run, or the part of it that is fetched again. It takes the parameters of a curve.
+
+    Of a run that played several splits, it shows one, the first if the address names none; with `splits=together` all.
 
     Raises: BadRequest, Http404.
     """
@@ -105,13 +108,22 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
     has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
     values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
+    splits = splits_of(row)
     try:
         part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
+        are_together = given({"splits": values.pop("splits", "")}, "splits", chosen(("together",))) is not None
         asked = CurveAsked.parse(values)
-        asked = replace(asked, filter=EpisodeFilter.of_definition(asked.filter.asked, row.name))
+        split = _split(splits, asked.filter) if len(splits) > 1 and not are_together else None
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    line = lines_of([row], asked.definition)[0]
+    line = lines_of([row], asked.definition, split=split)[0]
+    own = line.filter
+    asked = replace(
+        asked,
+        filter=replace(
+            EpisodeFilter.of_definition(asked.filter.asked, row.name), environment=own.environment, split=own.split
+        ),
+    )
     places = places_of(row)
     chart = panel_of(request, drawn(asked)) if part == "page" else {}
     namesakes = Run.objects.filter(visible_runs(hidden_from(request.user)), title=row.title).exclude(pk=row.pk)
@@ -122,27 +134,42 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "line": line,
         "environment": line.environment,
         **definitions_context(line.definition, line.asked, line.environment),
-        "switches": _switches(request, row, asked),
+        "splits": splits if len(splits) > 1 else [],
+        "split": split,
+        "switches": _switches(request, asked),
         "curve_query": asked.to_query(),
-        "run_query": EpisodeFilter(run=row.name).to_query(),
+        "run_query": line.query,
         "groups_query": "".join(f"{name}={quote(text)}&" for name, text in asked.definition.values().items()),
         "judged": judged_parts(line),
         "by_environment_query": replace(asked, by="environment").to_query(),
         "where": _environments(row, places, asked.x),
         "counted": MAX_COUNTED if places.is_bounded else None,
-        "steps": steps_of(row, line.definition, SHOWN_STEPS),
+        "steps": steps_of(row, line.definition, SHOWN_STEPS, split),
         "reported": reported_usage(row),
-        "episodes": page_of(EpisodeFilter.of_definition(asked.filter.asked, row.name), size=SHOWN_EPISODES).rows,
+        "episodes": page_of(asked.filter, size=SHOWN_EPISODES).rows,
     }
     name_tasks(one.episode for one in context["episodes"])
     context["mistaken"] = mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}
     return render(request, f"episodes/{PARTS[part]}.html", context)
 
 
-def _switches(request: HttpRequest, row: Run, asked: CurveAsked) -> QueryDict:
-    """Return the parameters of this page with the run and the axis, which the page of curves needs."""
+def _split(splits: Sequence[Split], asked: EpisodeFilter) -> Split:
+    """Return the split that the address names; the first without one. Raises: BadFilter."""
+    if asked.split is None:
+        return splits[0]
+    for split in splits:
+        if (split.environment.name, split.name) == (asked.environment, asked.split):
+            return split
+    known = ", ".join(f"{split.environment.name} {split.name}" for split in splits)
+    raise BadFilter("split", asked.split, f"the run played {known}")
+
+
+def _switches(request: HttpRequest, asked: CurveAsked) -> QueryDict:
+    """Return the parameters of this page with the run, its split and the axis, which the page of curves needs."""
     query = request.GET.copy()
-    query["run"], query["x"] = row.name, asked.x
+    query.pop("splits", None)
+    for name, text in (asked.filter.values() | {"x": asked.x}).items():
+        query[name] = text
     return query
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from html import unescape
+from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
@@ -13,11 +14,11 @@ from pytest_django import DjangoAssertNumQueries
 from episodes.analytics import runs as whereabouts
 from episodes.analytics import training_steps
 from episodes.dashboard.run_filter import RUNS_PER_PAGE
-from episodes.models import EnvironmentRevision
+from episodes.models import EnvironmentRevision, Run
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
 from tests.episodes.ended import end_episode
-from tests.stored import NOW, make_environment, make_run, make_task
+from tests.stored import NOW, make_environment, make_run, make_split, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -144,6 +145,49 @@ def test_the_page_of_a_run_is_drawn_by_its_definition(client: Client) -> None:
     episode = end_episode(0.25, return_max=0.75, task=task, run=make_run())
     assert "+0.75" in client.get(f"/runs/{episode.run_id}/").content.decode()
     assert "+0.25" in client.get(f"/runs/{episode.run_id}/?return=sum").content.decode()
+
+
+def test_splits_of_a_run_are_pooled_only_if_the_reader_wants_it(client: Client) -> None:
+    run, environment = make_run("both"), make_environment()
+    for name, rewards in (("train", (1.0, 1.0)), ("test", (0.0, 0.0, 0.0))):
+        split = make_split(environment=environment, name=name)
+        for number, reward in enumerate(rewards):
+            end_episode(reward, task=make_task(environment=environment), run=run, split=split, run_step=number)
+
+    def shown(query: str, status: int = 200) -> Any:
+        response = client.get(f"/runs/{run.pk}/?{query}")
+        assert response.status_code == status, response.content
+        if status != 200:
+            return response.content.decode()
+        context = response.context
+        total = context["line"].outline.total
+        assert len(context["episodes"]) == total.n == sum(step.total.n for step in context["steps"])
+        assert total.n == context["drawn"].series[0].curve.total.n
+        assert context["switches"].get("split") == (context["split"].name if context["split"] else None)
+        return context["split"] and context["split"].name, total.n, total.mean
+
+    of_test = f"environment={environment.name}&split=test"
+    assert (shown(""), shown(of_test)) == (("train", 2, 1.0), ("test", 3, 0.0))
+    assert shown("splits=together") == (None, 5, 0.4)
+    assert "the run played math train, math test" in shown(f"environment={environment.name}&split=val", 400)
+    assert "allowed are together" in shown("splits=all", 400)
+    assert "All splits together" in client.get(f"/runs/{run.pk}/?part=figures&{of_test}").content.decode()
+
+
+def test_a_run_of_one_split_has_no_choice_of_splits(client: Client) -> None:
+    run, split = make_run(), make_split()
+    end_episode(1.0, run=run, split=split)
+    end_episode(1.0, run=run)
+    page = client.get(f"/runs/{run.pk}/")
+    assert page.context["line"].outline.total.n == 2 and "splits together" not in page.content.decode()
+
+
+def test_a_run_leads_to_the_others_of_its_title(client: Client) -> None:
+    runs = [Run.objects.begin("tiny", created=NOW, own_id=own_id)[0] for own_id in ("", "", "mine")]
+    page = client.get(f"/runs/{runs[1].pk}/").content.decode()
+    assert [f'/runs/{run.pk}/">{run.name}</a>' in page for run in runs] == [True, False, True]
+    assert "Also named" not in client.get(f"/runs/{make_run('alone').pk}/").content.decode()
+    assert "mine" in client.get(f"/runs/{runs[2].pk}/").content.decode()
 
 
 def test_a_run_that_is_not_there_is_said_so(client: Client) -> None:

@@ -244,3 +244,25 @@ def test_statistics_of_tasks_follow(tmp_path: Path) -> None:
     import_text(tmp_path, text)
     assert TaskStatistics.objects.get(by="all").attempts == 3
     assert stored() == recounted()
+
+
+def test_runs_of_one_title_stay_apart_in_a_file_and_beside_those_that_are_here(tmp_path: Path) -> None:
+    for number, own_id in ((1, ""), (2, "mine")):
+        run, _ = Run.objects.begin("tiny", created=NOW + timedelta(days=number), model=f"m-{number}", own_id=own_id)
+        make_episode(run=run, session_id=f"session-{number}")
+    text, facts = text_of(), ("name", "title", "number", "own_id", "model")
+    before = list(Run.objects.order_by("number").values_list(*facts))
+    assert import_text(tmp_path, text).imported == 0
+    assert list(Run.objects.order_by("number").values_list(*facts)) == before
+    forget_everything()
+    import_text(tmp_path, text)
+    assert list(Run.objects.order_by("number").values_list(*facts)) == before
+    forget_everything()
+    here = make_run("tiny")
+    import_text(tmp_path, text)
+    import_text(tmp_path, text)
+    assert list(Episode.objects.order_by("pk").values_list("run__name", "model")) == [
+        ("tiny (2)", ""),
+        ("tiny (3)", ""),
+    ]
+    assert not Episode.objects.filter(run=here).exists()
