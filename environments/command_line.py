@@ -5,6 +5,7 @@ The lines name the interpreter of this process, because the reader may not have 
 
 from __future__ import annotations
 
+import re
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Callable
@@ -57,8 +58,9 @@ def above_zero(kind: type[Number]) -> Callable[[str], Number]:
     """Return a parser of finite numbers above 0."""
 
     def parse(text: str) -> Number:
+        spelling = r"[0-9]{1,18}" if kind is int else r"[0-9.e+-]{1,40}"
         try:
-            number = kind(text)
+            number = kind(text) if re.fullmatch(spelling, text) else kind(0)
         except ValueError:
             number = kind(0)
         if not 0 < number < float("inf"):

@@ -80,6 +80,7 @@ def test_it_counts_statistics_again_and_deletes_blobs() -> None:
         ({"query": "return=sum"}, "Say which episodes to remove"),
         ({"keep_size": "0"}, "bytes above 0"),
         ({"keep_size": "0.1b"}, "bytes above 0"),
+        ({"keep_size": "\u0661GB"}, "bytes above 0"),
     ],
 )
 def test_it_refuses_what_it_does_not_understand(options: dict[str, Any], words: str) -> None:

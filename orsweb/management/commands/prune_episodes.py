@@ -127,7 +127,7 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
 
 def _size(text: str) -> int:
     """Return the number of bytes that `text` names. Raises: CommandError."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([kmgt]?b)?", text.strip().lower())
+    found = re.fullmatch(r"([0-9]+(?:\.[0-9]+)?)\s*([kmgt]?b)?", text.strip().lower())
     size = int(float(found[1]) * UNITS[found[2] or "b"]) if found else 0
     if not size:
         allowed = "use a number of bytes above 0, or 500MB, 50GB, 1.5TB"

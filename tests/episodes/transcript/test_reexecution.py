@@ -118,6 +118,7 @@ def test_only_the_newest_are_played() -> None:
         (("--query", "return=sum"), "--run NAME or --query FILTER"),
         (("--run", "grpo-3", "--limit", "0"), "argument --limit: '0' is not a whole number above 0"),
         (("--run", "grpo-3", "--limit", "-1"), "argument --limit: '-1' is not a whole number above 0"),
+        (("--run", "grpo-3", "--limit", "1_0"), "argument --limit: '1_0' is not a whole number above 0"),
         (("--run", " "), "argument --run: ' ' is blank"),
         (("--query", "run=+"), "run=' ' cannot be used: it is blank"),
         (("--query", "run=grpo-3&model="), "model='' cannot be used: it is blank"),
