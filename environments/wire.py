@@ -350,13 +350,13 @@ def parsed_json(content: bytes) -> Any:
     return value
 
 
-def check_depth(value: Any) -> None:
+def check_depth(value: Any, levels: int = MAX_DEPTH) -> None:
     """Check that parsed JSON is not nested too deeply to be written again. Raises: ValueError."""
     level = [value]
-    for _ in range(MAX_DEPTH):
+    for _ in range(levels):
         if not (level := [child for item in level for child in _children(item)]):
             return
-    raise ValueError(f"nested more than {MAX_DEPTH} deep")
+    raise ValueError(f"nested more than {levels} deep")
 
 
 def _children(value: Any) -> Iterable[Any]:

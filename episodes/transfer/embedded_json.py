@@ -12,11 +12,14 @@ from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
-from environments.wire import check_depth
+from environments.wire import MAX_DEPTH, check_depth
 
 TEXT = "_text"
 """Suffix of a key whose value is the text as a string."""
-_MIN_CHECKED_LEVELS = 200
+ENVELOPE_LEVELS = 20
+"""More levels than a line or a trajectory has around a value."""
+MAX_LEVELS = MAX_DEPTH - ENVELOPE_LEVELS
+"""Levels of an embedded value. Readers of JSON, pydantic's among them, refuse more than MAX_DEPTH in the whole."""
 _MAX_CACHED_CHARACTERS = 16 * 1024
 _BLANKS = " \t\r\n"
 _BLANK = frozenset(_BLANKS)
@@ -43,8 +46,8 @@ def is_embeddable(text: str) -> bool:
         return False
     try:
         value, end = _decoder.raw_decode(text)
-        if len(text) > _MIN_CHECKED_LEVELS and text.count("[") + text.count("{") > _MIN_CHECKED_LEVELS:
-            check_depth(value)
+        if len(text) > MAX_LEVELS and text.count("[") + text.count("{") > MAX_LEVELS:
+            check_depth(value, MAX_LEVELS)
     except (ValueError, RecursionError):
         return False
     return end == len(text)

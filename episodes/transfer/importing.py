@@ -28,7 +28,7 @@ from environments.transfer.rows import BadRow, Refusal, Unreadable
 from episodes.models import Episode
 from episodes.recording.recount import rebuild
 from episodes.rollups.follower import catch_up
-from episodes.transfer.atif.import_files import MAX_ITEM_BYTES, EpisodeSource, FoundItem, source_of
+from episodes.transfer.atif.import_files import EpisodeSource, FoundItem, source_of
 from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout, TrialFacts
 from episodes.transfer.atif.reading import trajectory_episode
 from episodes.transfer.episode_line import MAX_ID, EpisodeLine, episode_of
@@ -165,8 +165,8 @@ class Import:
     def _episode(self, item: FoundItem) -> Iterator[_Numbered]:
         """Yield the episode of an item, or nothing if it is refused."""
         try:
-            if item.content is None:
-                raise BadRow(f"is damaged or longer than {MAX_ITEM_BYTES // 2**20} MB")
+            if isinstance(item.content, str):
+                raise BadRow(item.content)
             text = _decoded(item.content)
             found = trajectory_episode(text, item.folder, lambda: self._named(item.trial()))
             episode = _line_episode(text) if found is None else found
@@ -235,7 +235,7 @@ def _max_id(source: EpisodeSource) -> int:
     highest = 0
     try:
         for item in source:
-            if item.content and (found := _ID.search(item.content)):
+            if isinstance(item.content, bytes) and (found := _ID.search(item.content)):
                 highest = max(highest, int(found[1]))
     except (OSError, zipfile.BadZipFile) as error:
         raise Unreadable(f"The file cannot be read: {getattr(error, 'strerror', None) or error}.") from error

@@ -20,6 +20,7 @@ from environments.database.storable import digest_of, storable, storable_id
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
 from environments.wire import value_json
+from episodes.attempts.components import COMPONENT_MEMBERS
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.transfer.atif.conversation_steps import SOURCES, STEP_FIELDS, plain_text
 from episodes.transfer.atif.imported import (
@@ -98,7 +99,7 @@ class _Reader:
                 "labels": value_json(self._labels()),
                 **({"prompt": prompt} if prompt else {}),
                 **({"tools": tools} if (tools := _tools(self._trajectory)) else {}),
-                **self._ending(reward),
+                **self._ending(reward, has_output=any("output" in step for step in steps)),
                 **{"steps_count": len(steps), "failed_count": failed},
                 **{f"return_{name}": reward for name in ("last", "max", "mean")},
                 **{"return_sum": reward or 0.0, "steps": steps},
@@ -125,12 +126,19 @@ class _Reader:
         names |= {"trial": self._trial.trial, "schema_version": trajectory.schema_version}
         return {name: value for name, value in names.items() if value}
 
-    def _ending(self, reward: float | None) -> dict[str, Any]:
+    def _ending(self, reward: float | None, *, has_output: bool) -> dict[str, Any]:
+        detail = self._trial.exception
         if kind := self._trial.exception_kind:
-            return {"cause": kind, "detail": storable(self._trial.exception)}
-        if reward is None:
-            return {"cause": "finished", "detail": NO_REWARD, "is_probe": True}
-        return {"cause": "finished", "detail": storable(self._trial.exception)}
+            return {"cause": kind, "detail": storable(detail)}
+        components = self._trial.components
+        if components and (reward is None or not has_output):
+            names = ", ".join(f"{name} {value:g}" for name, value in components.items())
+            missing = "" if reward is not None else ", but none is named reward"
+            detail = f"{detail} The trial has the rewards {names}{missing}.".strip()
+        elif reward is None:
+            detail = NO_REWARD
+        probe = {"is_probe": True} if reward is None else {}
+        return {"cause": "finished", "detail": storable(detail), **probe}
 
     def _episode_times(self) -> dict[str, Any]:
         acted = [time for step in self._trajectory.steps if step.tool_calls and (time := _time(step.timestamp))]
@@ -173,10 +181,14 @@ class _Reader:
 
     def _finish_outputs(self, steps: list[dict[str, Any]]) -> None:
         """Make the content of each result the text of an output, with the reward of the step."""
-        for step in steps:
-            if "output" in step:
-                finished = step.get("finished", False)
-                step["output"] = output_text(step["output"], None, step.get("reward"), is_finished=finished)
+        answered = [step for step in steps if "output" in step]
+        for step in answered:
+            components = self._trial.components if step is answered[-1] else None
+            metadata = {COMPONENT_MEMBERS[0]: components} if components else None
+            finished = step.get("finished", False)
+            step["output"] = output_text(
+                step["output"], metadata, step.get("reward"), is_finished=finished
+            )
 
     # --- the conversation
 

@@ -15,14 +15,18 @@ from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
+from environments.database.storable import double_of
+from environments.errors import shorten
 from environments.transfer.json_lines import Lines
-from environments.transfer.rows import Unreadable
+from environments.transfer.rows import BadRow, Unreadable
 from episodes.transfer.atif.imported import Folder, TrialFacts
 
 MAX_ITEM_BYTES = 512 * 1024 * 1024
 """Limit of a line or trajectory, which is one episode and is held in memory."""
 TRAJECTORY = "trajectory.json"
+TOO_LONG = f"is longer than {MAX_ITEM_BYTES // 2**20} MB"
 _FIRST_BYTES = 4096
+_SHOWN_CHARACTERS = 100
 _WANTED = "export_episodes --format jsonl, atif or harbor writes what can be imported, and so does Harbor"
 
 
@@ -32,8 +36,8 @@ class FoundItem(NamedTuple):
     file: str
     number: int
     """Number of the line, from 1."""
-    content: bytes | None
-    """None if it is over the limit."""
+    content: bytes | str
+    """The bytes; a text says why there are none, as the end of a sentence."""
     folder: Folder
     done: int
     """Number of bytes of the source read so far."""
@@ -121,7 +125,8 @@ class _LineFile:
             lines = Lines(file, MAX_ITEM_BYTES)
             for line in lines:
                 if line is None or line.strip():
-                    yield FoundItem(self._path.name, lines.number, line, folder, lines.done)
+                    content = TOO_LONG if line is None else line
+                    yield FoundItem(self._path.name, lines.number, content, folder, lines.done)
 
 
 class _Single:
@@ -151,7 +156,7 @@ class _Directory:
         for path in self._found:
             size = path.stat().st_size
             done += size
-            content = path.read_bytes() if size <= MAX_ITEM_BYTES else None
+            content = path.read_bytes() if size <= MAX_ITEM_BYTES else TOO_LONG
             name = str(path.relative_to(self._path.parent))
             yield FoundItem(name, 1, content, _Files(path.parent, self._path), done)
 
@@ -161,55 +166,91 @@ class _Archive:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._entries: dict[str, list[zipfile.ZipInfo]] = {}
         with zipfile.ZipFile(path) as file:
-            names = sorted(name for name in file.namelist() if PurePosixPath(name).name == TRAJECTORY)
-            self._found = [name for name in names if PurePosixPath(name).parent.name == "agent"] or names
-            self.size_bytes = sum(file.getinfo(name).file_size for name in self._found)
+            for entry in file.infolist():
+                self._entries.setdefault(str(PurePosixPath(entry.filename)), []).append(entry)
+        names = sorted(name for name in self._entries if PurePosixPath(name).name == TRAJECTORY)
+        self._found = [name for name in names if PurePosixPath(name).parent.name == "agent"] or names
+        self.size_bytes = sum(self._size_bytes(name) for name in self._found)
         if not self._found:
             raise Unreadable(f"{path.name} has no agent/{TRAJECTORY} in it; {_WANTED}.")
+
+    def _size_bytes(self, name: str) -> int:
+        return sum(entry.file_size for entry in self._entries[name])
 
     def __iter__(self) -> Iterator[FoundItem]:
         done = 0
         with zipfile.ZipFile(self._path) as file:
             for name in self._found:
-                done += file.getinfo(name).file_size
-                content = _read(file, name)
-                yield FoundItem(
-                    f"{self._path.name}/{name}", 1, content, _Entries(file, PurePosixPath(name).parent), done
-                )
+                done += self._size_bytes(name)
+                folder = _Entries(file, self._entries, PurePosixPath(name).parent)
+                content: bytes | str
+                try:
+                    content = folder.read(TRAJECTORY) or b""
+                except BadRow as error:
+                    content = str(error)
+                yield FoundItem(f"{self._path.name}/{name}", 1, content, folder, done)
 
 
 class _Entries:
     """The files of a zip around a trajectory."""
 
-    def __init__(self, file: zipfile.ZipFile, folder: PurePosixPath) -> None:
-        self._file, self._folder = file, folder
+    def __init__(
+        self,
+        file: zipfile.ZipFile,
+        entries: dict[str, list[zipfile.ZipInfo]],
+        folder: PurePosixPath,
+    ) -> None:
+        self._file, self._entries, self._folder = file, entries, folder
 
     def read(self, name: str) -> bytes | None:
+        """Return the content of a file; None if there is none.
+
+        Raises: BadRow for one that is damaged or too long, and for a path that the zip has twice,
+        because nothing says which of the files belongs to which trial.
+        """
         parts = list[str]()
         for part in (self._folder / name).parts:
             parts = parts[:-1] if part == ".." else [*parts, part]
-        return _read(self._file, "/".join(parts))
-
-
-def _read(file: zipfile.ZipFile, name: str) -> bytes | None:
-    """Return the content of an entry; None if there is none, it is too large, or it is damaged."""
-    try:
-        return file.read(name) if file.getinfo(name).file_size <= MAX_ITEM_BYTES else None
-    except (KeyError, zipfile.BadZipFile, zlib.error, OSError, ValueError, NotImplementedError, RuntimeError, EOFError):
-        return None
+        path = "/".join(parts)
+        entries = self._entries.get(path, [])
+        if not entries:
+            return None
+        if len(entries) > 1:
+            raise BadRow(
+                f"is ambiguous: the zip has {len(entries)} files {path!r}; "
+                "give each trial a directory of its own"
+            )
+        if entries[0].file_size > MAX_ITEM_BYTES:
+            raise BadRow(f"cannot be read: {path!r} {TOO_LONG}")
+        try:
+            return self._file.read(entries[0])
+        except (
+            *(zipfile.BadZipFile, zlib.error, OSError, ValueError),
+            *(NotImplementedError, RuntimeError, EOFError),
+        ) as error:
+            raise BadRow(f"cannot be read: {path!r} is damaged ({error})") from error
 
 
 # --- what Harbor's files say ------------------------------------------------------------------------------------------
 
 
 def trial_facts(folder: Folder) -> TrialFacts:
-    """Return what the `result.json` of a trial says about the trajectory in `folder`."""
-    result = _object(folder.read("../result.json"))
-    if "task_name" not in result:
+    """Return what the `result.json` of a trial says about the trajectory in `folder`. Raises: BadRow."""
+    content = folder.read("../result.json")
+    if content is None:
+        return TrialFacts()
+    try:
+        result = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"has a result.json that is not JSON: {error}") from error
+    if not isinstance(result, dict):
+        raise BadRow("has a result.json that is not an object, so its reward is unknown")
+    if not result.keys() & {"task_name", "verifier_result"}:
         return TrialFacts()
     job = _text(_object(folder.read("../../config.json")).get("job_name"))
-    return _TrialResult(result).facts._replace(run=job or _job_of(result))
+    return _TrialResult(result).facts()._replace(run=job or _job_of(result))
 
 
 def _job_of(result: dict[str, Any]) -> str:
@@ -219,35 +260,58 @@ def _job_of(result: dict[str, Any]) -> str:
 
 
 class _TrialResult:
-    """Harbor's `result.json` of a trial. Missing and odd values are left out."""
+    """Harbor's `result.json` of a trial. Missing and odd values are left out, but no reward is."""
 
     def __init__(self, values: dict[str, Any]) -> None:
         self._values = values
 
-    @property
     def facts(self) -> TrialFacts:
+        """Return what the file says. Raises: BadRow."""
         values, exception = self._values, _dict(self._values.get("exception_info"))
         kind = _text(exception.get("exception_type"))
-        reward = self._reward()
-        is_failure = bool(kind) and reward is None
+        rewards = self._rewards()
+        name = "reward" if "reward" in rewards or len(rewards) != 1 else next(iter(rewards))
+        is_failure = bool(kind) and not rewards
         model = _dict(_dict(values.get("agent_info")).get("model_info"))
         return TrialFacts(
             environment=_text(values.get("source")) or "harbor",
             task=_text(values.get("task_name")),
             trial=_text(values.get("trial_name")),
             model="/".join(filter(None, [_text(model.get("provider")), _text(model.get("name"))])),
-            reward=reward,
+            reward=rewards.pop(name, None),
+            components=rewards,
             exception=f"{kind}: {_text(exception.get('exception_message'))}" if kind else "",
             exception_kind=("expired" if "Timeout" in kind else "env_error") if is_failure else "",
             started=_moment(values.get("started_at")),
             finished=_moment(values.get("finished_at")),
         )
 
-    def _reward(self) -> float | None:
-        """Return the reward named `reward`, or the only one."""
-        rewards = _dict(_dict(self._values.get("verifier_result")).get("rewards"))
-        numbers = {name: float(value) for name, value in rewards.items() if _is_number(value)}
-        return numbers.get("reward", next(iter(numbers.values())) if len(numbers) == 1 else None)
+    def _rewards(self) -> dict[str, float]:
+        """Return the rewards by name; a bare number is `reward`. Raises: BadRow."""
+        verdict, place = self._values.get("verifier_result"), "verifier_result"
+        if isinstance(verdict, dict):
+            name = "rewards" if "rewards" in verdict else "reward"
+            verdict, place = verdict.get(name), f"{place}.{name}"
+        if verdict is None:
+            return {}
+        if not isinstance(verdict, dict):
+            return {"reward": self._number(verdict, place)}
+        return {
+            name: self._number(value, f"{place}.{name}")
+            for name, value in verdict.items()
+            if value is not None
+        }
+
+    def _number(self, value: Any, place: str) -> float:
+        number = double_of(value) if type(value) in (int, float) else math.nan
+        if not math.isfinite(number):
+            trial = shorten(repr(_text(self._values.get("trial_name"))), _SHOWN_CHARACTERS)
+            shown = shorten(repr(value), _SHOWN_CHARACTERS)
+            raise BadRow(
+                f"belongs to trial {trial}, whose {shorten(place, _SHOWN_CHARACTERS)} is {shown}; "
+                "a reward has to be a finite number, or null"
+            )
+        return number
 
 
 def _object(content: bytes | None) -> dict[str, Any]:
@@ -263,10 +327,6 @@ def _dict(value: Any) -> dict[str, Any]:
 
 def _text(value: Any) -> str:
     return value if isinstance(value, str) else ""
-
-
-def _is_number(value: Any) -> bool:
-    return type(value) in (int, float) and math.isfinite(value)
 
 
 def _moment(value: Any) -> datetime | None:

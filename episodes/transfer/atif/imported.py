@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, Literal, NamedTuple, Protocol
@@ -53,6 +53,8 @@ class TrialFacts(NamedTuple):
     trial: str = ""
     model: str = ""
     reward: float | None = None
+    components: Mapping[str, float] = {}
+    """Further rewards of the trial by name."""
     exception: str = ""
     exception_kind: Literal["", "expired", "env_error"] = ""
     started: datetime | None = None

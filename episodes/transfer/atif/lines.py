@@ -22,6 +22,7 @@ from episodes.transfer.atif.metrics import totals_of
 from episodes.transfer.atif.schema import WRITTEN_VERSION, AtifTrajectoryFields, own_fields
 from episodes.transfer.atif.steps import EXTRA, PlaceImage, StepDraft, exact, prompt_steps, recorded_steps
 from episodes.transfer.chat_messages import tools_of
+from episodes.transfer.embedded_json import is_embeddable
 from episodes.transfer.episode_lines import EpisodeLines
 from episodes.transfer.episode_rollouts import rollout_values
 from episodes.transfer.export_source import EpisodeFacts, Recorded
@@ -139,7 +140,7 @@ def _agent(facts: EpisodeFacts, tools: Sourced, own: AtifTrajectoryFields) -> st
         values["model_name"] = model
     values |= own.agent.model_dump(exclude_none=True) if own.agent else {}
     definitions = tools_of(tools.text, TrainingOptions())
-    is_listed = "tool_definitions" in values or definitions == "[]"
+    is_listed = "tool_definitions" in values or definitions == "[]" or not is_embeddable(definitions)
     text = json.dumps({key: storable(value) if isinstance(value, str) else value for key, value in values.items()})
     return text if is_listed else f'{text[:-1]}, "tool_definitions": {definitions}}}'
 

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
+from environments.errors import shorten
 from environments.transfer.rows import BadRow
-from environments.wire import check_depth
+from environments.wire import MAX_DEPTH, check_depth
 from episodes.transfer.atif.conversation_steps import StepTexts, derived_text
 from episodes.transfer.atif.foreign import foreign_episode
 from episodes.transfer.atif.imported import (
@@ -20,9 +22,9 @@ from episodes.transfer.atif.imported import (
     loaded,
 )
 from episodes.transfer.atif.lines import ROLLOUT
-from episodes.transfer.atif.schema import checked_trajectory
+from episodes.transfer.atif.schema import MAX_SHOWN_CHARACTERS, checked_trajectory
 from episodes.transfer.atif.steps import EXTRA, Content, output_text
-from episodes.transfer.embedded_json import TEXT, sliced
+from episodes.transfer.embedded_json import ENVELOPE_LEVELS, TEXT, sliced
 from episodes.transfer.episode_line import EXACT, EpisodeLine, checked_line, invalid_reason
 from episodes.transfer.rollout_line import MessagePart, RolloutPart
 
@@ -56,14 +58,27 @@ def trajectory_episode(text: str, folder: Folder, trial: Callable[[], TrialFacts
         value = json.loads(text)
         if not isinstance(value, dict) or "schema_version" not in value:
             return None
-        check_depth(value)
+        # What this server records may have MAX_DEPTH levels, and the trajectory has some around it.
+        check_depth(value, MAX_DEPTH + ENVELOPE_LEVELS)
         trajectory = checked_trajectory(value)
         own = (trajectory.extra or {}).get(EXTRA)
         if isinstance(own, dict) and "orsweb" in own:
             return _own_episode(sliced(text, _SHAPE), folder)
+        check_depth(value)
     except (ValueError, RecursionError) as error:
         raise BadRow(f"is not JSON that can be imported: {error}") from error
+    _check_numbers(value, "")
     return foreign_episode(trajectory, folder, trial())
+
+
+def _check_numbers(value: Any, place: str) -> None:
+    """Check that no number is lost, because NaN and infinities are null in what is stored. Raises: BadRow."""
+    if isinstance(value, float) and not math.isfinite(value):
+        shown = shorten(place, MAX_SHOWN_CHARACTERS)
+        raise BadRow(f"{shown} is {value}; write a finite number, null or a text")
+    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, member in members:
+        _check_numbers(member, f"{place}.{key}" if place else str(key))
 
 
 def _own_episode(value: dict[str, Any], folder: Folder) -> ImportedEpisode:

@@ -24,7 +24,7 @@ from episodes.transfer.chat_messages import (
     prompt_turns,
     result_parts,
 )
-from episodes.transfer.embedded_json import TEXT, embedded
+from episodes.transfer.embedded_json import TEXT, embedded, is_embeddable
 from episodes.transfer.export_source import ExportedStep
 
 EXTRA = "orsweb"
@@ -169,15 +169,18 @@ def _call_in(steps: list[StepDraft], call_id: str) -> CallDraft | None:
 def arguments_text(text: str) -> tuple[str, bool]:
     """Return the input of a call as the JSON text of an object, and whether that is the exact text.
 
-    What is no object, or not decoded alike by every reader, becomes the object {"input": text}.
+    What is no object, not decoded alike by every reader, or nested too deeply for a trajectory, becomes
+    the object {"input": text}.
     """
+    as_text = json.dumps({"input": storable(text)}), False
     try:
         arguments_object(text)
     except UnfaithfulArguments:
-        return json.dumps({"input": storable(text)}), False
+        return as_text
     if (member := exact("a", text)).startswith(', "a": '):
         return member.removeprefix(', "a": '), True
-    return value_json(json.loads(text)), False
+    arguments = value_json(json.loads(text))
+    return (arguments, False) if is_embeddable(arguments) else as_text
 
 
 def recorded_call(step: ExportedStep) -> CallDraft:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import shutil
+import warnings
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +15,7 @@ from environments.transfer.rows import Unreadable
 from episodes.models import Episode, Rollout, RolloutMessage, Step
 from episodes.transfer.exporting import exported
 from episodes.transfer.importing import Import
-from tests.episodes.transfer.atif.sample import STEPS, changed_step, trajectory, write_trial
+from tests.episodes.transfer.atif.sample import RESULT, STEPS, changed_step, trajectory, write_trial
 from tests.episodes.transfer.record import forget_everything
 from tests.stored import make_episode, make_step
 
@@ -32,6 +35,10 @@ def refusal(tmp_path: Path, value: dict[str, Any] | str) -> str:
     [(file, refused)] = report.refusals
     assert (file, refused.number) == ("wrong.jsonl", 2)
     return refused.reason
+
+
+def verdict(rewards: Any) -> str:
+    return json.dumps(RESULT | {"verifier_result": {"rewards": rewards}})
 
 
 def results(*found: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +79,14 @@ def results(*found: dict[str, Any]) -> dict[str, Any]:
         ('{"schema_version": "ATIF-v1.7", "x": ' + "[" * 100_000, "is not JSON that can be imported"),
         (trajectory(extra={"reward": "high"}), "extra.reward is 'high'; it has to be a finite number, or null"),
         (trajectory(final_metrics={"extra": {"reward": float("nan")}}), "final_metrics.extra.reward is nan"),
+        (
+            changed_step(4, tool_calls=[{**CALL, "arguments": {"x": [1, float("nan")]}}]),
+            "steps.3.tool_calls.0.arguments.x.1 is nan; write a finite number, null or a text",
+        ),
+        (
+            json.dumps(changed_step(4, extra={"a": 0})).replace('"a": 0', '"a": 1e999'),
+            "steps.3.extra.a is inf; write",
+        ),
     ],
 )
 def test_it_is_refused_with_a_reason(tmp_path: Path, value: dict[str, Any] | str, reason: str) -> None:
@@ -143,8 +158,3 @@ def test_a_damaged_zip_is_refused(tmp_path: Path) -> None:
     assert "damaged" in report.refusals[0][1].reason
 
 
-def test_a_result_that_is_no_json_says_nothing(tmp_path: Path) -> None:
-    job = write_trial(tmp_path)
-    (job / "zebras__a1" / "result.json").write_text("[oops")
-    assert Import([job]).run().imported == 1
-    assert Episode.objects.get().is_probe

@@ -10,12 +10,14 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from episodes.attempts.components import components_in
 from episodes.models import Episode, Rollout, RolloutMessage, Step
 from episodes.transfer.atif.imported import TrialFacts
 from episodes.transfer.exporting import exported
 from episodes.transfer.importing import EpisodeImportReport, Import
 from tests.episodes.transfer.atif.sample import (
     RESULT,
+    STEPS,
     TRAJECTORY,
     changed_step,
     embedded_image,
@@ -161,6 +163,36 @@ def test_a_job_of_harbor_has_rewards_names_and_images(tmp_path: Path) -> None:
     assert (episode.return_sum, episode.is_probe, episode.cause) == (1.0, False, "finished")
     assert json.loads(episode.task.spec) == {"task_name": "zebras"}
     assert Step.objects.order_by("index")[1].blocks[1]["data"] == embedded_image().partition(",")[2]
+
+
+@pytest.mark.parametrize(
+    ("rewards", "total", "components", "detail"),
+    [
+        ({"a": 0.5, "b": 1}, None, {"a": 0.5, "b": 1.0}, "none is named reward"),
+        ({"reward": 1, "a": 0.5}, 1.0, {"a": 0.5}, ""),
+        ({"accuracy": 0.25}, 0.25, {}, ""),
+        ({"reward": None}, None, {}, "The trajectory names no reward."),
+        (0.5, 0.5, {}, ""),
+        (0, 0.0, {}, ""),
+    ],
+)
+def test_no_reward_of_a_trial_vanishes(
+    tmp_path: Path, rewards: Any, total: float | None, components: dict[str, float], detail: str
+) -> None:
+    result = RESULT | {"verifier_result": {"rewards": rewards}}
+    Import([write_trial(tmp_path, result=result)]).run()
+    episode = Episode.objects.get()
+    assert (episode.return_last, episode.is_probe) == (total, total is None)
+    assert detail in episode.detail and bool(detail) == bool(episode.detail)
+    last = Step.objects.order_by("-index")[0]
+    assert (last.reward, components_in(last.output_json)) == (total, components)
+
+
+def test_rewards_of_a_trial_without_calls_are_in_its_ending(tmp_path: Path) -> None:
+    result = RESULT | {"verifier_result": {"rewards": {"a": 0.5, "b": 1}}}
+    Import([write_trial(tmp_path, trajectory(steps=STEPS[:2]), result=result)]).run()
+    expected = "The trial has the rewards a 0.5, b 1, but none is named reward."
+    assert Episode.objects.get().detail == expected
 
 
 @pytest.mark.parametrize("is_zip", [False, True])

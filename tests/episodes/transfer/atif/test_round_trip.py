@@ -9,13 +9,15 @@ from typing import Any
 
 import pytest
 
-from episodes.models import Episode, Rollout, RolloutMessage, Step
+from environments.models import Task
+from environments.tasks.sync import content_hash
+from episodes.models import Episode, Rollout, RolloutMessage, Run, Step
 from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import Format, exported
 from episodes.transfer.importing import EpisodeImportReport, Import
 from tests.episodes.reported import played, reported
 from tests.episodes.transfer.record import everything, forget_everything, make_rich_episodes, text_of
-from tests.stored import make_blob, make_episode, make_step
+from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_step
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -120,6 +122,27 @@ def test_an_input_stays_exactly_as_it_is(tmp_path: Path, input: str) -> None:
     make_step(make_episode(), input=input)
     taken_back(file_of(tmp_path, "atif"))
     assert Step.objects.get().input_json == input
+
+
+@pytest.mark.parametrize("levels", [170, 185, 191, 195, 198])
+@pytest.mark.parametrize("format", [*FORMATS, "jsonl"])
+def test_values_near_the_deepest_come_back(tmp_path: Path, format: Format, levels: int) -> None:
+    nested = "[" * levels + "]" * levels
+    value, schema = f'{{"a":{nested}}}', f'{{"type":"object","default":{nested}}}'
+    tools = f'{{"tools":[{{"name":"t","description":"","input_schema":{schema}}}]}}'
+    prompt = f'[{{"text":"x","detail":{value},"type":"text"}}]'
+    task = Task.objects.create(environment=make_environment(), content_hash=content_hash(value), spec=value)
+    run = make_run()
+    Run.objects.update(config=value, updated=NOW)
+    blobs = {"prompt": make_blob(prompt), "tools": make_blob(tools)}
+    episode = make_episode(task=task, run=run, labels="{}", steps_count=2, **blobs)
+    output = output_of(TEXT, metadata=json.loads(value))
+    make_step(episode, input=value, output=output)
+    make_step(episode, input=nested, output=output_of(TEXT | {"detail": json.loads(value)}))
+    before = everything()
+    assert taken_back(file_of(tmp_path, format)).imported == 1
+    assert everything() == before
+    assert Run.objects.get().config == json.dumps(json.loads(value))
 
 
 @pytest.mark.parametrize("format", FORMATS)
