@@ -5,8 +5,10 @@ The text is ASCII, so that characters which no database stores (NUL, lone surrog
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
+from environments.errors import shorten
 from environments.wire import check_depth, object_json
 
 MAX_BYTES = 8 * 1024 * 1024
@@ -24,7 +26,12 @@ def spec_text(spec: dict[str, Any]) -> str:
         check_depth(spec)
         text = object_json(spec)
     except ValueError as error:
-        raise Unfit(_advice(str(error))) from error
+        if str(error).startswith("Out of range float"):
+            raise Unfit(
+                "holds NaN, an infinity or a number beyond 1.8e308 in "
+                f"{shorten(repr(_infinite(spec)), 100)}; write a finite number or null"
+            ) from error
+        raise Unfit(f"cannot be stored: {error}") from error
     except (TypeError, RecursionError) as error:
         raise Unfit(f"has no JSON form: {error}") from error
     if len(text) > MAX_BYTES:
@@ -32,7 +39,10 @@ def spec_text(spec: dict[str, Any]) -> str:
     return text
 
 
-def _advice(message: str) -> str:
-    if message.startswith("Out of range float"):
-        return "holds NaN, an infinity or a number beyond 1.8e308; write a finite number or null"
-    return f"cannot be stored: {message}"
+def _infinite(value: Any, place: str = "") -> str | None:
+    """Return the place of the first number that is not finite: its key, as `scores.0`; None if all are."""
+    if isinstance(value, float):
+        return None if math.isfinite(value) else place
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    places = (_infinite(item, f"{place}.{key}" if place else str(key)) for key, item in items)
+    return next((name for name in places if name is not None), None)

@@ -11,6 +11,7 @@ cannot be read, at the end.
 from __future__ import annotations
 
 import json
+import math
 import resource
 import sys
 from collections.abc import Iterator
@@ -107,7 +108,17 @@ def _rows(file: pq.ParquetFile) -> Iterator[dict[str, Any]]:
         size = max(1, min(BATCH_ROWS, BATCH_BYTES // row_bytes))
         for batch in file.iter_batches(batch_size=size, row_groups=[index], use_threads=False):
             for row in batch.to_pylist():
-                yield {key: item for key, item in row.items() if item is not None}
+                known = {key: _known(item) for key, item in row.items()}
+                yield {key: item for key, item in known.items() if item is not None}
+
+
+def _known(value: Any) -> Any:
+    """Return the value with null in place of NaN, which is what pandas writes for a missing value."""
+    if isinstance(value, float):
+        return None if math.isnan(value) else value
+    if isinstance(value, list):
+        return [_known(item) for item in value]
+    return {key: _known(item) for key, item in value.items()} if isinstance(value, dict) else value
 
 
 def _has_json_form(kind: pa.DataType) -> bool:

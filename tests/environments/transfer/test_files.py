@@ -119,6 +119,24 @@ def test_parquet_of_others_has_lists_structs_and_absent_keys(shelf: Shelf) -> No
     assert served() == [{"a": [1, 2], "b": {"c": "x"}}, {"a": [], "d": 0.5}]
 
 
+def test_nan_in_parquet_is_a_missing_value_as_pandas_writes_it(shelf: Shelf) -> None:
+    path, nan = shelf.directory / "a.parquet", float("nan")
+    rows = [{"q": "a", "x": nan, "l": [1.0, nan], "s": {"y": nan}}, {"q": "b", "x": 2.5, "l": None}]
+    pq.write_table(pa.Table.from_pylist(rows), path)
+    shelf.apply(path)
+    assert served() == [{"q": "a", "l": [1.0, None], "s": {"y": None}}, {"q": "b", "x": 2.5}]
+
+
+@each(("value", "place"), [(float("inf"), "x"), ([0.5, -float("inf")], "x.1")])
+def test_an_infinity_in_parquet_is_refused_by_column_and_row(
+    shelf: Shelf, value: Any, place: str
+) -> None:
+    path = shelf.directory / "a.parquet"
+    pq.write_table(pa.table({"q": ["a", "b"], "x": [None, value]}), path)
+    [refusal] = shelf.dry_run(path).refusals
+    assert refusal.number == 2 and f"an infinity or a number beyond 1.8e308 in '{place}'" in refusal.reason
+
+
 def test_a_small_parquet_file_cannot_take_much_memory(shelf: Shelf) -> None:
     path = shelf.directory / "a.parquet"
     texts = pa.DictionaryArray.from_arrays(pa.array([0] * 250, pa.int32()), pa.array(["a" * 20_000_000]))
