@@ -24,7 +24,14 @@ from environments.authoring.hosted_class import HostedClass
 from environments.authoring.messages import as_blocks, as_messages
 from environments.authoring.tools import Tool, ToolTable, build_toolset, find_tools
 from environments.errors import EnvironmentFault, OrsError, ToolError
-from environments.runtime.call_outcome import CallOutcome, failed, faulted, refused, refused_after_end
+from environments.runtime.call_outcome import (
+    NO_NUMBER,
+    CallOutcome,
+    failed,
+    faulted,
+    refused,
+    refused_after_end,
+)
 from environments.runtime.limits import Limits
 from environments.runtime.tool_turns import ToolTurns
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
@@ -271,8 +278,15 @@ class Instance:
                 waited_ms=waited_ms,
             )
         self._is_finished = bool(answer.finished)
-        finite = reward if reward is not None and math.isfinite(reward) else None
-        return CallOutcome("ok", text, finite, self._is_finished, waited_ms=waited_ms)
+        reason = NO_NUMBER if reward is not None and not math.isfinite(reward) else ""
+        return CallOutcome(
+            "ok",
+            text,
+            None if reason else reward,
+            self._is_finished,
+            reason=reason,
+            waited_ms=waited_ms,
+        )
 
     async def score(self, candidates: list[wire.GroupCandidate]) -> str:
         """Return the JSON `{"scores": [...]}` with one score per candidate, in order. Raises: EnvironmentFault."""

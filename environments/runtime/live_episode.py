@@ -64,7 +64,7 @@ class LiveEpisode:
     __slots__ = (
         *("_failed", "_failed_readings", "_first_acted", "_has_failed_last", "_has_noted_prompt"),
         *("_has_noted_ready", "_is_named", "_last_acted", "_last_failure", "_last_reward", "_mask", "_maximum"),
-        *("_next_index", "_noted_tools", "_refused", "_rewards", "_steps", "_sum", "_waiters", "calls"),
+        *("_next_index", "_noted_tools", "_refused", "_remark", "_rewards", "_steps", "_sum", "_waiters", "calls"),
         *("cause", "clock", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
         *("has_snapshot", "instance", "is_suspended", "key", "last_used", "limit", "lost_calls", "number"),
         *("on_step", "owner", "past", "player", "ready", "request", "run", "sid", "state", "survival", "timer"),
@@ -88,7 +88,7 @@ class LiveEpisode:
         self.ended: float | None = None
         self.cause: Cause | None = None
         self.closing_cause: Cause | None = None  # while the session is being ended
-        self.detail = self.closing_detail = ""
+        self.detail = self.closing_detail = self._remark = ""
         self.usage = request.usage
         self.limit = ""  # why the server has ended the episode although its session is open; completes a sentence
         self.timer: asyncio.TimerHandle | None = None  # ends the episode when the time of its key's quota is over
@@ -302,6 +302,8 @@ class LiveEpisode:
         if outcome.status == "failed":
             self._last_failure = outcome.error if outcome.reason in _EXPLAINED else ""
         self._failed_readings = None
+        if outcome.status == "ok" and outcome.reason and self.player != "human":  # see NO_NUMBER
+            self._remark = f" Step {self._next_index - 1}: {outcome.reason}."
         if (reward := outcome.reward) is not None:
             self._rewards += 1
             self._sum += reward
@@ -332,7 +334,7 @@ class LiveEpisode:
     def end(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Set the ending unless there already is one, and return its row."""
         if self.cause is None:
-            self.cause, self.ended, self.detail = cause, now, self.mask_text(detail)
+            self.cause, self.ended, self.detail = cause, now, self.mask_text(f"{detail}{self._remark}".strip())
             if self.counts is not None:
                 self.counts.count_ending(cause)
         return self.ended_row()

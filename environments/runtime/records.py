@@ -124,7 +124,8 @@ class StepTaken:
     """Text of the refusal or failure as it was sent to the agent; empty when ok."""
     reason: str
     """Of a refusal: not_found, name_collision, input_validation, episode_finished, tool_error, quota or unstated. Of a
-    failure: the exception's type name, timeout, deleted, interrupted, limit or result_size."""
+    failure: the exception's type name, timeout, deleted, interrupted, limit or result_size. Of a call that is ok:
+    NO_NUMBER, or empty."""
     task_id: str
     started: float
     duration_ms: float

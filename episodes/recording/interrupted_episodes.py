@@ -17,6 +17,7 @@ from django.db.models import (
     Avg,
     Count,
     DateTimeField,
+    Exists,
     F,
     FloatField,
     Func,
@@ -28,12 +29,13 @@ from django.db.models import (
     Sum,
     Value,
 )
-from django.db.models.functions import Coalesce, Concat, Least
+from django.db.models.functions import Coalesce, Concat, Least, Trim
 from django.db.models.sql.compiler import SQLCompiler
 
 from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite, storable
+from environments.runtime.call_outcome import NO_NUMBER
 from environments.runtime.ending_sessions import STAYS
 from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
 from episodes.recording.task_statistics import count_ended
@@ -113,6 +115,8 @@ def close_interrupted(
         running.filter(pk=number).update(detail=storable(why))
     for survival, why in STAYS.items():
         running.filter(survival=survival).update(detail=Concat("detail", Value(f" {why}")))
+    numberless = Exists(_STEPS.filter(reason=NO_NUMBER))
+    running.filter(numberless).update(detail=Trim(Concat("detail", Value(f" A {NO_NUMBER}."))))
     numbers = list(running.order_by("pk").values_list("pk", flat=True))
     if not numbers:
         return 0

@@ -27,6 +27,7 @@ from environments.display.formats import (
 )
 from environments.display.numbers import digits_of, plain, signed, threshold_text, unsigned
 from environments.models import Environment
+from environments.runtime.call_outcome import NO_NUMBER
 from episodes.analytics.figures import ScopeFigures
 from episodes.attempts.rule import kind_of
 from episodes.filtering.filters import PLAYERS
@@ -122,12 +123,13 @@ def ending(episode: Episode) -> SafeString:
     words = episode.detail or _CAUSES.get(name, name)
     if episode.is_probe:
         name, words = "probe", f"{_CAUSES.get(name, name)} without a tool call"
+    label = _CAUSES.get(name, name)
     return format_html(
         '<span class="ending" data-ending="{}" title="{}"><b aria-hidden="true">{}</b>{}</span>',
         name,
         words,
         ENDINGS.get(name, "?"),
-        _CAUSES.get(name, name),
+        f"{label}, {NO_NUMBER}" if NO_NUMBER in episode.detail else label,
     )
 
 

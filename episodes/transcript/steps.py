@@ -242,7 +242,7 @@ def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
 
     `total` (steps of the episode), `status`, `first`, `tools` (names in order of appearance), and per step: `tool`
     (index in `tools`), `state` (one letter each: o for ok, r for refused, f for failed), `reward` (or null).
-    `reason` has the reasons of refused and failed steps only, by the step's index.
+    `reason` has the reasons of steps that were refused or failed, or whose reward was no number, by the step's index.
     """
     last = episode.steps.aggregate(last=Max("index"))["last"]
     rows = episode.steps.filter(index__gte=first, index__lt=first + STEPS_PER_READ).order_by("index")
@@ -254,7 +254,7 @@ def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
         columns["tool"].append(tools.setdefault(tool, len(tools)))
         columns["reward"].append(reward)
         states.append(_STATES[status])
-        if status != "ok" and reason:
+        if reason:
             reasons[index] = reason
     total = 0 if last is None else last + 1
     return {

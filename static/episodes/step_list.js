@@ -104,7 +104,7 @@ export class StepList {
     const reward = rewards[index] ?? null;
     row.append(this.#bar(reward), cell("at", index), cell("tool", tools[index] ?? "…"), this.#figure(index, reward));
     const reason = this.#steps.reasons.get(index);
-    row.title = `${tools[index] ?? ""}${WORDS[states[index]] ? `, ${WORDS[states[index]]}${reason ? `: ${reason}` : ""}` : ""}`;
+    row.title = [tools[index] ?? "", [WORDS[states[index]], reason].filter(Boolean).join(": ")].filter(Boolean).join(", ");
     return row;
   }
 
@@ -112,7 +112,7 @@ export class StepList {
     const { states, reasons } = this.#steps;
     const state = states[index];
     if (state === "f" || state === "r") return cell("failing", MARKS[reasons.get(index)] ?? (state === "f" ? "crash" : "refused"));
-    if (reward === null) return cell("none", "");
+    if (reward === null) return reasons.has(index) ? cell("failing", "NaN") : cell("none", "");
     const shown = cell("reward", signed(reward));
     shown.dataset.level = this.#steps.level(reward);
     return shown;

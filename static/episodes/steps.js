@@ -4,7 +4,7 @@ import { MIN_SHOWN } from "../orsweb/figures.js";
 export class Steps extends EventTarget {
   tools = []; // name per step
   states = []; // "o", "r" (refused) or "f" (failed) per step
-  reasons = new Map(); // step that was refused or failed -> why, if that is known
+  reasons = new Map(); // step that was refused or failed, or whose reward was no number -> why, if that is known
   rewards = []; // number or null per step
   running = []; // the return so far per step, or null
   total = 0; // steps that the episode has; the arrays may still be shorter

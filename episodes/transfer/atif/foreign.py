@@ -186,9 +186,7 @@ class _Reader:
             components = self._trial.components if step is answered[-1] else None
             metadata = {COMPONENT_MEMBERS[0]: components} if components else None
             finished = step.get("finished", False)
-            step["output"] = output_text(
-                step["output"], metadata, step.get("reward"), is_finished=finished
-            )
+            step["output"] = output_text(step["output"], metadata, step.get("reward"), is_finished=finished)
 
     # --- the conversation
 

@@ -219,8 +219,7 @@ class _Entries:
             return None
         if len(entries) > 1:
             raise BadRow(
-                f"is ambiguous: the zip has {len(entries)} files {path!r}; "
-                "give each trial a directory of its own"
+                f"is ambiguous: the zip has {len(entries)} files {path!r}; give each trial a directory of its own"
             )
         if entries[0].file_size > MAX_ITEM_BYTES:
             raise BadRow(f"cannot be read: {path!r} {TOO_LONG}")
@@ -296,11 +295,7 @@ class _TrialResult:
             return {}
         if not isinstance(verdict, dict):
             return {"reward": self._number(verdict, place)}
-        return {
-            name: self._number(value, f"{place}.{name}")
-            for name, value in verdict.items()
-            if value is not None
-        }
+        return {name: self._number(value, f"{place}.{name}") for name, value in verdict.items() if value is not None}
 
     def _number(self, value: Any, place: str) -> float:
         number = double_of(value) if type(value) in (int, float) else math.nan

@@ -10,6 +10,7 @@ from ors import tool as ors_tool
 from pydantic import BaseModel
 
 from environments import ToolOutput, tool
+from environments.runtime.call_outcome import NO_NUMBER
 from tests import envs_ors
 from tests.environments.runtime.play import Play
 from tests.envs import Raises
@@ -22,7 +23,9 @@ async def test_it_makes_an_endless_reward_null(tool: str) -> None:
     async with Play(Raises) as play:
         await play.open("s")
         assert (await play.answer("s", tool)).body["output"]["reward"] is None
-    assert play.record.steps[0].reward is None
+        await play.service.delete("s", "")
+    assert (play.record.steps[0].reward, play.record.steps[0].reason) == (None, NO_NUMBER)
+    assert play.record.end.detail == "Step 0: reward was not a number."
 
 
 async def test_it_makes_nan_in_metadata_null() -> None:

@@ -6,6 +6,7 @@ import resource
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -128,9 +129,7 @@ def test_nan_in_parquet_is_a_missing_value_as_pandas_writes_it(shelf: Shelf) -> 
 
 
 @each(("value", "place"), [(float("inf"), "x"), ([0.5, -float("inf")], "x.1")])
-def test_an_infinity_in_parquet_is_refused_by_column_and_row(
-    shelf: Shelf, value: Any, place: str
-) -> None:
+def test_an_infinity_in_parquet_is_refused_by_column_and_row(shelf: Shelf, value: Any, place: str) -> None:
     path = shelf.directory / "a.parquet"
     pq.write_table(pa.table({"q": ["a", "b"], "x": [None, value]}), path)
     [refusal] = shelf.dry_run(path).refusals

@@ -11,8 +11,11 @@ from django.test import Client
 from django.utils.html import strip_tags
 from pytest_django import DjangoAssertNumQueries
 
+from environments.runtime.call_outcome import NO_NUMBER
 from episodes.dashboard.replay import WINDOW_STEPS
 from episodes.models import Episode, EpisodeComponent, Play, RewardComponent, Step
+from episodes.transfer.exporting import Format
+from tests.episodes.transfer.record import text_of
 from tests.rows import each
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
 
@@ -55,6 +58,20 @@ def with_steps(count: int, **values: Any) -> Episode:
 
 
 # --- what it shows ---------------------------------------------------------------------------------------------------
+
+
+def test_a_reward_that_is_no_number_has_a_mark_on_every_page_and_in_every_export(client: Client) -> None:
+    episode = make_episode(detail=f"Step 0: {NO_NUMBER}.", steps_count=1)
+    make_step(episode, reward=None, reason=NO_NUMBER)
+    page = seen(client, episode)
+    assert f"finished, {NO_NUMBER}</span>" in page  # at the episode
+    assert f'<span class="status">{NO_NUMBER}</span>' in page  # at its step
+    assert f"finished, {NO_NUMBER}</span>" in client.get("/episodes/").content.decode()
+    columns = json.loads(seen(client, episode, "rail.json"))
+    assert columns["reason"] == {"0": NO_NUMBER}
+    formats: tuple[Format, ...] = ("jsonl", "csv", "atif")
+    for format in formats:
+        assert f"Step 0: {NO_NUMBER}." in text_of(format)
 
 
 def test_it_says_how_the_episode_went(client: Client) -> None:

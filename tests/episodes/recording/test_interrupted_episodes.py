@@ -6,6 +6,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from environments.models import Environment
+from environments.runtime.call_outcome import NO_NUMBER
 from episodes.models import Episode
 from episodes.recording.interrupted_episodes import close_interrupted
 from tests.episodes.counting import recounted, stored
@@ -38,6 +39,12 @@ def test_it_counts_the_steps() -> None:
     assert (episode.steps_count, episode.refused_count, episode.is_probe) == (5, 1, False)
     assert (episode.return_sum, episode.return_last, episode.return_max) == (1.75, 0.5, 1.0)
     assert episode.return_mean == pytest.approx(1.75 / 3)
+
+
+def test_it_says_that_a_reward_was_not_a_number() -> None:
+    record((episode_started(), step_taken(reward=None, reason=NO_NUMBER)))
+    close_interrupted(LATER)
+    assert Episode.objects.get().detail.endswith(". A reward was not a number.")
 
 
 def test_it_finds_when_the_episode_acted() -> None:

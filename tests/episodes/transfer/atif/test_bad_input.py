@@ -158,3 +158,36 @@ def test_a_damaged_zip_is_refused(tmp_path: Path) -> None:
     assert "damaged" in report.refusals[0][1].reason
 
 
+@pytest.mark.parametrize(
+    ("result", "reason"),
+    [
+        ("[oops", "has a result.json that is not JSON: "),
+        ("[]", "has a result.json that is not an object, so its reward is unknown"),
+        (verdict({"reward": "1.0"}), "rewards.reward is '1.0'; a reward has to be a finite number"),
+        (verdict({"reward": float("nan")}), "rewards.reward is nan; a reward has to be a finite number"),
+        (verdict({"reward": 1, "a": float("inf")}), "verifier_result.rewards.a is inf"),
+        (verdict({"reward": True}), "belongs to trial 'zebras__a1', whose verifier_result.rewards.re"),
+        (verdict({"reward": 10**400}), "a reward has to be a finite number"),
+        (verdict("high"), "belongs to trial 'zebras__a1', whose verifier_result.rewards is 'high'"),
+        (json.dumps(RESULT | {"verifier_result": "1"}), "whose verifier_result is '1'"),
+    ],
+)
+def test_a_trial_whose_reward_cannot_be_read_is_refused(tmp_path: Path, result: str, reason: str) -> None:
+    job = write_trial(tmp_path)
+    (job / "zebras__a1" / "result.json").write_text(result)
+    report = Import([job]).run()
+    assert (report.imported, report.refused) == (0, 1)
+    assert report.refusals[0][0] == "nightly/zebras__a1/agent/trajectory.json"
+    assert reason in report.refusals[0][1].reason
+
+
+@pytest.mark.parametrize("name", ["agent/trajectory.json", "result.json"])
+def test_a_path_that_a_zip_has_twice_is_refused_by_its_name(tmp_path: Path, name: str) -> None:
+    write_trial(tmp_path)
+    path = Path(shutil.make_archive(str(tmp_path / "jobs"), "zip", tmp_path, "nightly"))
+    with zipfile.ZipFile(path, "a") as file, warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # of the duplicate name
+        file.writestr(f"nightly/zebras__a1/{name}", json.dumps(trajectory(trajectory_id="t-2")))
+    report = Import([path]).run()
+    assert (report.imported, report.refused) == (0, 1)
+    assert f"the zip has 2 files 'nightly/zebras__a1/{name}'" in report.refusals[0][1].reason

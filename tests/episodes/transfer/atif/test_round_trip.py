@@ -135,7 +135,7 @@ def test_values_near_the_deepest_come_back(tmp_path: Path, format: Format, level
     run = make_run()
     Run.objects.update(config=value, updated=NOW)
     blobs = {"prompt": make_blob(prompt), "tools": make_blob(tools)}
-    episode = make_episode(task=task, run=run, labels="{}", steps_count=2, **blobs)
+    episode = make_episode(task=task, run=run, steps_count=2, end_number=1, **blobs)
     output = output_of(TEXT, metadata=json.loads(value))
     make_step(episode, input=value, output=output)
     make_step(episode, input=nested, output=output_of(TEXT | {"detail": json.loads(value)}))
