@@ -1,4 +1,6 @@
 // Keys of a task's page: to the next and previous task of the list it was opened from, and actions.
+import { isComposing, shortcutOf } from "../orsweb/keys.js";
+
 const press = (selector) => document.querySelector(selector)?.click();
 const ask = (name) => {
   const details = document.querySelector(`details[data-ask="${name}"]`);
@@ -17,10 +19,12 @@ const keys = {
   e: () => press("[data-edit]"),
 };
 document.addEventListener("keydown", (event) => {
+  if (isComposing(event)) return;
   const typing = event.target.closest("input, textarea, select, [contenteditable]");
   if (event.key === "Escape" && typing) return event.target.blur();
   if (typing && event.key === "Enter" && (event.ctrlKey || event.metaKey)) return event.target.form?.requestSubmit();
-  if (typing || event.altKey || event.ctrlKey || event.metaKey || !(event.key in keys)) return;
+  const action = keys[shortcutOf(event)];
+  if (!action) return;
   event.preventDefault();
-  keys[event.key]();
+  action();
 });

@@ -1,5 +1,7 @@
 // The task list: keyboard shortcuts, selecting rows, and a search that continues until its page is full. The page also works
 // without this script.
+import { isComposing, isTyping, shortcutOf } from "../orsweb/keys.js";
+
 const list = document.querySelector("[data-tasks]");
 const PAGE_TASKS = 50;
 const rows = () => [...list.querySelectorAll("[data-row]")];
@@ -88,13 +90,12 @@ const keys = {
   Enter: (event) => rows()[current] && open(rows()[current], event),
 };
 document.addEventListener("keydown", (event) => {
-  const typing = event.target.closest("input:not([type=checkbox]):not([type=radio]), textarea, select, [contenteditable]");
-  if (event.key === "Escape" && typing) return event.target.blur();
-  if (typing || event.altKey || !(event.key in keys)) return;
-  if (event.key === "Enter" && event.target.closest("a, button, summary")) return;
-  if (event.key !== "Enter" && (event.ctrlKey || event.metaKey)) return;
+  if (event.key === "Escape" && isTyping(event) && !isComposing(event)) return event.target.blur();
+  const opensTab = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && !isTyping(event);
+  const key = opensTab ? "Enter" : shortcutOf(event);
+  if (!(key in keys) || (key === "Enter" && event.target.closest("a, button, summary"))) return;
   event.preventDefault();
-  keys[event.key](event);
+  keys[key](event);
 });
 document.addEventListener("click", (event) => {
   // an open chip closes when something else is clicked

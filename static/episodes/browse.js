@@ -1,7 +1,7 @@
 // The Episodes page: filters that apply themselves, keys, selection, preview, columns, and new rows as they happen.
 //
 // htmx replaces the whole table (#results); afterwards the selection, hidden columns and the cursor are restored.
-import { isTyping } from "../orsweb/frame.js";
+import { shortcutOf } from "../orsweb/keys.js";
 
 const HIDDEN = "orsweb.episodes.hidden"; // localStorage: names of columns that are not shown
 const PICKED = "orsweb.episodes.picked"; // sessionStorage: ids that are selected, through all pages
@@ -194,12 +194,12 @@ const KEYS = {
 };
 
 function pressed(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (isTyping(event) || document.querySelector("dialog[open]") || !(event.key in KEYS)) return;
+  const key = shortcutOf(event);
+  if (!(key in KEYS)) return;
   const isOnControl = event.target.closest?.("a, button, summary, input");
-  if (isOnControl && (event.key === "Enter" || event.key === " ")) return;
+  if (isOnControl && (key === "Enter" || key === " ")) return;
   event.preventDefault();
-  KEYS[event.key]();
+  KEYS[key]();
 }
 
 // --- after a refresh of the table ---------------------------------------------------------------------------------------

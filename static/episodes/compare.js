@@ -1,4 +1,6 @@
 // Keyboard shortcuts of the comparison: both sides move together.
+import { shortcutOf } from "../orsweb/keys.js";
+
 const rows = [...document.querySelectorAll(".compare-row")];
 let at = Math.max(0, rows.findIndex((row) => `#${row.id}` === location.hash));
 
@@ -37,10 +39,10 @@ const KEYS = {
 };
 
 document.addEventListener("keydown", (event) => {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || !(event.key in KEYS)) return;
-  if (event.target.closest("input, textarea, select, dialog[open]") || (event.key === "Enter" && event.target.closest("a, button, summary"))) return;
-  if (event.key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
-  KEYS[event.key]();
+  const key = shortcutOf(event);
+  if (!(key in KEYS) || (key === "Enter" && event.target.closest("a, button, summary"))) return;
+  if (key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
+  KEYS[key]();
 });
 document.addEventListener("click", (event) => {
   const row = event.target.closest(".compare-row");

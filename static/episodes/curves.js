@@ -2,6 +2,7 @@
 //
 // The address of the panel contains all its options; switches that need no new page change it in place.
 import { drawChart } from "../orsweb/chart.js";
+import { shortcutOf } from "../orsweb/keys.js";
 
 const panel = document.querySelector("[data-curve]");
 const canvases = [...(panel?.querySelectorAll("[data-chart]") ?? [])];
@@ -180,9 +181,7 @@ function listenToFilters(form) {
 }
 
 function pressed(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey) return;
-  if (event.target.matches("input, textarea, select")) return;
-  const action = { c: () => canvases[0].focus(), 0: unzoom }[event.key];
+  const action = { c: () => canvases[0].focus(), 0: unzoom }[shortcutOf(event)];
   if (!action) return;
   event.preventDefault();
   action();

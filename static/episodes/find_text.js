@@ -1,4 +1,6 @@
 // Search in the episode: requests which steps contain the text, moves through them, and marks the text on the page.
+import { isComposing } from "../orsweb/keys.js";
+
 export class Finder {
   steps = []; // indexes of the steps that hold it
   #form;
@@ -17,6 +19,7 @@ export class Finder {
     this.#found = found;
     form.addEventListener("submit", (event) => event.preventDefault());
     this.#input.addEventListener("keydown", async (event) => {
+      if (isComposing(event)) return;
       if (event.key === "Escape") return this.clear();
       if (event.key !== "Enter") return;
       event.preventDefault();

@@ -1,6 +1,7 @@
 /* h and l lead to the previous and the next group of the training step. */
+import { shortcutOf } from "../orsweb/keys.js";
+
 document.addEventListener("keydown", (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest("input, textarea, select, dialog[open]")) return;
-  const rel = { h: "prev", l: "next" }[event.key];
+  const rel = { h: "prev", l: "next" }[shortcutOf(event)];
   if (rel) document.querySelector(`.actions a[rel="${rel}"]`)?.click();
 });

@@ -1,5 +1,7 @@
 // Notes: the server renders them in the side column; this script also shows each one at its step, and sets the step of the form.
 // The event `orsweb:note` on document, detail {step}, starts a note on a step. Ctrl Enter sends a note, and a flag too.
+import { isComposing } from "../orsweb/keys.js";
+
 const form = document.querySelector("[data-note-form]");
 const choice = form?.querySelector("[data-note-step]");
 
@@ -78,7 +80,7 @@ function entered() {
 
 // Like in the player's forms, Enter alone starts a new line in a text.
 function pressed(event) {
-  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || event.isComposing) return;
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey) || isComposing(event)) return;
   const said = event.target.closest("[data-note-form] textarea, .flagging textarea");
   if (!said) return;
   event.preventDefault();

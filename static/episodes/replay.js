@@ -4,6 +4,7 @@ import { StepList } from "./step_list.js";
 import { ReturnChart } from "./return_chart.js";
 import { Steps } from "./steps.js";
 import { Windows } from "./transcript_windows.js";
+import { shortcutOf } from "../orsweb/keys.js";
 
 const FOLDS = "orsweb:replay-folds";
 const SAID_MS = 4000;
@@ -158,11 +159,10 @@ function neighbour(key) {
 }
 
 function pressed(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (document.querySelector("dialog[open]") || event.target.matches("input:not([type=checkbox]), textarea, select, [contenteditable]")) return;
-  const answer = KEYS[event.key];
+  const key = shortcutOf(event);
+  const answer = KEYS[key];
   if (!answer) return;
-  if (event.key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
+  if (key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
   answer();
 }
 

@@ -1,5 +1,5 @@
 // The list of runs: select runs to compare them or their curves. j and k move the focus from name to name, so Enter opens one.
-import { isTyping } from "../orsweb/frame.js";
+import { shortcutOf } from "../orsweb/keys.js";
 
 const picked = new Set([...document.querySelectorAll("[data-pick]:checked")].map((box) => box.value));
 const form = document.querySelector("[data-runs]");
@@ -36,10 +36,10 @@ function pick() {
 const KEYS = { j: () => move(1), k: () => move(-1), x: pick };
 
 function pressed(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (isTyping(event) || document.querySelector("dialog[open]") || !(event.key in KEYS)) return;
+  const key = shortcutOf(event);
+  if (!(key in KEYS)) return;
   event.preventDefault();
-  KEYS[event.key]();
+  KEYS[key]();
 }
 
 // A table that was fetched again has the same runs selected.

@@ -2,6 +2,8 @@
 //
 // Shortcuts of a page take precedence: the page listens on document and calls preventDefault() on keys that it handles, and this
 // module, which listens on window, ignores those.
+import { isComposing, isTyping, shortcutOf } from "./keys.js";
+
 const THEMES = ["auto", "light", "dark"];
 const THEME_MARKS = { auto: "◐", light: "☀", dark: "☾" };
 const THEME_NAMES = { auto: "system", light: "light", dark: "dark" };
@@ -38,11 +40,6 @@ function nextTheme() {
 
 // --- keys ------------------------------------------------------------------------------------------------------------
 
-export function isTyping(event) {
-  const { target } = event;
-  return target instanceof HTMLElement && (target.isContentEditable || target.matches("input:not([type=checkbox], [type=radio]), textarea, select"));
-}
-
 function openPage(key) {
   const link = document.querySelector(`.rail [data-key="${CSS.escape(key)}"]`);
   if (link) location.assign(link.href);
@@ -57,21 +54,19 @@ const ACTIONS = {
 };
 
 function onKey(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
-  if (isTyping(event)) {
-    if (event.key === "Escape") event.target.blur();
-    return;
-  }
-  if (keys?.open || !(event.key in ACTIONS)) return;
+  if (event.key === "Escape" && isTyping(event) && !event.defaultPrevented && !isComposing(event)) return event.target.blur();
+  const action = ACTIONS[shortcutOf(event)];
+  if (!action) return;
   event.preventDefault();
-  ACTIONS[event.key]();
+  action();
 }
 
 // Handle the letter after g before the page does, which may use it otherwise.
 function onKeyAfterPrefix(event) {
   const isAfterPrefix = performance.now() < prefixUntil;
   prefixUntil = 0;
-  if (!isAfterPrefix || event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || keys?.open || !openPage(event.key)) return;
+  const key = isAfterPrefix && shortcutOf(event);
+  if (!key || !openPage(key)) return;
   event.preventDefault();
   event.stopPropagation();
 }
@@ -88,7 +83,7 @@ function onSearch(event) {
 
 function closeMenus(event) {
   for (const menu of document.querySelectorAll("details.menu[open]")) {
-    if (event.key === "Escape" || (event.type === "click" && !menu.contains(event.target))) menu.open = false;
+    if ((event.key === "Escape" && !isComposing(event)) || (event.type === "click" && !menu.contains(event.target))) menu.open = false;
   }
 }
 

@@ -1,10 +1,11 @@
 // The composer: tools as tabs, the form of the selected tool, its previous inputs. Dispatches "call" (detail: tool, input, anyway)
 // and "typed".
-import { isTyping } from "../orsweb/frame.js";
+import { isComposing, isTyping, keyOf } from "../orsweb/keys.js";
 import { Missing, mountForm } from "./form.js";
 import { EarlierInputs } from "./earlier_inputs.js";
 
 const RUNS = "Wait until the running call is done.";
+const BRACKETS = { "[": -1, "]": 1, BracketLeft: -1, BracketRight: 1 };
 const WAITING = new Set(["Enter", "Control", "Shift", "Alt", "Meta"]); // keys that let an earlier input come
 const WAITS = "It will be sent when the connection is back.";
 
@@ -226,7 +227,7 @@ export class Composer extends EventTarget {
   }
 
   #pressedInForm(event) {
-    if (event.defaultPrevented || event.isComposing) return;
+    if (event.defaultPrevented || isComposing(event)) return;
     const sends = event.ctrlKey || event.metaKey || event.target.matches("select, input[type=checkbox], input[type=radio]");
     if (event.key === "Enter" && sends) {
       event.preventDefault();
@@ -276,22 +277,25 @@ export class Composer extends EventTarget {
   }
 
   #pressed(event) {
-    if (this.#element.hidden || event.defaultPrevented || event.ctrlKey || event.metaKey || event.isComposing) return;
-    if (document.querySelector("dialog[open]")) return;
-    const control = !isTyping(event) && !event.target.closest?.("[data-tool-panel]") && this.#controls.find((one) => isKey(one.key, event));
+    if (this.#element.hidden || event.defaultPrevented || isComposing(event) || document.querySelector("dialog[open]")) return;
+    const [key, types] = [keyOf(event), isTyping(event)];
+    const isAlt = event.altKey && !event.ctrlKey && !event.metaKey;
+    if (!key && !isAlt) return;
+    const control = !types && !event.target.closest?.("[data-tool-panel]") && this.#controls.find((one) => isKey(one.key, event));
     if (control) {
       event.preventDefault();
       if (!event.repeat) this.press(control);
       return;
     }
+    const bracket = !types && key in BRACKETS ? key : event.code;
     const digit = /^Digit([1-9])$/.exec(event.code);
-    if (digit && (event.altKey || (!isTyping(event) && !event.shiftKey)) && this.#tools[digit[1] - 1]) {
+    if (bracket in BRACKETS && (isAlt || !types)) {
+      event.preventDefault();
+      this.choose((this.#chosen + BRACKETS[bracket] + this.#tools.length) % this.#tools.length);
+    } else if (digit && (isAlt ? !key : !types && !event.shiftKey) && this.#tools[digit[1] - 1]) {
       event.preventDefault();
       this.choose(digit[1] - 1);
-    } else if ((event.code === "BracketLeft" || event.code === "BracketRight") && (event.altKey || !isTyping(event))) {
-      event.preventDefault();
-      this.choose((this.#chosen + (event.code === "BracketRight" ? 1 : -1) + this.#tools.length) % this.#tools.length);
-    } else if (event.key === "f" && !event.altKey && !isTyping(event)) {
+    } else if (key === "f" && !types) {
       event.preventDefault();
       this.choose(this.#chosen);
     }
@@ -341,9 +345,11 @@ class Draft {
 }
 
 // Whether a key of hand_controls, such as "p" or "Shift+ArrowUp", was pressed.
-function isKey(key, { key: pressed, shiftKey, altKey }) {
+function isKey(key, event) {
   const wantsShift = key.startsWith("Shift+");
   const name = wantsShift ? key.slice("Shift+".length) : key;
-  if (!name || altKey) return false;
-  return name.toLowerCase() === pressed.toLowerCase() && (wantsShift === shiftKey || (!wantsShift && pressed.length === 1 && name === pressed));
+  const meant = keyOf(event);
+  const pressed = meant && name === event.key && !/^[a-z]$/i.test(name) ? name : meant; // a control may have a key of another script
+  if (!name || !pressed) return false;
+  return name.toLowerCase() === pressed.toLowerCase() && (wantsShift === event.shiftKey || (!wantsShift && pressed.length === 1 && name === pressed));
 }

@@ -10,6 +10,7 @@
 //   await form.begin(input)   enters some members; goes on with the others
 //   await form.reset()     form.showErrors([{path, message}])     form.focus()
 //   form.isSingleShort        whether the form is a single short field
+import { isComposing } from "../orsweb/keys.js";
 import { parseExact } from "./exact_json.js";
 
 const ARROWS = { ArrowUp: ["up", "north", "n"], ArrowDown: ["down", "south", "s"], ArrowLeft: ["left", "west", "w"], ArrowRight: ["right", "east", "e"] };
@@ -243,7 +244,7 @@ class Form {
   }
 
   #pressed(event) {
-    if (event.isComposing || event.ctrlKey || event.metaKey) return;
+    if (isComposing(event) || event.ctrlKey || event.metaKey) return;
     const { key, target, altKey, shiftKey } = event;
     if (altKey && (key === "ArrowUp" || key === "ArrowDown")) this.#shift(event);
     else if (key === "Enter" && !shiftKey && !altKey && target.matches("[data-line]")) this.#submit(event);

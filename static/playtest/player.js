@@ -1,5 +1,5 @@
 // The player's page: connects the websocket, the composer and the clock, extends the transcript, and shows the result.
-import { isTyping } from "../orsweb/frame.js";
+import { shortcutOf } from "../orsweb/keys.js";
 import { signed } from "../orsweb/figures.js";
 import { Clock } from "./clock.js";
 import { Composer } from "./composer.js";
@@ -302,10 +302,10 @@ function link(address, label) {
 const KEYS = { j: () => move(1), k: () => move(-1), n: () => page.querySelector("[data-next]")?.click() };
 
 function pressed(event) {
-  if (event.defaultPrevented || event.ctrlKey || event.metaKey || event.altKey || isTyping(event) || !(event.key in KEYS)) return;
-  if (document.querySelector("dialog[open]")) return;
+  const action = KEYS[shortcutOf(event)];
+  if (!action) return;
   event.preventDefault();
-  KEYS[event.key]();
+  action();
 }
 
 function start() {
