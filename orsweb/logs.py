@@ -20,6 +20,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import Any
 
+from environments.display.visible import visible
 from orsweb.apps import absent
 
 with absent("rich", "twisted"):  # for tracebacks and loggers that are not used here: 0.1 s
@@ -42,10 +43,10 @@ class WithoutInvites(logging.Filter):
 
 
 class WithoutSecrets(structlog.stdlib.ProcessorFormatter):
-    """Masks the secrets of sessions in every line, also in those that libraries and hosted code log."""
+    """Masks the secrets of sessions in every line, and marks control characters, also in those of hosted code."""
 
     def format(self, record: logging.LogRecord) -> str:
-        line = super().format(record)
+        line = visible(super().format(record))
         service = sys.modules.get("environments.service")  # no session is open before something has imported it
         playing = service and service.service_or_none()
         return playing.recent_secrets.log_line(line) if playing else line

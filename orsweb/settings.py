@@ -262,6 +262,7 @@ MIDDLEWARE = [
     "orsweb.pages.login_limits.BusyHashingMiddleware",
     "axes.middleware.AxesMiddleware",
     "episodes.playtest.seen_tasks.SeenTaskMiddleware",
+    "orsweb.pages.visible_pages.VisiblePagesMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
+from environments.display.visible import visible
 from environments.errors import shorten
 
 Result = Literal["ok", "warning", "failed", "not applicable"]
@@ -88,7 +89,9 @@ _SHOWN: dict[Result, str] = {"not applicable": "n/a"}
 
 def print_report(report: CheckReport, console: Console) -> None:
     """Print a table of the findings by subject, then one line with the number of each result."""
-    table = Table(title=escape(f"Check of {report.target}"), title_justify="left", show_lines=False, expand=True)
+    table = Table(
+        title=escape(f"Check of {visible(report.target)}"), title_justify="left", show_lines=False, expand=True
+    )
     table.add_column("Subject", no_wrap=True)
     table.add_column("Check", no_wrap=True)
     table.add_column("Result", no_wrap=True)
@@ -98,7 +101,8 @@ def print_report(report: CheckReport, console: Console) -> None:
     for subject, findings in groupby(ordered, key=lambda finding: finding.subject):
         for number, finding in enumerate(findings):
             result = f"[{_STYLES[finding.result]}]{_SHOWN.get(finding.result, finding.result)}[/]"
-            table.add_row("" if number else subject, finding.check, result, escape(finding.sentence))
+            texts = ("" if number else subject, finding.check)
+            table.add_row(*(escape(visible(text)) for text in texts), result, escape(visible(finding.sentence)))
         table.add_section()
     console.print(table)
     counts = [f"{report.count(result)} {result}" for result in RESULTS if report.count(result)]

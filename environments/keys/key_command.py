@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from django.core.exceptions import ValidationError
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from environments.display.terminal import TerminalCommand
 from environments.runtime.quotas import DESCRIPTIONS
 
 QUOTAS_HELP = "; ".join(f"{name}: {text}" for name, text in DESCRIPTIONS.items())
 
 
-class KeyCommand(BaseCommand):
+class KeyCommand(TerminalCommand):
     """A command whose first argument is a key's name. It ends with the sentences of a ValidationError."""
 
     name_help: ClassVar = "name of the key, as list_keys shows it"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from operator import attrgetter
 from typing import Any
 
+from environments.display.visible import visible
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.curve import Curve, CurvePoint
 from episodes.dashboard.curve_series import ComponentLine, Drawn
@@ -68,6 +69,7 @@ def _series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
     return [
         {
             "name": one.label,
+            "label": visible(one.label),
             "hue": one.hue,
             "dash": one.dash,
             "query": one.filter.to_query(**one.parts),
@@ -81,6 +83,7 @@ def _component_series(found: Drawn, figure: Figure) -> list[dict[str, Any]]:
     return [
         {
             "name": line.label,
+            "label": visible(line.label),
             "hue": line.hue,
             "dash": line.dash,
             "query": line.of.filter.to_query(**line.of.parts),
@@ -101,7 +104,8 @@ def _caption(found: Drawn, figure: Figure) -> list[str]:
     smooth = [f"Smoothed: {found.asked.smoothing}"] if found.asked.smoothing.is_on else []
     each = [f"{one.label}: {definition}" for one, definition in zip(found.series, found.definitions, strict=False)]
     returns = str(found.definition) if found.definition else ", ".join(each)
-    return [f"{UNITS[figure].capitalize()} of {shown}", f"Return: {returns}", *smooth, *lines]
+    lines = [f"{UNITS[figure].capitalize()} of {shown}", f"Return: {returns}", *smooth, *lines]
+    return [visible(line) for line in lines]
 
 
 def _component_points(line: ComponentLine, smoothing: Smoothing) -> list[dict[str, Any]]:

@@ -20,6 +20,7 @@ from django.db.models.functions import Left
 
 from environments.database.storable import MAX_BIGINT
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
+from environments.display.visible import visible
 from environments.scoring.definition import DefinitionAsked, definition_of
 from environments.scoring.returns import Return
 from environments.service import hidden_fields
@@ -31,7 +32,6 @@ from episodes.filtering.names import name_tasks
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import SoFar, so_far
 from episodes.models import Episode
-from episodes.rendering.visible import visible
 from episodes.search.snippets import Snippet, snippets_of
 
 PAGE_EPISODES = 50

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from django.utils.safestring import SafeString, mark_safe
 
-from episodes.rendering.visible import visible
+from environments.display.visible import visible
 
 if TYPE_CHECKING:
     from rich.ansi import AnsiDecoder

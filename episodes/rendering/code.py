@@ -14,7 +14,7 @@ from pygments.formatters import HtmlFormatter  # type: ignore[import-untyped]
 from pygments.lexer import Lexer  # type: ignore[import-untyped]
 from pygments.lexers import get_lexer_by_name  # type: ignore[import-untyped]
 
-from episodes.rendering.visible import visible
+from environments.display.visible import visible
 
 LANGUAGES = ("bash", "c", "css", "diff", "html", "java", "javascript", "json", "python", "pytb", "rust", "sql", "yaml")
 """Languages whose lexers take time linear in the length of the text; code in any other is shown without marks."""

@@ -19,9 +19,9 @@ from django.db.models import BooleanField, Func, Min, Q, QuerySet, Value
 from django.db.models.functions import Lower
 
 from environments.display.parts import read_json
+from environments.display.visible import visible
 from episodes.models import Episode, Rollout, RolloutMessage, Step
 from episodes.rendering.ansi import plain
-from episodes.rendering.visible import visible
 from episodes.search.documents import (
     CALLS,
     MESSAGE_FACTS,

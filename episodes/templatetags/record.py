@@ -26,6 +26,7 @@ from environments.display.formats import (
     until,
 )
 from environments.display.numbers import digits_of, plain, signed, threshold_text, unsigned
+from environments.display.visible import visible
 from environments.models import Environment
 from environments.runtime.call_outcome import NO_NUMBER
 from episodes.analytics.figures import ScopeFigures
@@ -33,7 +34,6 @@ from episodes.attempts.rule import kind_of
 from episodes.filtering.filters import PLAYERS
 from episodes.models import Episode, Play
 from episodes.rendering.run_hues import hue_of_run
-from episodes.rendering.visible import visible
 
 register = template.Library()
 

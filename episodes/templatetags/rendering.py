@@ -11,7 +11,7 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from environments.display.numbers import shown
-from episodes.rendering.visible import visible
+from environments.display.visible import visible
 from episodes.transcript.cards import Card
 from episodes.transcript.step_html import step_html
 

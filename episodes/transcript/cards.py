@@ -17,11 +17,11 @@ from django.utils.html import format_html_join
 from django.utils.safestring import SafeString
 
 from environments.display.parts import Part
+from environments.display.visible import visible
 from environments.errors import shorten
 from episodes.models import Step
 from episodes.rendering.code import code, language_of
 from episodes.rendering.kinds import KINDS, Kind, kind_of, rendered
-from episodes.rendering.visible import visible
 from episodes.transcript.steps import StepLine
 
 MAX_TOOL_CHARACTERS = 200

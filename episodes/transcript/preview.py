@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from environments.display.parts import Part, blocks, fields, prompt, read_json
+from environments.display.visible import visible
 from environments.errors import shorten
 from episodes.models import Blob, Episode, Step
-from episodes.rendering.visible import visible
 from episodes.transcript.cards import MessageCard, message_cards
 
 STEPS_AT_EACH_END = 3

@@ -23,9 +23,9 @@ from django.utils.safestring import SafeString
 
 from environments.display.formats import NOTHING, clock, in_words, milliseconds, moment, reward
 from environments.display.numbers import signed
+from environments.display.visible import visible
 from episodes.models import Episode
 from episodes.rendering.kinds import Kind
-from episodes.rendering.visible import visible
 from episodes.transcript.cards import Card, MessageCard
 
 MAX_FRAMES = 1024

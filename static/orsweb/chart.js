@@ -106,7 +106,7 @@ function datasets(state, series) {
   const plain = { borderWidth: 0, pointRadius: 0, pointHitRadius: 0, hidden, spanGaps: true };
   const points = (key) => series.points.map((point) => ({ x: point.x, y: drawable(state, point[key]), point }));
   const middle = {
-    ...{ series, data: points("y"), label: series.name, hidden, borderColor: line, backgroundColor: line, borderDash: series.dash },
+    ...{ series, data: points("y"), label: series.label, hidden, borderColor: line, backgroundColor: line, borderDash: series.dash },
     ...{ borderWidth: 1.75, pointRadius: series.points.length < 60 ? 2 : 0, pointHoverRadius: 4, tension: 0 },
     clip: POINT_PIXELS, // a point at the edge, such as one of 100 % success, is drawn whole
   };

@@ -21,6 +21,7 @@ from environments.checking.checker import check_class, check_server
 from environments.checking.checks.protocol import Unreachable
 from environments.checking.report import CheckReport, print_report
 from environments.command_line import above_zero
+from environments.display.visible import visible
 from environments.errors import Unhostable
 from environments.hosts.remote_url import is_remote, parse
 
@@ -115,5 +116,5 @@ def _secret(text: str) -> tuple[str, str]:
 
 
 def _refuse(sentence: str) -> NoReturn:
-    print(sentence, file=sys.stderr)
+    print(visible(sentence), file=sys.stderr)
     raise SystemExit(NOTHING_CHECKED)

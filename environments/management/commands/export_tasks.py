@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from environments import security_log
 from environments.command_line import filled
 from environments.curation.filter_parameters import ANY_STATE, SERVED, SOURCES, STATES_ASKED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, nearest
 from environments.models import Environment
 from environments.scoring.task_buckets import BUCKETS
@@ -20,7 +21,7 @@ from environments.transfer.source import FORMATS, format_of
 from environments.transfer.target import environment_named
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Export the tasks of an environment or split with their tags and states. import_tasks can import the file."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from environments.curation.leaks import MAX_READ_ON_REQUEST, leaks_of_split
 from environments.curation.splits import FreezeSplit, existing_splits
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Freeze a split, as its page in the admin does, and print the hash over its tasks and their order."
     requires_system_checks = []
 
@@ -31,4 +32,4 @@ class Command(BaseCommand):
         except OrsError as error:
             raise CommandError(str(error)) from error
         for sentence in leaks_of_split(row, most=MAX_READ_ON_REQUEST).sentences:
-            self.stderr.write(self.style.WARNING(sentence))
+            self.stderr.write(sentence, self.style.WARNING)

@@ -8,11 +8,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from environments.database import jobs
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.transfer import importing
 from environments.transfer.report import TaskImportReport
@@ -30,7 +31,7 @@ without a schema, a column is read as JSON (numbers, true, lists) if every cell 
 """
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = HELP
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -85,7 +86,7 @@ class Command(BaseCommand):
                     after=report,
                     progress=progress,
                 )
-            self.stdout.write(self.style.SUCCESS(done.sentence))
+            self.stdout.write(done.sentence, self.style.SUCCESS)
 
     def _confirms(self, question: str) -> bool:
         """Ask a question. Raises: CommandError without a terminal to ask in."""

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
+from environments.display.terminal import TerminalCommand
 from environments.keys.making import facts_of
 from environments.models import ApiKey
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "List the API keys of the database. Those of ORSWEB_API_KEYS are not listed."
 
     def handle(self, *args: Any, **options: Any) -> None:

@@ -6,9 +6,10 @@ from pathlib import Path
 from shlex import quote
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from environments import command_line, starter
+from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
 
 _NEXT = """
@@ -20,7 +21,7 @@ Play it, check it, and test it with pytest{where}:
 """
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Write a runnable environment, its test and its card, to start from."
     requires_system_checks = []  # those checks are for developers (`manage.py check`) and take a second
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from environments import conf
 from environments.authoring.registry import Registry
+from environments.display.terminal import TerminalCommand
 from environments.errors import EnvironmentFault, Unhostable
 from environments.hosts.loading import EveryHost, load, remote_environments
 from environments.runtime.threads import ThreadPool
@@ -16,7 +17,7 @@ from environments.tasks.sync import sync
 from environments.tasks.sync_report import SyncReport
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Write environment classes and their tasks to the database, as the server does when it starts."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -7,11 +7,12 @@ from contextlib import closing, contextmanager
 from itertools import chain
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from environments import security_log
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
 from episodes.attempts.conventions import coverage_among
@@ -33,7 +34,7 @@ harbor too. The server may be running.
 """
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = HELP
 
     def add_arguments(self, parser: CommandParser) -> None:

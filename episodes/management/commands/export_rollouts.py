@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any
 from urllib.parse import urlencode
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from environments import security_log
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
 from episodes.filtering.options import add_filter, filter_in
@@ -17,7 +18,7 @@ from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import CHOICES, HELP, TrainingOptions
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Export conversations that clients uploaded, as messages for fine-tuning. The server may be running."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -9,15 +9,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from environments.display.terminal import TerminalCommand
 from environments.models import Environment
 from environments.tasks.unknown_environment import unknown_environment
 from episodes.recording.recount import rebuild
 from episodes.rollups.follower import catch_up, start_over
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Count statistics of tasks, curves, activity and tools again from the episodes. The server may be running."
 
     def add_arguments(self, parser: CommandParser) -> None:

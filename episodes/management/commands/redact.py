@@ -10,13 +10,14 @@ import getpass
 import sys
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from episodes.redaction.replacement import redact
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Replace a text, read from the standard input, by stars in everything that is recorded."
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -35,4 +36,4 @@ class Command(BaseCommand):
 
     def _report(self, done: int, total: int) -> None:
         if self.stderr.isatty():
-            self.stderr.write(f"\r{done:,} of {total:,} rows", ending="\r" if done < total else "\n")
+            self.stderr.write(f"{done:,} of {total:,} rows", ending="\r" if done < total else "\n")

@@ -8,11 +8,12 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db.models import QuerySet
 
 from environments import conf
 from environments.command_line import above_zero
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
 from environments.hosts.loading import EveryHost, load
 from environments.runtime.threads import ThreadPool
@@ -34,7 +35,7 @@ MAX_SHOWN_CHARACTERS = 120
 SHOWN_BEFORE_CHARACTERS = 30
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = HELP
 
     def add_arguments(self, parser: CommandParser) -> None:

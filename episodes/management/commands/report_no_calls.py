@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 
 from environments import conf
 from environments.display.numbers import plain
+from environments.display.terminal import TerminalCommand
 from environments.models import Environment
 from episodes.analytics.no_call_report import ChangedRow, NoCallReport, no_call_report
 from episodes.recording.recount import rebuild, stale
@@ -19,7 +20,7 @@ from episodes.recording.recount import rebuild, stale
 SHOWN = 20
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "List the figures, buckets and leaderboard rows that count episodes without a tool call as a return of 0."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
+from environments.display.terminal import TerminalCommand
 from episodes.filtering.parameters import BadFilter, SuitePart, suite_part
 from episodes.suites.versions import members_of, problems_of, version_named
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Check the hash of a version of a suite: that of its document, the members in it, and the digest of each "
         "member's tasks. Prints the document and the salt, with which the digests can be computed elsewhere."

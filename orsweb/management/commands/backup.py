@@ -9,17 +9,18 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 
 from environments import security_log
+from environments.display.terminal import TerminalCommand
 from orsweb.operations.backup import BackupRefused, backup, default_name
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Write a backup of the database to a file, as of one moment. The server may be running. The secret key in the "
         "data directory is not part of it."

@@ -7,12 +7,13 @@ import asyncio
 from collections import Counter
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, connection
 from rich.console import Console
 from rich.progress import Progress
 
 from environments import command_line
+from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
 from orsweb.demo import script_runner
 from orsweb.demo.script import ScriptPart
@@ -29,7 +30,7 @@ The episodes are marked as played by a script. Their models are scripted-novice,
 """
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Play and record episodes of the bundled environments with scripted players of different skill."
     requires_system_checks = []
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
+from environments.display.terminal import TerminalCommand
 from orsweb.operations.derived_checks import DERIVED_CHECKS
 from orsweb.operations.installation_checks import PLACE_CHECKS, DoctorCheck, unusable
 from orsweb.operations.record_checks import RECORD_CHECKS
@@ -15,7 +16,7 @@ from orsweb.operations.record_checks import RECORD_CHECKS
 PARTS = {"place": PLACE_CHECKS, "record": RECORD_CHECKS, "derived": DERIVED_CHECKS}
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Check that everything in the database is right, and the disk and the settings too; say what is wrong and what "
         "to do. Changes nothing. The server may be running; while agents play, an episode that ends during the check "

@@ -11,12 +11,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 
 from environments.database import jobs
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from episodes.transfer import importing
 from episodes.transfer.atif.foreign import ENVIRONMENT
@@ -27,7 +28,7 @@ MAX_LISTED = 20
 """Maximum number of refused lines, and of new ids, that are printed."""
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Import episodes from the JSONL of export_episodes, and trajectories in ATIF (Harbor's format): as JSONL, as a "
         "trajectory.json, or as a directory or zip of Harbor's jobs. Existing episodes are skipped. No server may run."

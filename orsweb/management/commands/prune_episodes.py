@@ -14,13 +14,14 @@ from contextlib import contextmanager
 from typing import Any
 from urllib.parse import urlencode
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 from django.db.models import QuerySet
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeRemainingColumn
 from rich.progress import Progress as ProgressBar
 
+from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
@@ -39,7 +40,7 @@ NO_FILTER = (
 )
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = (
         "Remove ended episodes with everything that belongs to them, and take them out of all figures. "
         "The server may be running. --dry-run shows what would be removed."

@@ -7,9 +7,10 @@ import time
 from typing import Any
 
 from django.conf import settings
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import CommandError
 
 from environments import conf
+from environments.display.terminal import TerminalCommand
 from orsweb.server.succession import RELOAD, ServeState, others_of_database, read_state
 
 POLL_SECONDS = 0.1
@@ -17,7 +18,7 @@ START_SECONDS = 120.0
 """How long the new code may take to be checked and to start, beside the other limits."""
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Let the running server go on with the code that is installed now, without refusing anybody."
     requires_system_checks = []
 

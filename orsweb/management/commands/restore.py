@@ -7,15 +7,16 @@ import time
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError
 
 from environments import security_log
+from environments.display.terminal import TerminalCommand
 from orsweb.operations.backup import BackupRefused, restore
 from orsweb.server import database_lock, pending_migrations
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Restore a file that backup wrote into an empty database, and migrate it. No server may run."
 
     def add_arguments(self, parser: CommandParser) -> None:

@@ -16,10 +16,11 @@ from typing import Any, NoReturn
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management.base import BaseCommand, CommandParser
+from django.core.management.base import CommandParser
 from django.db import DatabaseError, connection
 
 from environments import conf
+from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
 from environments.hosts.loading import load
 from environments.runtime.records import RETURN_SECONDS
@@ -50,7 +51,7 @@ Code for each client is on {url}/#connect. With ors-sdk:
 """
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "Serve environments over the Open Reward Standard."
     requires_system_checks = []  # they take a second; developers run them with `manage.py check`
 

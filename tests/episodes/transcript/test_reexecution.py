@@ -131,3 +131,9 @@ def test_only_the_newest_are_played() -> None:
 def test_what_cannot_be_played_is_refused_with_the_reason(arguments: tuple[str, ...], sentence: str) -> None:
     echoed(episode=make_episode(task=make_task({"id": 1}, make_environment("gone")), run=make_run()))
     assert sentence in refused(*arguments)
+
+
+def test_recorded_texts_cannot_control_the_terminal() -> None:
+    echoed("\x1b[2J\x9b1m\u202e", tool="echo\x1b]0;owned\x07")
+    printed = reexecuted("--run", "grpo-3", status=1)
+    assert "echo␛]0;owned␇" in printed and not {"\x1b", "\x07", "\x9b", "\u202e"} & set(printed)
