@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 from typing import Any
 
+from environments.display.images import MODEL_IMAGE_TYPES, image_problem
 from environments.wire import BLOCKS
-
-_STARTS = {
-    "image/png": (b"\x89PNG\r\n\x1a\n",),
-    "image/jpeg": (b"\xff\xd8\xff",),
-    "image/gif": (b"GIF87a", b"GIF89a"),
-    "image/webp": (b"RIFF",),
-}
 
 
 def problem_of(blocks: Any) -> str:
@@ -24,20 +16,9 @@ def problem_of(blocks: Any) -> str:
         return f"is not a list of text and image blocks: {' '.join(str(error).split())}"
     if not any(block.type == "image" or block.text.strip() for block in checked):
         return "is empty"
-    return next((text for block in blocks if block["type"] == "image" and (text := _image_problem(block))), "")
-
-
-def _image_problem(block: dict[str, Any]) -> str:
-    try:
-        data = base64.b64decode(block["data"], validate=True)
-    except (binascii.Error, ValueError) as error:
-        return f"has an image whose data is not base64 ({error})"
-    kind = block["mimeType"]
-    if not kind.startswith("image/"):
-        return f"has an image of type {kind!r}; use image/png, image/jpeg, image/gif or image/webp"
-    if kind in _STARTS and not data.startswith(_STARTS[kind]):
-        return f"has an image of type {kind} that starts with {data[:8]!r}"
-    return ""
+    images = (block for block in checked if block.type == "image")
+    problems = (image_problem(image.mimeType, image.data, MODEL_IMAGE_TYPES) for image in images)
+    return next((f"has an image that models cannot take: {problem}" for problem in problems if problem), "")
 
 
 def text_of(blocks: Any) -> str:

@@ -7,22 +7,18 @@ shown as text.
 from __future__ import annotations
 
 import json
-import re
 from dataclasses import dataclass
 from typing import Any, Literal
 
 from pydantic_core import from_json
 
+from environments.display.images import image_problem
 from environments.display.schema_fields import SchemaField, fields_of
-from environments.errors import shorten
 
 MAX_SHOWN_CHARACTERS = 20_000
 """Characters of one text that a page shows, with a link to the whole text."""
 
 MAX_SHORT_CHARACTERS = 100
-IMAGE_TYPES = frozenset(("image/png", "image/jpeg", "image/gif", "image/webp", "image/avif", "image/bmp"))
-"""Types that browsers receive as an image. SVG is not one of them, because it is a document with scripts."""
-_BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,25 +99,11 @@ def _block(block: Any, limit: int) -> Part:
     if kind == "text" and isinstance(block.get("text"), str):
         return _text(block["text"], "", "text", limit)
     if kind == "image":
-        uri = _image(block)
-        return Part("image", uri, block["mimeType"]) if uri else _value(_not_shown(block), block, limit)
+        media, data = block.get("mimeType"), block.get("data")
+        if problem := image_problem(media, data):
+            return _value(f"Not shown as an image: {problem}.", block, limit)
+        return Part("image", f"data:{media};base64,{data}", media)
     return _value("", block, limit)
-
-
-def _image(block: dict[str, Any]) -> str:
-    """Return the data: URI of an image, or an empty text if its type is not in `IMAGE_TYPES` or its data is invalid."""
-    media, data = block.get("mimeType"), block.get("data")
-    if not (isinstance(media, str) and isinstance(data, str) and media in IMAGE_TYPES):
-        return ""
-    return f"data:{media};base64,{data}" if len(data) % 4 == 0 and _BASE64.fullmatch(data) else ""
-
-
-def _not_shown(block: dict[str, Any]) -> str:
-    """Return a description of an image that is not sent to browsers."""
-    media, data = block.get("mimeType"), block.get("data")
-    kind = shorten(media, MAX_SHORT_CHARACTERS) if isinstance(media, str) else "no media type"
-    size = f"{len(data):,} characters" if isinstance(data, str) else "no data"
-    return f"{kind}, {size}, not shown as an image"
 
 
 def _tool(item: dict[str, Any]) -> ToolPart:

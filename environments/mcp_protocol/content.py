@@ -10,6 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from environments.display.images import image_problem
+
 Json = dict[str, Any]
 
 PROMPT_URI = "task://prompt"
@@ -71,6 +73,8 @@ def content_of(blocks: Iterable[Json]) -> list[Json]:
 def _content(block: Json) -> list[Json]:
     match block["type"]:
         case "image":
+            if problem := image_problem(block["mimeType"], block["data"]):
+                return [_text(f"An image that cannot be shown: {problem}.")]
             return [{"type": "image", "data": block["data"], "mimeType": block["mimeType"]}]
         case "tool_call":
             return [_text(f"{block['name']}({json.dumps(block['input'], ensure_ascii=False)})")]

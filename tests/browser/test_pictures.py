@@ -12,7 +12,8 @@ from tests.envs_pictures import ANSWERS
 from tests.server import LiveServer
 
 DAMAGED = "This image can't be displayed"
-DOCUMENT = "image/svg+xml, 136 characters, not shown as an image"
+DOCUMENT = "the type 'image/svg+xml' is not allowed"
+WORDS = "the data is no image, but the type is image/jpeg"
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +38,9 @@ def draw_all(live: LiveServer) -> int:
 
 
 def are_told(page: Page) -> None:
-    """Expect a message for both damaged images and for the document, and the sound image to be the only one drawn."""
-    expect(page.get_by_text(DAMAGED)).to_have_count(2)
+    """Expect a message for each image that is none, and the sound image to be the only one drawn."""
+    for sentence in (DAMAGED, WORDS):
+        expect(page.get_by_text(sentence)).to_have_count(1)
     expect(page.get_by_text(DOCUMENT)).to_have_count(1)
     expect(page.locator(".zoom img")).to_have_count(1)
     expect(page.locator(".zoom img")).to_have_js_property("naturalWidth", 1)

@@ -32,7 +32,6 @@ VERSIONS = tuple(f"ATIF-v1.{minor}" for minor in range(9))
 _ALLOWED_VERSIONS = f"{VERSIONS[0]} to {VERSIONS[-1]} can be imported"
 METADATA = "atif"
 """Key in the metadata of a message or rollout under which an import stores what no column holds."""
-IMAGE_TYPES = ("image/jpeg", "image/png", "image/gif", "image/webp")
 MAX_SHOWN_CHARACTERS = 60
 _UNSTORABLE = re.compile("[\0\ud800-\udfff]")
 

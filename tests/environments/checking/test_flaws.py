@@ -39,7 +39,7 @@ FLAWS = [
     ("Silent", "prompts", "prompts", "failed", "is empty"),
     ("Telling", "prompts", "no answers", "failed", "contains the task's 'place'"),
     ("Changing", "prompts", "repeatable prompt", "warning", "differs in a second session"),
-    ("WrongImage", "prompts", "prompts", "failed", "of type image/png"),
+    ("WrongImage", "prompts", "prompts", "failed", "the data is image/gif, but the type is image/png"),
     ("NeedsSecret", "prompts", "sessions open", "failed", "KeyError: 'API_KEY'"),
     ("Crashing", "play", "tools run", "failed", "Tool 'jump' failed"),
     ("SelfCancelling", "play", "tools run", "failed", "Tool 'step' in train[0] cancelled its own task"),

@@ -402,9 +402,15 @@ def test_an_image_of_the_prompt_is_loaded_by_its_place(client: Client) -> None:
 @pytest.mark.parametrize(
     ("media", "data", "expected"),
     [
-        ("image/svg+xml", "PHN2Zz4=", "image/svg+xml, 8 characters, not shown as an image"),
-        ("text/html", "PGI+", "text/html, 4 characters, not shown as an image"),
-        ("image/png", "A", "image/png, 1 characters, not shown as an image"),
+        (
+            "image/svg+xml",
+            "PHN2Zz4=",
+            "Not shown as an image: the type &#x27;image/svg+xml&#x27; is not allowed",
+        ),
+        ("text/html", "PGI+", "Not shown as an image: the type &#x27;text/html&#x27; is not allowed"),
+        ("image/png", "A", "Not shown as an image: the data is not base64."),
+        ("image/png", "", "Not shown as an image: the data is empty."),
+        ("image/jpeg", PIXEL, "Not shown as an image: the data is image/png, but the type is image/jpeg."),
     ],
 )
 def test_other_data_is_never_shown_as_an_image(client: Client, media: str, data: str, expected: str) -> None:

@@ -103,6 +103,7 @@ def test_a_second_import_changes_nothing(tmp_path: Path, format: Format) -> None
         output_of(TEXT, TEXT, metadata={"answer": 42, "x": [1e20]}, reward=0.5),
         output_of(TEXT, IMAGE),
         output_of(IMAGE | {"mimeType": "image/bmp"}),
+        output_of(IMAGE | {"mimeType": "image/jpg"}, IMAGE | {"data": ""}, IMAGE | {"data": "QUJD"}),
         output_of(TEXT | {"text": "\ud800 \0"}),
         output_of(),
         '{"blocks": "none"}',

@@ -1,0 +1,52 @@
+"""Which images pages show and models take, and what is wrong with one: its type or its data."""
+
+from __future__ import annotations
+
+import base64
+import re
+from typing import Any
+
+MODEL_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
+"""Types that the providers of models take, and ATIF."""
+IMAGE_TYPES = (*MODEL_IMAGE_TYPES, "image/avif", "image/bmp")
+"""Types that browsers show. SVG is not one of them, because it is a document with scripts."""
+MAX_TYPE_CHARACTERS = 60
+
+_SPELLINGS = {"image/jpg": "image/jpeg", "image/pjpeg": "image/jpeg", "image/x-png": "image/png"}
+_BASE64 = re.compile(r"[A-Za-z0-9+/]*+={0,2}")
+_START_CHARACTERS = 64
+"""Characters of base64 that hold the beginnings below."""
+_STARTS = {
+    "image/png": re.compile(rb"\x89PNG\r\n\x1a\n"),
+    "image/jpeg": re.compile(rb"\xff\xd8\xff"),
+    "image/gif": re.compile(rb"GIF8[79]a"),
+    "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
+    "image/avif": re.compile(rb"....ftypavi[fs]", re.DOTALL),
+    "image/bmp": re.compile(rb"BM"),
+    "image/tiff": re.compile(rb"II\*\0|MM\0\*"),
+    "image/heic": re.compile(rb"....ftyp(?:hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
+    "image/svg+xml": re.compile(rb"\s*<(?:svg|\?xml)"),
+}
+
+
+def image_problem(kind: Any, data: Any, allowed: tuple[str, ...] = IMAGE_TYPES) -> str:
+    """Return what is wrong with the type or the data (base64) of an image, as a clause; empty for a sound one.
+
+    Only the beginning of the data is read; what is damaged further on is seen by who decodes it.
+    """
+    types = f"{', '.join(allowed[:-1])} or {allowed[-1]}"
+    if not isinstance(kind, str) or not kind:
+        return f"the type is missing; use {types}"
+    if not isinstance(data, str) or not data:
+        return "the data is empty"
+    if len(data) % 4 or not _BASE64.fullmatch(data):
+        return "the data is not base64"
+    start = base64.b64decode(data[:_START_CHARACTERS])
+    content = next((name for name, pattern in _STARTS.items() if pattern.match(start)), "")
+    if kind in allowed:
+        return "" if content == kind else f"the data is {content or 'no image'}, but the type is {kind}"
+    plain = kind.partition(";")[0].strip().lower()
+    plain = _SPELLINGS.get(plain, plain)
+    shortened = kind if len(kind) <= MAX_TYPE_CHARACTERS else f"{kind[:MAX_TYPE_CHARACTERS]}…"
+    advice = plain if plain in allowed and plain == content else content if content in allowed else types
+    return f"the type {shortened!r} is not allowed; use {advice}"
