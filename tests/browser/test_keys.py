@@ -70,8 +70,6 @@ def test_brackets_and_numbers_choose_tools_wherever_they_are(page: Page) -> None
         page.evaluate("document.activeElement.blur()")
         press(page, *pressed)
         expect(tabs.nth(chosen)).to_have_attribute("aria-selected", "true")
-    press(page, *german_macos)  # typed into the form of the tool
-    expect(tabs.nth(2)).to_have_attribute("aria-selected", "true")
 
 
 def test_a_key_of_an_input_method_leaves_the_field(page: Page) -> None:

@@ -56,8 +56,10 @@ def test_the_replay_says_which_images_cannot_be_displayed(
 
 def test_so_does_the_page_of_one_step(page: Page, drawn: tuple[int, int], complaints: list[str]) -> None:
     episode = drawn[0]
-    page.goto(f"/episodes/{episode}/steps/2/")
+    page.goto(f"/episodes/{episode}/steps/1/")
     expect(page.get_by_text(DAMAGED)).to_be_visible()
+    page.goto(f"/episodes/{episode}/steps/2/")
+    expect(page.get_by_text(WORDS)).to_be_visible()
     page.goto(f"/episodes/{episode}/steps/3/")
     expect(page.get_by_text(DOCUMENT)).to_be_visible()
 
