@@ -174,7 +174,7 @@ def _restore_sqlite(source: Path) -> Path | None:
         _check_content(partial, source)
         _flush(partial)
         connection.close()
-        if file.exists() and file.stat().st_size:
+        if file.exists() and _has_tables(file):
             kept = file.with_name(f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S}")
             with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as old:  # it may be damaged
                 old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
@@ -189,6 +189,13 @@ def _restore_sqlite(source: Path) -> Path | None:
     finally:
         partial.unlink(missing_ok=True)
     return kept
+
+
+def _has_tables(file: Path) -> bool:
+    """Return whether a database holds anything, or may: opening a new one already writes a page."""
+    with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as opened:
+        return bool(opened.execute("SELECT 1 FROM sqlite_master").fetchone())
+    return True
 
 
 def _check_sqlite(file: Path) -> None:

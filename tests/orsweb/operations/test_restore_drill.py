@@ -73,7 +73,8 @@ def test_everything_that_was_answered_before_the_backup_is_in_it(tmp_path: Path)
             agent.join(60)
     other = LiveServer("tests.envs:Echo", is_new=not os.environ.get("DATABASE_URL"))
     try:
-        assert "restored" in manage(other, "restore", str(file))
+        report = manage(other, "restore", str(file))
+        assert "restored" in report and "What was there before" not in report
         assert "already" in manage(other, "restore", str(file), expected=1)
         found = stored(other.start())
         other.stop()
