@@ -196,7 +196,7 @@ def _tasks(ids: Iterable[int]) -> QuerySet[Any]:
         .select_related("environment")
         .annotate(head=Left("spec", MAX_READ_CHARACTERS))
     )
-    found: QuerySet[Any] = rows.defer("spec", "environment__description", "environment__card")
+    found: QuerySet[Any] = rows.defer("spec", "folded", "environment__description", "environment__card")
     return found
 
 

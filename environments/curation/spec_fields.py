@@ -17,6 +17,7 @@ from environments.display.schema_fields import resolved
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.errors import nearest
 from environments.models import Environment, Task
+from environments.models.folding import fold
 
 MAX_READ_TASKS = 20
 """Newest tasks whose fields are read; a longer content than MAX_READ_CHARACTERS is left out."""
@@ -73,7 +74,7 @@ def problem_of(test: FieldTest, environment: Environment) -> str:
 
 def _wrong_value(test: FieldTest, field: ScalarField) -> str:
     if field.choices:
-        is_known = test.value.lower() in (choice.lower() for choice in field.choices)
+        is_known = fold(test.value) in map(fold, field.choices)
         return "" if is_known else f"{test.name} is one of {', '.join(field.choices[:MAX_NAMED])}"
     own = {"text"} if test.number is None else {"text", "number"}
     if not test.is_text and test.value in LITERALS:

@@ -1,6 +1,6 @@
 """What people type to search tasks: words, phrases, a hash, and tests of fields such as `difficulty:3` or `answer>10`.
 
-    name:value            the field is this number, true, false, null or text; upper and lower case are the same
+    name:value            the field is this number, true, false, null or text; case and accents do not matter
     name:"two words"      the field is this text, even if it looks like a number
     name~word             the field is a text that holds this one
     name>1  name>=1 …     the field is a number, and greater than, at least, less than or at most this one
@@ -17,10 +17,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from django.db.models import BooleanField, CharField, F, Func, Q
-from django.db.models.lookups import Exact, IContains, IExact
+from django.db.models import BooleanField, CharField, F, Func, Q, TextField
+from django.db.models.functions import Coalesce
+from django.db.models.lookups import Contains, Exact
 
 from environments.database.storable import double_of, is_storable, number_in
+from environments.models.folding import fold, fold_term
 
 MAX_WORDS = 20
 MAX_DIGITS = 100_000
@@ -68,8 +70,8 @@ class FieldTest:
             return Q(SpecNumber(self.name, self.operator, number))
         text = SpecMember(self.name, "text")
         if self.operator == "~":
-            return Q(IContains(text, self.value))
-        found = Q(IExact(text, self.value))
+            return Q(Contains(text, fold(self.value)))
+        found = Q(Exact(text, fold(self.value)))
         if number is not None:
             return found | Q(SpecNumber(self.name, "=", number))
         is_literal = not self.is_text and self.value in LITERALS
@@ -102,32 +104,47 @@ def _terms(search: str) -> Iterator[FieldTest | str]:
 
 
 def _contains(text: str) -> Q:
-    """Return the condition for tasks whose spec holds the text, as it is or as JSON escapes it within a string."""
-    written = json.dumps(text)[1:-1]
-    escaped = Q(spec__icontains=written)
-    return escaped if written == text or not is_storable(text) else escaped | Q(spec__icontains=text)
+    """Return the condition for tasks whose spec holds the text, as JSON escapes it within a string."""
+    return Q(Contains(FoldedSpec(), fold_term(text)))
 
 
 _SQLITE = {
-    "text": "CASE WHEN {kind} = 'text' THEN json_extract({spec}, '{path}') END",
+    "text": "CASE WHEN {kind} = 'text' THEN LOWER(json_extract({spec}, '{path}')) END",
     "literal": "CASE WHEN {kind} IN ('true', 'false', 'null') THEN {kind} END",
 }
 _POSTGRESQL = {
-    "text": "CASE WHEN json_typeof(v) = 'string' THEN v #>> '{}' END",
+    "text": "CASE WHEN json_typeof(v) = 'string' THEN LOWER((v #>> '{}') COLLATE \"C\") END",
     "literal": "CASE WHEN json_typeof(v) IN ('boolean', 'null') THEN v::text END",
 }
 # The pattern leaves out numbers beyond those that a double can hold, which would be errors.
 _DOUBLE = (
     r"'^-?([0-9]{1,250}[0-9]{0,50}(\.[0-9]{1,250})?|[0-9]{1,3}(\.[0-9]{1,20})?[eE][+-]?([012]?[0-9]{1,2}|30[0-5]))$'"
 )
-_HIGH, _LOW = r"\\u[dD][89abAB][0-9a-fA-F]{2}", r"\\u[dD][c-fC-F][0-9a-fA-F]{2}"
-# PostgreSQL cannot read escapes of NUL and of halves of surrogate pairs, so they become U+FFFD.
-_READABLE = f"regexp_replace(%s, '\\\\u0000|{_HIGH}(?!{_LOW})|(?<!{_HIGH}){_LOW}', '\\\\ufffd', 'g')"
 # OFFSET 0 makes the planner compute the value once.
-_MEMBER = (
-    r"(SELECT {found} FROM (SELECT (CASE WHEN strpos({spec}, '\u') > 0 THEN {readable} ELSE {spec} END)::json"
-    " #> '{path}' AS v OFFSET 0) AS member)"
-)
+_MEMBER = "(SELECT {found} FROM (SELECT ({spec})::json #> '{path}' AS v OFFSET 0) AS member)"
+
+
+class FoldedSpec(Func):
+    """The text that a word is looked for in: a task's content as `fold_json` writes it, with names in lower case.
+
+    The "C" collation makes PostgreSQL fold ASCII letters alone, as SQLite does: the others are folded already.
+    """
+
+    output_field = CharField()
+
+    def __init__(self) -> None:
+        super().__init__(_spec())
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, Any]:
+        return compiler.compile(self.source_expressions[0])  # LIKE folds it
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, Any]:
+        return self.as_sql(compiler, connection, template='LOWER((%(expressions)s) COLLATE "C")', **context)
+
+
+def _spec() -> Coalesce:
+    """Return the expression of a task's content that both databases can read, however it was escaped."""
+    return Coalesce(F("folded"), F("spec"), output_field=TextField())
 
 
 class SpecMember(Func):
@@ -136,7 +153,7 @@ class SpecMember(Func):
     output_field = CharField()
 
     def __init__(self, name: str, kind: Literal["text", "literal"]) -> None:
-        super().__init__(F("spec"))
+        super().__init__(_spec())
         self._name, self._kind = name, kind
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
@@ -158,7 +175,7 @@ class SpecNumber(Func):
     output_field = BooleanField()
 
     def __init__(self, name: str, operator: str, number: float) -> None:
-        super().__init__(F("spec"))
+        super().__init__(_spec())
         self._name, self._operator, self._number = name, operator, number
 
     def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, tuple[Any, ...]]:
@@ -188,8 +205,7 @@ def _sqlite_member(template: str, spec: str, name: str) -> str:
 
 
 def _postgresql_member(found: str, spec: str, name: str) -> str:
-    path, readable = "{" + ",".join(name.split(".")) + "}", _READABLE % spec
-    return _MEMBER.format(found=found, spec=spec, readable=readable, path=path)
+    return _MEMBER.format(found=found, spec=spec, path="{" + ",".join(name.split(".")) + "}")
 
 
 def _digits_compared(text: str, number: int) -> str:

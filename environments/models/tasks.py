@@ -10,6 +10,8 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from environments.models.folding import FoldedJSON
+
 DEFAULT_CONVENTION = "zkoo"
 """Code of the default convention (`environments/scoring/convention.py`)."""
 
@@ -142,6 +144,9 @@ class Task(models.Model):
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="tasks", db_index=False)
     content_hash = models.CharField(max_length=64)
     spec = models.TextField(help_text="Exact JSON text; never rewritten")
+    folded = FoldedJSON(
+        null=True, editable=False, help_text="The spec as searches compare it; null: it is in ASCII, so it is the spec"
+    )
     state = models.CharField(max_length=11, choices=STATES, db_default="active")
     reason = models.TextField(blank=True, db_default="", help_text="Why it is quarantined")
     source = models.CharField(max_length=6, choices=SOURCES, db_default="played", help_text="Where it came from first")

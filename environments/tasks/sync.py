@@ -28,6 +28,7 @@ from environments.database.worker_threads import Workers
 from environments.database.write_pauses import rows_at_once, write_alone
 from environments.errors import EnvironmentFault, Unhostable
 from environments.models import Environment, Split, SyncConflict
+from environments.models.folding import fold_json
 from environments.runtime.host import Host
 from environments.scoring.convention import convention_declared
 from environments.scoring.returns import RETURNS
@@ -44,8 +45,8 @@ BYTES_OF_TASK = 2048
 """Mean size of the texts up to which a transaction has that many. It then takes about 50 ms."""
 
 _ADD_TASKS = """
-    INSERT INTO environments_task (environment_id, content_hash, spec, source, created)
-    SELECT %s, value->>0, value->>1, 'code', CURRENT_TIMESTAMP FROM {rows} WHERE true
+    INSERT INTO environments_task (environment_id, content_hash, spec, folded, source, created)
+    SELECT %s, value->>0, value->>1, value->>2, 'code', CURRENT_TIMESTAMP FROM {rows} WHERE true
     ON CONFLICT DO NOTHING
 """
 
@@ -344,8 +345,9 @@ def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:
     # Sorted: a batch of random hashes touches as many pages of the index as it has rows, which takes four times the
     # CPU.
     for batch in _batches(sorted(zip(hashes, texts, strict=True))):
+        rows = [(digest, text, fold_json(text)) for digest, text in batch]
         with adding_tasks(environment):
-            execute(_ADD_TASKS, [environment], batch)
+            execute(_ADD_TASKS, [environment], rows)
 
 
 def _batches(tasks: Iterable[tuple[str, str]]) -> Iterator[list[tuple[str, str]]]:

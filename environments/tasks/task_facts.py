@@ -142,7 +142,7 @@ def versions_of(task: Task) -> list[Task]:
         return []
     flags = TaskFlag.objects.filter(task=OuterRef("pk"), settled=None).order_by().values("task")
     counted = Coalesce(Subquery(flags.annotate(n=Count("pk")).values("n")), 0)
-    return list(Task.objects.filter(pk__in=ids).defer("spec").annotate(flagged=counted).order_by("pk"))
+    return list(Task.objects.filter(pk__in=ids).defer("spec", "folded").annotate(flagged=counted).order_by("pk"))
 
 
 MAX_CHANGES = 50

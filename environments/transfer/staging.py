@@ -19,6 +19,7 @@ from environments.curation.history_rows import Revisions, split_names
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.write_pauses import give_way
 from environments.models import Task
+from environments.models.folding import fold_json
 from environments.tasks.split_change import SplitChange
 from environments.transfer.review import Decision, tasks_by_hash
 from environments.transfer.scratch_database import Scratch
@@ -29,8 +30,9 @@ MAX_BATCH_BYTES = 2 * 1024 * 1024
 """Limits of one transaction, which then takes about 50 ms. A single longer task is a batch of its own."""
 
 _ADD_TASKS = """
-    INSERT INTO environments_task (environment_id, content_hash, spec, source, state, reason, created)
-    SELECT %s, value->>0, value->>1, value->>2, value->>3, value->>4, CURRENT_TIMESTAMP FROM {rows} WHERE true
+    INSERT INTO environments_task (environment_id, content_hash, spec, folded, source, state, reason, created)
+    SELECT %s, value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, CURRENT_TIMESTAMP
+    FROM {rows} WHERE true
     ON CONFLICT DO NOTHING
 """
 _ADD_TAGS = """
@@ -120,12 +122,13 @@ def _delete(tasks: Sequence[int]) -> None:
         Task.objects.filter(pk__in=tasks).only("pk").delete()
 
 
-def _row(decision: Decision) -> tuple[str, str, str, str, str]:
+def _row(decision: Decision) -> tuple[str, str, str | None, str, str, str]:
     """Return the columns of a new task. An edit without a state inherits that of the task it replaces."""
     row, old = decision.candidate, decision.origin
+    texts = row.hash, row.text, fold_json(row.text)
     if row.labels.state is None and old is not None:
-        return row.hash, row.text, "edit", old.state, old.reason
-    return row.hash, row.text, "edit" if old else "import", row.labels.state or "active", row.labels.reason
+        return *texts, "edit", old.state, old.reason
+    return *texts, "edit" if old else "import", row.labels.state or "active", row.labels.reason
 
 
 def _tags_of_new(decision: Decision) -> Sequence[str]:

@@ -81,7 +81,7 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
         return _refused(request, sentence)
     seen = Episode.objects.filter(visible_episodes(hidden_from(request.user)))
     related = seen.select_related("environment", "split", "task", "run", "revision")
-    episodes = related.defer("task__spec").in_bulk(ids)
+    episodes = related.defer("task__spec", "task__folded").in_bulk(ids)
     if blind := blind_to(request.user).filter(pk__in=list(episodes)).first():
         return refused_blind(request, blind)
     missing = [pk for pk in ids if pk not in episodes]

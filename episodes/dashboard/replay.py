@@ -85,7 +85,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the current headline, for a page that follows a running episode."""
-    related = Episode.objects.select_related(*_SHOWN).defer("task__spec")
+    related = Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded")
     episode = find(pk, with_neighbours(related, hidden_from(request.user)))
     definition = _definition(request, episode)
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
@@ -103,7 +103,7 @@ def peers(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def about(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the facts about the whole episode, for a page that follows it."""
-    episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec"))
+    episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded"))
     name_tasks([episode])
     return render(request, "episodes/replay_facts.html", {"episode": episode, "labels": episode.labels_object.items()})
 

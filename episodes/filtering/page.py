@@ -140,7 +140,7 @@ def shown(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     related = episodes.select_related("environment", "split", "task", "run", "play__guest__invite__study").annotate(
         head=Left("task__spec", MAX_READ_CHARACTERS)
     )
-    return related.defer("task__spec", "environment__description", "environment__card", "labels")
+    return related.defer("task__spec", "task__folded", "environment__description", "environment__card", "labels")
 
 
 def summary_of(episode: Episode) -> str:

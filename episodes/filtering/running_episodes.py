@@ -101,7 +101,7 @@ def running_count(hidden: frozenset[int] = frozenset()) -> int:
 def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:
     related = episodes.select_related("environment", "split", "task", "run")
     return related.annotate(head=Left("task__spec", MAX_READ_CHARACTERS)).defer(
-        "task__spec", "labels", "environment__description", "environment__card"
+        "task__spec", "task__folded", "labels", "environment__description", "environment__card"
     )
 
 

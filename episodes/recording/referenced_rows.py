@@ -22,6 +22,7 @@ from environments.database.bulk_writer import BulkWriter
 from environments.database.json_rows import rows_among
 from environments.database.storable import storable
 from environments.models import Environment, Split, Task
+from environments.models.folding import fold_json
 from environments.runtime.records import EpisodeStarted
 from environments.tasks.task_hash import hash_of_spec
 from episodes.models import EnvironmentRevision
@@ -47,7 +48,7 @@ _HOLDING = """
 """
 """The last row of a task wins: a split that the class declares before a curated one, then in order."""
 
-TASK_COLUMNS = ("environment_id", "content_hash", "spec", "created")
+TASK_COLUMNS = ("environment_id", "content_hash", "spec", "folded", "created")
 
 TaskKey = tuple[int, bytes]
 """Environment id and a digest of the spec's exact text, with `SENT` at its end for a task that is marked as sent."""
@@ -201,7 +202,7 @@ class KnownRows:
         wanted = {(key[0], digest) for key, digest in hashes.items()}
         ids = task_ids(wanted)  # most are there: a sync has written what the class lists
         new = [
-            (key[0], hashes[key], row.spec_json, writer.time(row.created))
+            (key[0], hashes[key], row.spec_json, fold_json(row.spec_json), writer.time(row.created))
             for key, row in missing.items()
             if (key[0], hashes[key]) not in ids
         ]

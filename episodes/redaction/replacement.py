@@ -21,6 +21,7 @@ from environments.database.storable import digest_of
 from environments.database.write_pauses import give_way
 from environments.errors import OrsError
 from environments.models import Task
+from environments.models.folding import fold_json
 from environments.runtime.secrets_mask import MAX_SECRET_CHARACTERS, Mask
 from environments.tasks.task_hash import hash_of_spec, is_sent_task
 from episodes.models import Blob, Episode, RedactedEpisode, Redaction, Rollout, RolloutText, TranscriptText
@@ -165,6 +166,7 @@ def _update(model: Model, pk: Any, changed: dict[str, tuple[Any, Any]]) -> None:
     if model is Task and "spec" in values:
         is_sent = any(map(is_sent_task, Task.objects.filter(pk=pk)))
         values["content_hash"] = hash_of_spec(values["spec"], is_sent=is_sent)
+        values["folded"] = fold_json(values["spec"])
     try:
         with transaction.atomic():
             row.update(**values)

@@ -40,7 +40,7 @@ _WITHOUT_TEXTS: set[type] = {
     *(Activity, Blob, CurveBlock, EnvironmentRevision, FollowedProgress, LooseBlob, StepGroup, StepSpan)
 }
 _OWN: set[type] = {Redaction, RedactedEpisode, SignOnAccount}
-_HASHES = {"token_hash", "content_hash", "change", "split_hash"}
+_DERIVED = {"token_hash", "content_hash", "folded", "change", "split_hash"}
 
 Model = type[models.Model]
 
@@ -57,7 +57,7 @@ def _holds_text(one: Any) -> bool:
     if one.related_model is Blob:
         return True
     is_text = isinstance(one, models.CharField | models.TextField)
-    return is_text and not one.choices and not one.primary_key and one.name not in _HASHES
+    return is_text and not one.choices and not one.primary_key and one.name not in _DERIVED
 
 
 @dataclass

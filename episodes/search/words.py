@@ -10,9 +10,10 @@ words is a word by itself. All other characters separate words, so `file_name.tx
 from __future__ import annotations
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from environments.models.folding import fold
 
 MAX_CHARACTERS = 64
 """Maximum length of a word in characters; longer words are truncated."""
@@ -27,7 +28,6 @@ _ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in r
 """What `words_of` makes of each character, for `str.translate`, which takes a third of the time of a pattern."""
 _LONG = re.compile(rf" [^ ]{{{MAX_CHARACTERS + 1}}}")
 _SPAN = re.compile(rf"[{_ALONE}]|(?:[^\W_{_ALONE}]|[\u0300-\u036f])+")
-_ACCENT = re.compile("[\u0300-\u036f]")
 _TERM = re.compile(r'"([^"]*)(?:"(\*?)|$)|([^\s"]+)')
 
 
@@ -46,8 +46,7 @@ def words_of(text: str) -> list[str]:
     if text.isascii():
         found = text.translate(_ASCII).split()
     else:
-        plain = _ACCENT.sub("", unicodedata.normalize("NFKD", text).casefold())
-        found = _WORD.findall(unicodedata.normalize("NFC", plain))
+        found = _WORD.findall(fold(text))
     is_long = max(map(len, found), default=0) > MAX_CHARACTERS
     return [word[:MAX_CHARACTERS] for word in found] if is_long else found
 

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.models import Environment, Split, Task
+from environments.models.folding import fold_json
 from environments.scoring.convention import convention_declared
 from episodes.models import (
     Blob,
@@ -212,7 +213,10 @@ class References:
         keys = [(self.environment(one.environment), one.task.hash or "") for one in episodes]
         missing = {key: one for key, one in zip(keys, episodes, strict=True) if key not in self._tasks}
         if missing:
-            rows = [(*key, one.task.text, writer.time(_seconds(one.created))) for key, one in missing.items()]
+            rows = [
+                (*key, one.task.text, fold_json(one.task.text), writer.time(_seconds(one.created)))
+                for key, one in missing.items()
+            ]
             writer.insert(Task, TASK_COLUMNS, rows)
             self._tasks.update(task_ids(missing))
         return [self._tasks[key] for key in keys]

@@ -49,6 +49,45 @@ def test_it_finds_tasks_by_fields(search: str, names: str) -> None:
     assert "".join(tasks[task.pk] for task in found) == names
 
 
+FOREIGN = {
+    "a": {"q": "\u00c4pfel zu Gro\u00dfbritannien", "kind": "\u00c9cole", "E": "x", "\u00c9": "other"},
+    "b": {"q": "\u0395\u039b\u039b\u0391\u03a3 \u0130zmir", "kind": "\u041c\u041e\u0421\u041a\u0412\u0410"},
+    "c": {"q": "apfel, i \"quoted\"", "kind": "ECOLE", "Name": 1},
+}
+
+
+@pytest.mark.parametrize("is_escaped", [True, False])
+@pytest.mark.parametrize(
+    ("search", "names"),
+    [
+        ("\u00e4pfel", "ac"),
+        ("A\u0308PFEL", "ac"),
+        ("GROSSBRITANNIEN", "a"),
+        ("gro\u00dfbritannien", "a"),
+        ("\u03b5\u03bb\u03bb\u03ac\u03c2", "b"),
+        ("izmir", "b"),
+        ("kind:\u00e9cole", "ac"),
+        ("kind:\u00c9COLE", "ac"),
+        ("kind~\u043c\u043e\u0441\u043a", "b"),
+        ("E:x", "a"),
+        ("e:x", ""),
+        ("e:other", ""),
+        ("\u00e9", "ac"),
+        ("\u0131", ""),
+        ('"quoted\\"', ""),
+        ("name", "c"),
+        ("Name:1", "c"),
+        ("name:1", ""),
+    ],
+)
+def test_case_and_accents_do_not_matter_in_any_script(search: str, names: str, is_escaped: bool) -> None:
+    specs = {name: json.dumps(spec, ensure_ascii=is_escaped) for name, spec in FOREIGN.items()}
+    environment = make_environment()
+    Task.objects.bulk_create(Task(environment=environment, content_hash=name, spec=text) for name, text in specs.items())
+    found = Task.objects.filter(Selection(search=search).condition()).order_by("content_hash")
+    assert "".join(task.content_hash for task in found) == names
+
+
 WRITTEN = (
     *("0", "-0", "7", "-7", "-70", "12.5", "7.0", "7e0", "1700000000", "1700000001", "17e8"),
     *(str(2**53), str(2**53 + 1), str(2**63), str(2**64 + 1), str(2**64 + 3), str(-(2**64) - 1)),
