@@ -12,11 +12,13 @@ from django.core.exceptions import BadRequest, PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from django.utils.text import smart_split, unescape_string_literal
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 from environments.access.local_operator import OPERATOR
 from environments.access.privacy import hidden_from, visible
+from environments.database.folding import holding
 from environments.database.storable import id_in
 from environments.errors import shorten
 from environments.models import Environment
@@ -25,7 +27,10 @@ MAX_SUMMARY_CHARACTERS = 140
 
 
 class StrictList:
-    """A list that refuses parameters which it does not have. Django leaves them out, and shows every row."""
+    """A list that refuses parameters which it does not have. Django leaves them out, and shows every row.
+
+    Its search does not depend on case or accents, where Django's does in each database in its own way.
+    """
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         try:
@@ -35,6 +40,16 @@ class StrictList:
             raise BadRequest(
                 f"This list has no filter like {query!r}. Open it without, and choose its filters there."
             ) from error
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        """Return the rows that have each word of a search in one of the columns, in whatever case and accents."""
+        columns = self.get_search_fields(request)  # type: ignore[attr-defined]  # of ModelAdmin
+        for word in smart_split(search_term) if columns else ():
+            text = unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word
+            queryset = queryset.filter(holding(queryset, text, columns))
+        return queryset, False
 
 
 class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has no types

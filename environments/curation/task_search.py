@@ -21,7 +21,8 @@ from django.db.models import BooleanField, CharField, F, Func, Q, TextField
 from django.db.models.functions import Coalesce
 from django.db.models.lookups import Contains, Exact
 
-from environments.database.storable import double_of, is_storable, number_in
+from environments.database.folding import contains
+from environments.database.storable import double_of, is_storable, number_in, storable
 from environments.models.folding import fold, fold_term
 
 MAX_WORDS = 20
@@ -104,8 +105,10 @@ def _terms(search: str) -> Iterator[FieldTest | str]:
 
 
 def _contains(text: str) -> Q:
-    """Return the condition for tasks whose spec holds the text, as JSON escapes it within a string."""
-    return Q(Contains(FoldedSpec(), fold_term(text)))
+    """Return the condition for tasks whose spec holds the text, within a string or as JSON writes it."""
+    term, plain = fold_term(text), fold(storable(text))
+    found = contains(_spec(), term)
+    return found if term == plain else found | contains(_spec(), plain) | contains(F("spec"), plain)
 
 
 _SQLITE = {
@@ -122,24 +125,6 @@ _DOUBLE = (
 )
 # OFFSET 0 makes the planner compute the value once.
 _MEMBER = "(SELECT {found} FROM (SELECT ({spec})::json #> '{path}' AS v OFFSET 0) AS member)"
-
-
-class FoldedSpec(Func):
-    """The text that a word is looked for in: a task's content as `fold_json` writes it, with names in lower case.
-
-    The "C" collation makes PostgreSQL fold ASCII letters alone, as SQLite does: the others are folded already.
-    """
-
-    output_field = CharField()
-
-    def __init__(self) -> None:
-        super().__init__(_spec())
-
-    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, Any]:
-        return compiler.compile(self.source_expressions[0])  # LIKE folds it
-
-    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> tuple[str, Any]:
-        return self.as_sql(compiler, connection, template='LOWER((%(expressions)s) COLLATE "C")', **context)
 
 
 def _spec() -> Coalesce:

@@ -19,6 +19,7 @@ from unfold.widgets import UnfoldAdminTextInputWidget
 
 from environments.access.privacy import hidden_from, visible
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, StrictList
+from environments.database.folding import holding
 from environments.database.storable import id_in, index_in
 from environments.display import formats, parts
 from environments.models import Environment
@@ -153,7 +154,8 @@ class EpisodeAdmin(ReadOnlyAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        named = Run.objects.filter(visible_runs(hidden_from(request.user)), name__icontains=term)
+        shown = Run.objects.filter(visible_runs(hidden_from(request.user)))
+        named = shown.filter(holding(shown, term, ("name",)))
         runs = list(named.order_by("-pk").values_list("pk", flat=True)[:MAX_RUNS_FOUND])
         ids = list(Episode.objects.filter(session_id=term).values_list("pk", flat=True))
         ids += [pk] if (pk := id_in(term)) is not None else []

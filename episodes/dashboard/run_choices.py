@@ -5,13 +5,13 @@ from __future__ import annotations
 from functools import partial
 
 from django.core.exceptions import BadRequest
-from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
+from environments.database.folding import holding
 from episodes.dashboard.curve_query import run_ids
 from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, given, words
@@ -40,7 +40,7 @@ def run_choices(request: HttpRequest) -> HttpResponse:
     oldest = Run.objects.order_by("-pk").values_list("pk", flat=True)[MAX_SEARCHED - 1 : MAX_SEARCHED].first()
     found = visible.filter(pk__gte=oldest or 0)
     if search:
-        found = found.filter(Q(name__icontains=search) | Q(model__icontains=search))
+        found = found.filter(holding(found, search, ("name", "model")))
     others = found.exclude(pk__in=list(rows)).order_by("-pk")
     context = {
         "chosen": [rows[pk] for pk in ids if pk in rows],

@@ -12,6 +12,7 @@ from environments import models
 from environments.agent_http.response import Response, json_response
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.keys.agent_key import READ
+from environments.models.folding import fold
 from environments.service import get_record
 from episodes.platform_api.platform_view import MAX_PAGE, PlatformView
 from episodes.uploads.rollout_figures import DifficultyQuery, difficulties
@@ -39,8 +40,8 @@ class PlatformEnvironments(PlatformView):
         names = self.key.among(self.service.registry.names)
         if self.query.get("owner", self.namespace) != self.namespace:
             names = []
-        if search := self.query.get("search", "").lower():
-            names = [name for name in names if search in name]
+        if search := fold(self.query.get("search", "")):
+            names = [name for name in names if search in fold(name)]
         first = self.number("offset", 0) or 0
         shown = names[first : first + (self.number("limit", 100, MAX_PAGE) or 0)]
         rows = await get_record().read(_rows, shown)

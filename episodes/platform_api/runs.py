@@ -10,6 +10,7 @@ from typing import Any
 from django.db.models import Exists, OuterRef
 
 from environments.agent_http.response import Response, json_response
+from environments.database.folding import holding
 from environments.database.storable import id_in, storable
 from environments.errors import OrsError
 from environments.service import get_record
@@ -70,7 +71,7 @@ def _visible(reader: str | None, hidden: frozenset[int]) -> RunQuerySet:
 def _runs(reader: str | None, hidden: frozenset[int], search: str, offset: int, limit: int) -> dict[str, Any]:
     runs = _visible(reader, hidden)
     if search:
-        runs = runs.filter(name__icontains=storable(search))
+        runs = runs.filter(holding(runs, search, ("name",)))
     found = [_described(run, reader) for run in runs.order_by("-pk")[offset : offset + limit]]
     return {"runs": found, "total": runs.count()}
 

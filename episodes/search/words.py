@@ -43,10 +43,7 @@ class Term:
 
 def words_of(text: str) -> list[str]:
     """Return the words of `text` in order. They consist of letters and digits, so they never need quoting."""
-    if text.isascii():
-        found = text.translate(_ASCII).split()
-    else:
-        found = _WORD.findall(fold(text))
+    found = text.translate(_ASCII).split() if text.isascii() else _WORD.findall(fold(text))
     is_long = max(map(len, found), default=0) > MAX_CHARACTERS
     return [word[:MAX_CHARACTERS] for word in found] if is_long else found
 

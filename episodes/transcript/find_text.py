@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable
 from dataclasses import dataclass
 
-from django.db.models import Q
-
+from environments.database.folding import holding
+from environments.models.folding import fold_all_json, fold_term
 from episodes.models import Blob, Episode
 
 MAX_FOUND = 2_000
@@ -26,20 +24,16 @@ class StepsFound:
 
 
 def steps_with(episode: Episode, text: str) -> StepsFound:
-    """Return the steps whose tool, input, output or error contains `text`, ignoring case. Reads all steps."""
-    written = json.dumps(text)[1:-1]  # the form in JSON that is ASCII
-    readable = json.dumps(text, ensure_ascii=False)[1:-1]
-    holds = Q(tool__icontains=text) | Q(error__icontains=text)
-    for form in {written, readable}:
-        holds |= Q(input__icontains=form) | Q(output__icontains=form)
+    """Return the steps whose tool, input, output or error contains `text`, in whatever case and accents."""
+    holds = holding(episode.steps.all(), text, ("tool", "error"), ("input", "output"))
     found = set(episode.steps.filter(holds).order_by("index").values_list("index", flat=True)[: MAX_FOUND + 1])
-    large, is_all = _in_blobs(episode, {written.lower(), readable.lower()})
+    large, is_all = _in_blobs(episode, fold_term(text))
     steps = sorted(found | large)
     return StepsFound(steps[:MAX_FOUND], is_all and len(steps) <= MAX_FOUND)
 
 
-def _in_blobs(episode: Episode, forms: Iterable[str]) -> tuple[set[int], bool]:
-    """Return the steps whose large input or output contains one of `forms`, and whether all blobs were searched."""
+def _in_blobs(episode: Episode, folded: str) -> tuple[set[int], bool]:
+    """Return the steps whose large input or output contains what is folded, and whether all blobs were searched."""
     used: dict[str, list[int]] = {}
     for side in ("input", "output"):
         rows = episode.steps.filter(**{f"{side}_blob__isnull": False}).order_by("index")
@@ -50,8 +44,7 @@ def _in_blobs(episode: Episode, forms: Iterable[str]) -> tuple[set[int], bool]:
         chosen = _sized(digests[start : start + _MAX_BLOBS_PER_QUERY], MAX_BLOB_BYTES - read)
         for blob in Blob.objects.filter(digest__in=chosen).iterator(chunk_size=20):
             read += blob.size_bytes
-            text = blob.text.lower()
-            if any(form in text for form in forms):
+            if folded in fold_all_json(blob.text):
                 found.update(used[blob.digest])
         if len(chosen) < len(digests[start : start + _MAX_BLOBS_PER_QUERY]):
             return found, False

@@ -16,8 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, NamedTuple
 
-from django.db.models import Q
-
+from environments.database.folding import holding
 from environments.display.parts import Part
 from environments.errors import shorten
 from episodes.models import Episode, Rollout, RolloutMessage
@@ -193,8 +192,10 @@ def _results(lines: Sequence[_Line], steps: Mapping[int, int]) -> dict[int, int]
 
 def steps_near(timeline: Timeline, text: str, most: int) -> set[int]:
     """Return the steps before which a message contains `text`; for messages after the last step, that step."""
-    holds = Q(content__icontains=text) | Q(summary__icontains=text)
-    found = set(timeline.rollout.messages.filter(holds).order_by("index").values_list("pk", flat=True)[:most])
+    messages = timeline.rollout.messages.all()
+    holds = holding(messages, text, ("content", "summary"))
+    holds |= holding(messages.filter(kind="tool_call"), text, (), ("content",))  # its arguments
+    found = set(messages.filter(holds).order_by("index").values_list("pk", flat=True)[:most])
     last = max(timeline.steps.values(), default=0)
     return {last if step == TAIL else step for step, gap in timeline.gaps.items() if not found.isdisjoint(gap)}
 

@@ -76,9 +76,9 @@ export class Finder {
     if (!CSS.highlights) return;
     CSS.highlights.delete("found");
     if (!this.#text) return;
-    const wanted = this.#text.toLowerCase();
+    const wanted = fold(this.#text).text;
     const ranges = [];
-    for (const fold of document.querySelectorAll(".message details:not([open])")) fold.open = fold.textContent.toLowerCase().includes(wanted);
+    for (const details of document.querySelectorAll(".message details:not([open])")) details.open = fold(details.textContent).text.includes(wanted);
     for (const block of document.querySelectorAll(".transcript .said-text, .transcript .code.error, .transcript .tool-name")) {
       const walker = document.createTreeWalker(block, NodeFilter.SHOW_TEXT);
       while (walker.nextNode() && ranges.length < 2000) mark(walker.currentNode, wanted, ranges);
@@ -88,12 +88,32 @@ export class Finder {
 }
 
 function mark(node, wanted, ranges) {
-  const text = node.data.toLowerCase();
-  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + wanted.length)) {
-    if (at + wanted.length > node.length) return;
+  const { text, starts, ends } = fold(node.data);
+  for (let at = wanted ? text.indexOf(wanted) : -1; at >= 0; at = text.indexOf(wanted, at + wanted.length)) {
     const range = new Range();
-    range.setStart(node, at);
-    range.setEnd(node, at + wanted.length);
+    range.setStart(node, starts[at]);
+    range.setEnd(node, ends[at + wanted.length - 1]);
     ranges.push(range);
   }
+}
+
+// Return the text without case and accents, as the server compares it, and where the character of each of its units starts and ends in `data`.
+function fold(data) {
+  const starts = [];
+  const ends = [];
+  let text = "";
+  let at = 0;
+  for (const char of data) {
+    const folded = char < "\x80" ? char.toLowerCase() : foldLetter(char);
+    for (let unit = 0; unit < folded.length; unit++) starts.push(at), ends.push(at + char.length);
+    at += char.length;
+    if (!folded && ends.length) ends[ends.length - 1] = at; // an accent is marked with its letter
+    text += folded;
+  }
+  return { text, starts, ends };
+}
+
+function foldLetter(char) {
+  const plain = char.normalize("NFKD").replace(/[\u0300-\u036f]/g, "");
+  return (plain === "ı" ? plain : plain.toUpperCase().toLowerCase()).normalize("NFC"); // ß and ss are the same, ı and i are not
 }

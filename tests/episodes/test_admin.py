@@ -8,14 +8,18 @@ import sys
 from typing import Any
 
 import pytest
+from django.contrib.auth.models import Group
 from django.test import Client
 from django.urls import reverse
 from pytest_django import DjangoAssertNumQueries
 
+from environments.models import CurationAction, SecurityEvent
 from episodes.models import Episode
 from episodes.transcript.steps import STEPS_PER_PAGE
+from tests.people import member
 from tests.rows import each
 from tests.stored import (
+    NOW,
     make_blob,
     make_environment,
     make_episode,
@@ -350,3 +354,24 @@ def test_it_shows_a_runs_latest_episodes(client: Client) -> None:
     episode = make_episode(run=make_run())
     page = client.get(reverse("admin:episodes_run_change", args=[episode.run_id])).content.decode()
     assert f">#{episode.pk}</a>" in page
+
+
+SEARCHES = {
+    "/admin/episodes/run/": "\u00e4PFEL gro\u00df",
+    "/admin/episodes/episode/": "\u00e4PFEL",
+    "/admin/environments/curationaction/": "m\u00dcller \u00e4PFEL",
+    "/admin/environments/securityevent/": "MULLER",
+    "/admin/auth/user/": "m\u00dcller",
+    "/admin/auth/group/": "\u043c\u043e\u0441\u043a",
+}
+
+
+def test_lists_are_searched_whatever_the_case_and_accents(client: Client) -> None:
+    client.force_login(member(name="M\u00fcller", is_superuser=True, is_staff=True))
+    Group.objects.create(name="\u041c\u041e\u0421\u041a\u0412\u0410")
+    make_episode(run=make_run("\u00c4pfel-GROSS"))
+    CurationAction.objects.create(kind="edit", token="t", author="M\u00fcller", title="\u00c4pfel", created=NOW)
+    SecurityEvent.objects.create(at=NOW, kind="exported", who="M\u00fcller")
+    for path, text in SEARCHES.items():
+        assert client.get(path, {"q": text}).context_data["cl"].result_list, path
+        assert not client.get(path, {"q": f"{text}\u0131"}).context_data["cl"].result_list, path

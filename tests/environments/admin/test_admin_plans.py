@@ -40,12 +40,15 @@ VARIED = ("ending", "period", "groups__id__exact", "groups__isnull")
 SCORING = {"default_return": "sum", "reward_low": "0", "reward_high": "2", "success_threshold": "0.5"}
 EXCEPTIONS = {
     '"fits"': "a span of a walk: at most 5,000 rows along the index of a filter (docs/decisions/0018)",
-    'UPPER("episodes_run"."name"::text) LIKE': "runs are found by a part of their name",
-    'UPPER("environments_curationaction"."title"::text) LIKE': "actions are found by a part of what was done",
-    'UPPER("environments_securityevent"."what"::text) LIKE': "entries of the log are found by a part of their texts",
-    '"episodes_run"."name" LIKE': "the same on SQLite",
-    '"environments_curationaction"."title" LIKE': "the same on SQLite",
-    '"environments_securityevent"."what" LIKE': "the same on SQLite",
+    '"episodes_run"."name") LIKE': "runs are found by a part of their name",
+    '"environments_curationaction"."title") LIKE': "actions are found by a part of what was done",
+    '"environments_securityevent"."what") LIKE': "entries of the log are found by a part of their texts",
+    '"episodes_run"."name") COLLATE "C"': "the same on PostgreSQL",
+    '"environments_curationaction"."title") COLLATE "C"': "the same on PostgreSQL",
+    '"environments_securityevent"."what") COLLATE "C"': "the same on PostgreSQL",
+    '<> LENGTH("episodes_run"."name")': "names that a database cannot fold are read",
+    '<> LENGTH("environments_curationaction"."title")': "the same",
+    '<> LENGTH("environments_securityevent"."what")': "the same",
     'WHERE NOT "episodes_episode"."is_probe" ORDER BY': "most episodes are no probes",
     'WHERE "episodes_episode"."player" = %s ORDER BY': "most episodes are of agents, who are asked for by this",
 }

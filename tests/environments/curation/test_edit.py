@@ -30,6 +30,11 @@ def edit(task: int, spec: str = NEW, seen: int = 0) -> int:
     return outcome.task
 
 
+def test_an_edited_task_in_any_script_is_found() -> None:
+    new = edit(make_tasks(1)[0], '{"n": "\u00c4pfel"}')
+    assert Task.objects.get(Selection(search="\u00e4PFEL").condition()).pk == new
+
+
 def test_the_new_content_takes_the_old_ones_places() -> None:
     one, two, three = make_tasks(3)
     train, test = split_of(one, two, three, two), split_of(two, name="test")

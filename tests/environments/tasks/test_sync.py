@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from pytest_django import Settings
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision
+from environments.curation.selection import Selection
 from environments.errors import Unhostable
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, Task
 from environments.tasks.sync import BATCH_TASKS, content_hash
@@ -69,6 +71,12 @@ def test_it_keeps_what_people_chose_and_follows_the_class_elsewhere() -> None:
 def test_it_stores_the_task_schema_that_a_class_declares() -> None:
     sync_now(listing({"train": []}, task_schema={"required": ["question"]}))
     assert Environment.objects.get().task_schema == '{"required": ["question"]}'
+
+
+def test_tasks_in_any_script_are_found() -> None:
+    sync_now(listing({"train": [{"q": "\u00c4pfel"}, {"q": "Birnen"}]}))
+    found = Task.objects.get(Selection(search="\u00e4PFEL").condition())
+    assert json.loads(found.spec) == {"q": "\u00c4pfel"}
 
 
 def test_it_refuses_a_task_schema_that_is_none() -> None:

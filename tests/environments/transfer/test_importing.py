@@ -69,6 +69,11 @@ def test_it_makes_a_split_that_is_served_in_the_files_order(shelf: Shelf) -> Non
     assert task(APPLE).source == "import"
 
 
+def test_imported_tasks_in_any_script_are_found(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines({"name": "\u00c4pfel"}, PEAR))
+    assert Task.objects.get(Selection(search="\u00e4PFEL").condition()) == task({"name": "\u00c4pfel"})
+
+
 def test_it_appends_to_a_split_and_skips_what_is_there_or_repeated(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE))
     report = shelf.apply(shelf.lines(PEAR, APPLE, PLUM, PEAR, {"name": "apple"}))

@@ -440,6 +440,19 @@ def test_it_finds_a_text_in_every_part_of_a_step(client: Client, text: str) -> N
     assert found(client, episode, text) == {"steps": [1], "is_all": True}
 
 
+@each("text", ["\u00e4pfel", "APFEL", "Gro\u00dfe", "GROSSE \u00c4", "\u041c\u041e\u0421\u041a", "NAME"])
+@each("is_escaped", [True, False])
+def test_case_and_accents_do_not_matter_in_any_script(client: Client, text: str, is_escaped: bool) -> None:
+    episode = make_episode()
+    make_step(episode, "nothing")
+    words = {"Name": "gro\u00dfe \u00c4pfel, \u043c\u043e\u0441\u043a\u0432\u0430"}
+    make_step(episode, input=json.dumps(words, ensure_ascii=is_escaped))
+    blob = make_blob(json.dumps({"Name": [words["Name"]] * 900}, ensure_ascii=is_escaped))
+    make_step(episode, output="", output_blob=blob)
+    make_step(episode, error=f"name {words['Name']}")
+    assert found(client, episode, text) == {"steps": [1, 2, 3], "is_all": True}
+
+
 @each("text", ["", "100%x", "a_c", "'; DROP TABLE"])
 def test_it_finds_nothing_where_nothing_is(client: Client, text: str) -> None:
     episode = make_episode()

@@ -51,6 +51,18 @@ def test_runs_are_found_by_name_and_by_model(client: Client) -> None:
     assert "No run has “dpo”" in client.get(f"{CHOICES}?search=dpo").content.decode()
 
 
+def test_case_and_accents_do_not_matter_in_any_script(client: Client) -> None:
+    Run.objects.create(name="sft", model="\u041c\u041e\u0421\u041a\u0412\u0410", created=NOW)
+    for name in ("\u00c4PFEL-1", "apfel-2", "\u0131"):
+        make_run(name)
+    for search, names in (
+        ("\u00e4pfel", ["apfel-2", "\u00c4PFEL-1"]),
+        ("\u043c\u043e\u0441\u043a", ["sft"]),
+        ("i", []),
+    ):
+        assert [name for name, _ in offered(client, urlencode({"search": search}))] == names, search
+
+
 def test_more_runs_than_fit_are_counted(client: Client) -> None:
     Run.objects.bulk_create(Run(name=str(number), created=NOW) for number in range(MAX_CHOICES + 2))
     assert "The newest 50 of 52 runs" in client.get(CHOICES).content.decode()

@@ -186,6 +186,12 @@ def test_it_knows_a_task_by_its_content() -> None:
     assert Task.objects.get(pk=one).content_hash == content_hash('{"a": 1, "b": [2]}')
 
 
+def test_played_tasks_in_any_script_are_found() -> None:
+    record((episode_started(spec_json='{"id": "\u00c4pfel"}'),))
+    found = Task.objects.get(Selection(search="\u00e4PFEL").condition())
+    assert found == Episode.objects.get().task
+
+
 def test_it_uses_the_task_that_sync_made() -> None:
     echo = Environment.objects.create(name="echo")
     task = Task.objects.create(environment=echo, content_hash=content_hash('{"id": 1}'), spec='{"id":1}')

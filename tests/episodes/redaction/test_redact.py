@@ -198,3 +198,11 @@ def test_the_command_refuses_a_short_text(monkeypatch: Any) -> None:
     monkeypatch.setattr(sys, "stdin", io.StringIO("abc\n"))
     with pytest.raises(CommandError, match="3 characters; 4 to 65,536"):
         call_command("redact")
+
+
+def test_a_text_in_another_script_is_not_left_in_what_searches_compare() -> None:
+    secret = "Schl\u00fcssel/\u00c40123"
+    task = make_task({"question": f"Who knows {secret}, \u00e4h?"})
+    assert redact(secret, "alice").is_complete
+    task.refresh_from_db()
+    assert task.folded == json.dumps({"question": f"who knows {STARS}, ah?"})

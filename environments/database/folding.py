@@ -1,0 +1,69 @@
+"""Searches for a part of a text, whatever the case and accents of letters, that find the same rows in each database.
+
+Databases fold the case of ASCII letters alike, so they search what is in ASCII. Other texts are read and folded here,
+unless a column has them folded already (`environments.models.folding`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
+from typing import Any
+
+from django.db.models import BooleanField, F, Func, Q, QuerySet, TextField
+from django.db.models.expressions import Combinable
+from django.db.models.lookups import Contains
+
+from environments.database.json_rows import among
+from environments.database.storable import storable
+from environments.models.folding import fold, fold_all_json, fold_term
+
+
+class AsciiLower(Func):
+    """A text with its ASCII letters in lower case."""
+
+    function = "LOWER"
+    output_field = TextField()
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        return self.as_sql(compiler, connection, template='LOWER((%(expressions)s) COLLATE "C")', **context)
+
+
+def contains(text: Combinable, folded: str) -> Q:
+    """Return the condition that a text, which is folded or in ASCII, contains what is folded."""
+    return Q(Contains(AsciiLower(text), folded))
+
+
+def holding(rows: QuerySet[Any], text: str, columns: Sequence[str], json_columns: Sequence[str] = ()) -> Q:
+    """Return the condition for those of `rows` that have `text` in a column, or in a string of a column with JSON.
+
+    Reads all texts that are not in ASCII, so the rows must be few, or few of them such.
+    """
+    plain, escaped = fold(storable(text)), fold_term(text)
+    by_column = [(name, plain) for name in columns] + [(name, escaped) for name in json_columns]
+    foreign = [Q(_IsForeign(F(name))) for name in columns]
+    foreign += [Q(_IsForeign(F(name))) | Q(**{f"{name}__contains": "\\u"}) for name in json_columns]
+    read = rows.filter(reduce(or_, foreign)).order_by().values_list("pk", *columns, *json_columns)
+    matches = [
+        pk
+        for pk, *values in read.iterator(chunk_size=100)
+        if any(plain in fold(value or "") for value in values[: len(columns)])
+        or any(escaped in fold_all_json(value or "") for value in values[len(columns) :])
+    ]
+    known = [contains(F(name), term) for name, term in by_column if term.isascii()]
+    return reduce(or_, known, among("pk", matches))
+
+
+class _IsForeign(Func):
+    """Whether a text is not in ASCII."""
+
+    output_field = BooleanField()
+
+    def as_sqlite(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        column, values = compiler.compile(self.source_expressions[0])
+        return f"(LENGTH(CAST({column} AS BLOB)) <> LENGTH({column}))", (*values, *values)
+
+    def as_postgresql(self, compiler: Any, connection: Any, **context: Any) -> Any:
+        column, values = compiler.compile(self.source_expressions[0])
+        return f"(OCTET_LENGTH({column}) <> LENGTH({column}))", (*values, *values)
