@@ -26,6 +26,7 @@ from environments.errors import OrsError
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
+from episodes.filtering.parameters import moment
 from episodes.models import Episode, Removal
 from episodes.recording.recount import rebuild, stale
 from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
@@ -122,7 +123,7 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
     if options["older_than"] is not None:
         if query.get("until"):
             raise CommandError(f"--older-than and {urlencode({'until': query['until']})} both set an end; use one.")
-        query["until"] = options["older_than"]
+        query["until"] = moment("--older-than", options["older_than"])
     return query
 
 
