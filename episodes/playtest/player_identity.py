@@ -28,7 +28,7 @@ from episodes.playtest.invites.rule import STUDY_CLOSED, is_open_to
 GUEST_KEY = "guest"
 """Key of a browser's session under which the id of its Guest is stored."""
 INVITE_OVER = "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
-STUDY_OVER = "This study is closed. What you did is saved. Thank you for taking part."
+STUDY_OVER = f"{STUDY_CLOSED}. What you did is saved. Thank you for taking part."
 NOW_PRIVATE = "This environment is private now, and your account is not one of its members."
 LOGGED_OUT = "You're logged out. Log in again to continue; the episode waits until its session expires."
 
@@ -129,7 +129,7 @@ def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]
         if GUEST_KEY in request.session:
             sentence = _why_over(request.session[GUEST_KEY])
             title = STUDY_CLOSED if sentence == STUDY_OVER else ""
-            context = {"sentence": sentence, "title": title}
+            context = {"sentence": sentence.removeprefix(f"{STUDY_CLOSED}. "), "title": title}
             return render(request, "playtest/invite_closed.html", context, status=410)
         return redirect_to_login(request.get_full_path())
 

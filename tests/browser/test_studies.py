@@ -97,6 +97,8 @@ def test_guests_finish_at_once_and_the_file_is_what_they_played(page: Page, gues
     }
     page.goto("/play/studies/crowd/")
     expect(page.get_by_role("row").filter(has_text="P01")).to_contain_text(f"{TASKS} of {TASKS}")
+    page.get_by_role("button", name="Exclude P01").click()
+    expect(page.get_by_role("dialog", name="Exclude P01?")).to_have_css("text-align", "start")
 
 
 def test_a_second_tab_says_how_the_clock_stands(page: Page, guests: list[Page]) -> None:

@@ -226,6 +226,8 @@ async def test_guests_of_a_closed_study_read_that_it_is_closed() -> None:
         pages.append(await browser.get(link))
     for page in pages:
         assert (page.status_code, "This study is closed" in page.text, "evoked" in page.text) == (410, True, False)
+        assert "This study is closed. " not in page.text, "the notice repeats the heading"
+        assert "Invalid invite" not in page.text
 
 
 @pytest.mark.parametrize("counts_left", [False, True])
