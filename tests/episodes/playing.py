@@ -32,7 +32,8 @@ def play(count: int, *, seed: int = 7, first: int = 1, other: str = "script", **
 
 
 def _start(random: Random, number: int, other: str) -> EpisodeStarted:
-    run = RunInfo(random.choice(["", "r1", "r2"]), number // 50, random.choice(["", "m1", "m2"]))
+    name, model = random.choice(["", "r1", "r2"]), random.choice(["", "m1", "m2"])
+    run = RunInfo(name, number // 50, f"m{name[1:]}" if name and model else model)  # another model is another run
     return episode_started(
         number,
         environment=random.choice(["echo", "echo", "math"]),
