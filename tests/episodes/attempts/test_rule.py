@@ -75,7 +75,7 @@ def test_the_time_of_a_person_leaves_out_pauses(parent: Episode) -> None:
 def test_it_is_no_peer_of_the_attempts_at_its_task(parent: Episode) -> None:
     assert peers_of(parent, Definition(), frozenset()).attempts == 2
     assert peers_of(Episode.objects.latest("pk"), Definition(), frozenset()).rank is None
-    assert [(one.player, one.n) for one in standings(parent.task_id, parent.environment)] == [
+    assert [(one.player, one.n) for one in standings(parent.task_id, parent.environment, frozenset())] == [
         ("agent", 1),
         ("human", 1),
     ]
