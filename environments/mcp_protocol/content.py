@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from environments.authoring.callable_tools import NO_PARAMETERS, callable_name, object_schema
 from environments.display.images import image_problem
 
 Json = dict[str, Any]
@@ -20,7 +21,6 @@ FINISHED_TEXT = "The episode is over; further tool calls will be refused."
 FINISHED_KEY = "orsweb/finished"
 REWARD_KEY = "orsweb/reward"
 """Keys of a result's `_meta`, for programs."""
-NO_PARAMETERS: Json = {"type": "object", "properties": {}}
 
 
 def parse(text: str) -> Any:
@@ -48,7 +48,8 @@ def tools_of(listing: Json) -> list[Json]:
 
 
 def _tool(name: str, description: str, schema: Json | None) -> Json:
-    return {"name": name, "description": description, "inputSchema": {**NO_PARAMETERS, **(schema or {})}}
+    accepted = object_schema(schema or NO_PARAMETERS)
+    return {"name": callable_name(name), "description": description, "inputSchema": {**NO_PARAMETERS, **accepted}}
 
 
 def prompt_of(blocks: Iterable[Json]) -> list[Json]:

@@ -23,6 +23,7 @@ from mcp_types import (
 )
 
 from environments import conf, wire
+from environments.authoring.callable_tools import is_replaced, tool_called, tool_names
 from environments.mcp_protocol import content
 from environments.mcp_protocol.content import Json
 
@@ -67,7 +68,11 @@ async def call_tool(ctx: Any, params: Any) -> Json:
     """Run a tool. A refusal or a failure is a result that the agent reads, except for a tool that does not exist."""
     request = ctx.request
     session = request.session
-    message = wire.ToolCall(name=params.name, input=params.arguments or {})
+    name = params.name
+    if is_replaced(name):
+        listing = content.parse(await session.service.task_tools_json(*session.address))
+        name = tool_called(name, tool_names(listing))
+    message = wire.ToolCall(name=name, input=params.arguments or {})
     call = await session.service.call(*session.address, message)
     request.attach(call)
     while not await call.wait(MAX_WAIT_SECONDS):

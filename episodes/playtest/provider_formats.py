@@ -2,7 +2,8 @@
 
 The results equal those of the SDK's `list_tools(format=…)` and `get_messages(format=…)`, oddities included, because
 agents get them: schemas for OpenAI have only the first branch of a union, those for Google none, and members named
-"title" are lost.
+"title" are lost. Two things differ, because providers refuse what the SDK sends: the root of a schema is an object, and
+names are those of `callable_name`.
 Source: `openreward/api/environments/client.py` 0.1.167. `ors/client/environment.py` 0.1.0 differs in one thing: for
 OpenAI it drops the keywords next to a union, such as its description.
 """
@@ -12,6 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
+
+from environments.authoring.callable_tools import callable_name, object_schema
 
 Format = Literal["openai", "anthropic", "google"]
 Object = dict[str, Any]
@@ -41,13 +44,19 @@ def tools_as(tools: Sequence[Object], provider: Format) -> list[Object]:
 
 def _tool(tool: Object, provider: Format) -> Object:
     schema = tool.get("input_schema")
+    schema = object_schema(schema) if schema else schema
     facts = {key: _untitled(value) for key, value in tool.items() if key not in ("input_schema", "title")}
+    facts["name"] = _name(tool["name"], provider)
     if provider == "anthropic":
         empty = {"type": "object", "properties": {}}
         return {"type": "custom", **facts, "input_schema": _untitled(schema) if schema else empty}
     if provider == "google":
         return {**facts, "parameters": _for_google(_untitled(schema)) if schema else None}
     return {"type": "function", **facts, "parameters": _with_items(_for_openai(_untitled(schema))) if schema else None}
+
+
+def _name(name: str, provider: Format) -> str:
+    return callable_name(name, needs_letter=provider == "google")
 
 
 def _untitled(value: Any) -> Any:
@@ -143,7 +152,11 @@ def _chat_assistant(blocks: list[Object]) -> Object:
     shown = [block for block in blocks if block["type"] in ("text", "image")]
     reasoning = [block["text"] for block in blocks if block["type"] == "reasoning"]
     calls = [
-        {"id": one["id"], "type": "function", "function": {"name": one["name"], "arguments": json.dumps(one["input"])}}
+        {
+            "id": one["id"],
+            "type": "function",
+            "function": {"name": _name(one["name"], "openai"), "arguments": json.dumps(one["input"])},
+        }
         for one in blocks
         if one["type"] == "tool_call"
     ]
@@ -184,7 +197,12 @@ def _anthropic_part(block: Object) -> Object:
         signature = {"signature": block["signature"]} if block.get("signature") else {}
         return {"type": "thinking", "thinking": block["text"], **signature}
     if block["type"] == "tool_call":
-        return {"type": "tool_use", "id": block["id"], "name": block["name"], "input": block["input"]}
+        return {
+            "type": "tool_use",
+            "id": block["id"],
+            "name": _name(block["name"], "anthropic"),
+            "input": block["input"],
+        }
     content = [_anthropic_part(inner) for inner in _blocks(block)]
     result = {"type": "tool_result", "tool_use_id": block["tool_call_id"], "content": content}
     return result | ({"is_error": True} if block.get("is_error") else {})
@@ -209,7 +227,7 @@ def _google_part(block: Object, calls: Mapping[str, str]) -> Object:
     if block["type"] == "image":
         return {"inline_data": {"mime_type": block["mimeType"], "data": block["data"]}}
     if block["type"] == "tool_call":
-        return {"function_call": {"name": block["name"], "args": block["input"]}}
+        return {"function_call": {"name": _name(block["name"], "google"), "args": block["input"]}}
     if block["type"] == "reasoning":
         raise Unrepresentable("Google's format doesn't support reasoning.")
     if block["tool_call_id"] not in calls:
@@ -217,7 +235,7 @@ def _google_part(block: Object, calls: Mapping[str, str]) -> Object:
             f"The result {block['tool_call_id']!r} belongs to no call, but Google's format needs the tool's name."
         )
     response = {"output": _result_text(block, "google")}
-    return {"function_response": {"name": calls[block["tool_call_id"]], "response": response}}
+    return {"function_response": {"name": _name(calls[block["tool_call_id"]], "google"), "response": response}}
 
 
 def _result_text(block: Object, provider: str) -> str:

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+from environments.authoring.callable_tools import NO_PARAMETERS, object_schema
 from environments.database.storable import MAX_BIGINT
 from environments.display.parts import read_json
 from episodes.transfer.export_source import ExportedStep
@@ -215,7 +216,8 @@ def _tools(text: str) -> str:
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    parameters = tool.get("input_schema") or {"type": "object", "properties": {}}
+    schema = tool.get("input_schema")
+    parameters = object_schema(schema) if isinstance(schema, dict) and schema else NO_PARAMETERS
     function = {"name": tool.get("name", ""), "description": tool.get("description", ""), "parameters": parameters}
     return {"type": "function", "function": function}
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import Any
 
+from environments.authoring.callable_tools import uncallable_names
 from environments.checking.check_state import CheckState
 from environments.checking.inputs import Inputs, Unproducible
 from environments.wire import ListToolsOutput
 
 SUBJECT = "tools"
-_CALLABLE_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 
 
 async def check_tools(state: CheckState) -> None:
@@ -37,11 +36,7 @@ def _check_names(state: CheckState, listing: dict[str, Any]) -> None:
         if count > 1
     ]
     state.report.judge(SUBJECT, "distinct names", repeated, "No name is used twice.")
-    odd = [name for name in counts if not _CALLABLE_NAME.fullmatch(name)]
-    problems = [
-        f"Tool name {name!r} is not accepted by the APIs of models; use up to 64 letters, digits, '_' and '-'."
-        for name in odd
-    ]
+    problems = uncallable_names(counts)
     state.report.judge(SUBJECT, "callable names", problems, "The APIs of models accept every name.", "warning")
     undescribed = [
         f"Tool {tool['name']!r} has no description, which is what agents read about it; write a docstring."

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,6 +22,7 @@ from django.core.management.base import CommandParser
 from django.db import DatabaseError, connection
 
 from environments import conf
+from environments.authoring.callable_tools import tool_names, uncallable_names
 from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
 from environments.hosts.loading import load
@@ -165,6 +168,8 @@ def _check(host: str) -> None:
         for hosted in load(conf.specifications(), conf.remote_keys(), conf.path_prefix()):
             if hosted.is_described:
                 check_declared(hosted)
+                for sentence in uncallable_names(tool_names(json.loads(hosted.tools_json))):
+                    print(f"{hosted.name}: {sentence}", file=sys.stderr)
     except (Unhostable, ImproperlyConfigured) as error:
         _explain(error)
 

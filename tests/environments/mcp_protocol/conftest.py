@@ -20,7 +20,8 @@ CLASSES = [
 def server() -> Iterator[LiveServer]:
     settings = {"ORSWEB_KEEPALIVE": "0.2", "ORSWEB_RESULT_LINGER": "5", "ORSWEB_MAX_BODY_BYTES": "100000"}
     classes = [f"tests.envs:{name}" for name in CLASSES]
-    with LiveServer(*classes, "tests.conformance.envs:Pictures", env=settings) as running:
+    classes += ["tests.conformance.envs:Pictures", "tests.environments.mcp_protocol.odd_tools:OddTools"]
+    with LiveServer(*classes, env=settings) as running:
         yield running
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import re
 from typing import Any
 
 import pytest
@@ -44,6 +45,22 @@ async def test_it_plays_to_the_end_and_then_refuses_calls(server: LiveServer) ->
     assert [block.text for block in last.content] == ["bye", "The episode is over; further tool calls will be refused."]
     assert (last.is_error, last.meta) == (False, {"orsweb/finished": True})
     assert late.is_error and "the episode has finished" in late.content[0].text
+
+
+async def test_a_tool_that_models_cannot_call_has_another_name_and_an_object_as_its_input(
+    server: LiveServer, record: Recorded
+) -> None:
+    async with playing(f"{server.url}/mcp/oddtools") as player:
+        [tool] = (await player.client.list_tools()).tools
+        said = [
+            await player.text(tool.name, kind="shell", colour="red"),
+            await player.text("größe", kind="pebble", grams=3),
+        ]
+    assert re.fullmatch(r"gr__e-[0-9a-f]{8}", tool.name)
+    assert said == ["shell", "pebble"]
+    assert tool.input_schema["type"] == "object" and "anyOf" not in tool.input_schema
+    assert set(tool.input_schema["properties"]) == {"kind", "grams", "colour"}
+    assert tool.input_schema["required"] == ["kind"]
 
 
 async def test_it_introduces_the_episode(server: LiveServer) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+import re
 from typing import Any, get_args
 
 from openreward.api.environments import client
 from openreward.api.environments.types import Message
 from ors.client.environment import convert_tool_response as converted_by_ors
 
+from environments.authoring.callable_tools import object_schema, tool_called
 from environments.hosts import loading
 from episodes.playtest.provider_formats import Format, Unrepresentable, prompt_as, tools_as
 from tests.rows import each
@@ -29,6 +32,20 @@ ODD = {
         "nested": {"anyOf": [{"oneOf": [{"type": "array"}]}, {"type": "string"}], "title": "N"},
     },
 }
+_X = {
+    "type": "object",
+    "properties": {"kind": {"const": "x", "type": "string"}, "a": {"type": "string"}},
+    "required": ["kind", "a"],
+}
+_Y = {"type": "object", "properties": {"kind": {"const": "y", "type": "string"}, "b": {}}, "required": ["kind"]}
+_DEFINED = {"$defs": {"X": _X, "Y": _Y, "Z": {"oneOf": [{"$ref": "#/$defs/X"}, {"$ref": "#/$defs/Y"}]}}}
+ROOTS: list[dict[str, Any]] = [
+    {"anyOf": [_X, _Y]},
+    {"type": "object", "oneOf": [_X, _Y], "discriminator": {"propertyName": "kind"}},
+    {"$ref": "#/$defs/Z", **_DEFINED},
+    {"allOf": [{"$ref": "#/$defs/Z"}, {"description": "d"}], **_DEFINED},
+    {"anyOf": [{"$ref": "#/$defs/X"}, {"$ref": "#/$defs/Y"}, {"type": "null"}], **_DEFINED},
+]
 TEXT, IMAGE = {"type": "text", "text": "Look:"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}
 CALL = {"type": "tool_call", "id": "c1", "name": "look", "input": {"at": 1.5}}
 RESULT = {"type": "tool_result", "tool_call_id": "c1", "blocks": [TEXT, {"type": "text", "text": "two"}]}
@@ -81,7 +98,30 @@ def test_odd_schemas_equal_those_of_the_sdk(schema: Any, provider: Format) -> No
     tools = [
         {"name": "odd", "description": "Odd.", "input_schema": schema, "title": "lost", "more": {"title": "x", "y": 1}}
     ]
-    assert tools_as(tools, provider) == client.convert_tool_response({"tools": tools}, provider)
+    rooted = [{**tools[0], "input_schema": schema and object_schema(schema)}]
+    assert tools_as(tools, provider) == client.convert_tool_response({"tools": rooted}, provider)
+
+
+@each("provider", get_args(Format))
+@each("root", ROOTS)
+def test_the_root_of_a_schema_is_what_the_provider_documents(root: Any, provider: Format) -> None:
+    [tool] = tools_as([{"name": "t", "description": "", "input_schema": root}], provider)
+    schema = tool["input_schema" if provider == "anthropic" else "parameters"]
+    assert schema["type"] == "object"
+    assert not schema.keys() & {"anyOf", "oneOf", "allOf", "$ref", "ref", "enum", "not"}
+    assert set(schema["properties"]) == {"kind", "a", "b"}
+    assert schema["required"] == ["kind"]
+    assert schema["properties"]["kind"] == {"enum": ["x", "y"], "type": "string"}
+
+
+@each("provider", get_args(Format))
+@each("name", ["a.b", "ü", "x" * 65, "", "two words", "a/b"])
+def test_names_that_a_provider_refuses_are_replaced_and_found_again(name: str, provider: Format) -> None:
+    [tool] = tools_as([{"name": name, "description": "", "input_schema": None}], provider)
+    assert re.fullmatch(r"[a-zA-Z_-][a-zA-Z0-9_-]{0,63}", tool["name"])
+    assert tool_called(tool["name"], ["other", name]) == name
+    called = json.dumps(prompt_as([says("user", TEXT), says("assistant", {**CALL, "name": name})], provider))
+    assert f'"name": "{tool["name"]}"' in called
 
 
 @each("provider", get_args(Format))

@@ -68,6 +68,12 @@ def test_a_check_refuses_what_a_server_refuses(tmp_path: Path) -> None:
     assert done.returncode == 1 and "odd: convention has the part 'nocall'" in done.stdout + done.stderr
 
 
+def test_a_check_warns_of_tools_that_models_cannot_call() -> None:
+    done = programs.run("serve", "tests.environments.mcp_protocol.odd_tools:OddTools", "--check")
+    assert done.returncode == 0
+    assert "oddtools: Tool name 'größe' is not accepted by the APIs of models" in done.stderr
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
