@@ -8,6 +8,7 @@ from django.contrib.auth.models import User
 from django.test import AsyncClient, Client
 
 from episodes.models import Episode, Play
+from episodes.visibility import sight_of
 from tests.people import member
 from tests.rows import each
 from tests.stored import make_episode, make_split, make_step, make_task
@@ -114,3 +115,8 @@ def test_the_end_and_a_play_that_is_not_blind_are_shown(client: Client, played: 
     Episode.objects.filter(pk=played.pk).update(status="running", cause="")
     Play.objects.update(is_blind=False)
     assert client.get(f"/api/episodes/{played.pk}").status_code == 200
+
+
+def test_who_may_make_studies_shares_no_parts_of_pages_with_others() -> None:
+    sights = [sight_of(member(group, name=group)) for group in ("viewer", "curator")]
+    assert sights[0] != sights[1]

@@ -65,7 +65,7 @@ async def test_who_may_not_see_an_environment_follows_the_episodes_of_all_others
     answer: Any = await browser.get("/events/", {"channel": "episodes"})
     events = aiter(answer.streaming_content)
     await anext(events)
-    assert set(get_listener_manager().listeners_by_channel) == {f"episodes-without-{hidden}"}
+    assert set(get_listener_manager().listeners_by_channel) == {f"episodes-without-studies-{hidden}"}
     await events.aclose()
 
 
