@@ -29,7 +29,7 @@ def test_the_list_of_steps_tells_failures_apart_and_steps_that_cannot_be_loaded_
     page.goto(f"{played}?step=0")
     expect(page.locator(".rail-row .failing")).to_have_text(["no tool", "input"])
     expect(page.locator(".rail-row").nth(1)).to_have_attribute("title", "nothing, refused: not_found")
-    page.keyboard.press("G")
+    page.keyboard.press("Shift+G")
     notice = page.locator(".window [data-failed]").last
     expect(notice).to_contain_text("could not be loaded")
     page.unroute(STEPS)
@@ -40,6 +40,6 @@ def test_the_list_of_steps_tells_failures_apart_and_steps_that_cannot_be_loaded_
 def test_a_replay_that_was_deleted_meanwhile_says_so(page: Page, played: str) -> None:
     page.route(STEPS, lambda route: route.fulfill(status=404))
     page.goto(f"{played}?step=0")
-    page.keyboard.press("G")
+    page.keyboard.press("Shift+G")
     expect(page.locator(".window [data-failed]").last).to_contain_text("This episode was deleted")
     expect(page.get_by_role("alert")).to_have_count(1)
