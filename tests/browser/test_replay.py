@@ -41,7 +41,17 @@ def current(page: Page) -> Callable[[int], None]:
 
 def test_keys_move_through_steps_search_and_open_pages(page: Page, played: str, current: Callable[[int], None]) -> None:
     page.goto(played)
-    for key, index in [("j", 1), ("j", 2), ("k", 1), ("e", 50), ("Shift+G", 99), ("p", 98), ("Shift+E", 50), ("n", 51), ("g", 0)]:
+    for key, index in [
+        ("j", 1),
+        ("j", 2),
+        ("k", 1),
+        ("e", 50),
+        ("Shift+G", 99),
+        ("p", 98),
+        ("Shift+E", 50),
+        ("n", 51),
+        ("g", 0),
+    ]:
         page.keyboard.press(key)
         current(index)
     page.keyboard.press("/")

@@ -19,7 +19,7 @@ from environments.keys.making import change_key, make_key, revoke_key
 from environments.models import ApiKey, Environment
 from episodes.models import Episode
 from episodes.playtest.reader_threads import readers
-from episodes.recording.news import EPISODES, channel_of
+from episodes.recording.news import STUDIES, WITHOUT, channel_of
 from orsweb.accounts.hashed_sessions import SessionStore
 from tests.environments.protocol.conftest import db
 from tests.environments.protocol.serving import fresh_id, in_database, serving
@@ -94,7 +94,7 @@ async def lose_as_person(client: httpx.AsyncClient, name: str, loss: Loss, all_o
             "/events/?channel=episodes",
         ]
         streams = [asyncio.create_task(browser.get(address)) for address in addresses]
-        await until(lambda: followers(channel_of(episode)) == 2 and followers(EPISODES) == len(LOSSES))
+        await until(lambda: followers(channel_of(episode)) == 2 and followers(f"{WITHOUT}{STUDIES}") == len(LOSSES))
         await all_open.wait()
         await in_database(lambda: loss(name, cookie))
         async with asyncio.timeout(MAX_SECONDS):
