@@ -175,7 +175,7 @@ def _restore_sqlite(source: Path) -> Path | None:
         _flush(partial)
         connection.close()
         if file.exists() and _has_tables(file):
-            kept = file.with_name(f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S}")
+            kept = file.with_name(f"{file.name}.before-restore-{datetime.now(UTC):%Y%m%d-%H%M%S-%f}")
             with suppress(sqlite3.DatabaseError), closing(sqlite3.connect(file)) as old:  # it may be damaged
                 old.execute("PRAGMA wal_checkpoint(TRUNCATE)")
             file.rename(kept)

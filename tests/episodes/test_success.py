@@ -66,7 +66,7 @@ def test_figures_of_all_kinds_count_one_success(client: Client, task: Task) -> N
     assert client.get(f"/api/tasks/{task.pk}").json()["statistics"]["successes"] == 1
     assert client.get(f"/tasks/{task.pk}/?env_error=zero").context["facts"].statistics.overall.successes == 1
     assert sum(point.successes for point in activity("all", task.environment)) == 1
-    assert [one.successes for one in standings(task.pk, task.environment)] == [1]
+    assert [one.successes for one in standings(task.pk, task.environment, frozenset())] == [1]
 
 
 def test_scores_of_suites_and_the_doctor_count_one_success(client: Client, task: Task) -> None:
