@@ -20,7 +20,7 @@ from typing import Any, Protocol
 
 from django.db.models import QuerySet
 
-from environments.access.permissions import SEE_HIDDEN
+from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
 from environments.access.privacy import hidden_from, visible
 from environments.keys.agent_key import ADMIN, CURATE, EVERYBODY, SCOPES, AgentKey
 from environments.keys.task_view import public_hash, visible_spec
@@ -58,11 +58,11 @@ def blind_to(user: Any) -> QuerySet[Play, int]:
     return running.values_list("pk", flat=True)
 
 
-def sight_of(user: Any) -> tuple[frozenset[int], tuple[int, ...]]:
+def sight_of(user: Any) -> tuple[object, ...]:
     """Return what lists of episodes show to `user` differently from others: the ids of private environments that they
-    may not see, and of the running episodes that they play blind.
+    may not see, whether they see open studies, and the ids of the running episodes that they play blind.
     """
-    return hidden_from(user), tuple(blind_to(user))
+    return hidden_from(user), user.has_perm(MAKE_STUDIES), tuple(blind_to(user))
 
 
 def is_blind_to(user: Any, episode: int) -> bool:

@@ -28,13 +28,6 @@ class Hidden(frozenset[int]):
     open_studies: list[int] | None = None
     """Ids of these studies, once they were read."""
 
-    def __eq__(self, other: object) -> bool:
-        """Return whether the same is hidden: parts of pages are shared by those from whom it is."""
-        hides_studies = getattr(other, "hides_open_studies", False)
-        return super().__eq__(other) and self.hides_open_studies == hides_studies
-
-    __hash__ = frozenset.__hash__
-
 
 def hidden_from(user: Any) -> frozenset[int]:
     """Return the ids of the private environments that a person may not see. The first time one query, or two if some
