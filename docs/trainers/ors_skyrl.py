@@ -6,10 +6,13 @@ python ors_skyrl.py ENVIRONMENT --run NAME writes train.parquet, the tasks that 
 import argparse
 import asyncio
 import json
+import os
 import re
 import threading
 from pathlib import Path
+from urllib.parse import quote
 
+import httpx
 import pandas
 import skyrl_gym
 from ors.client import ORS, AsyncORS, ToolCallError
@@ -87,6 +90,14 @@ def text_of(blocks) -> str:
     return "\n".join(block.text if block.type == "text" else "[image]" for block in blocks)
 
 
+def begin_run(server: str, run: str, **config) -> None:
+    """Begin the run, or go on with one that these options began, and print how many episodes it has."""
+    url, key = f"{server}/api/runs/by-name/{quote(run, safe='')}", os.environ.get("ORS_API_KEY", "")
+    members = {"state": "running", "config": config}
+    begun = httpx.put(url, json=members, headers={"X-API-Key": key}).raise_for_status().json()
+    print("run {name} has {episodes} episodes: {html_url}".format(**begun))
+
+
 def write_tasks(server: str, environment: str, split: str, run: str, output: Path) -> None:
     with ORS(base_url=server) as ors:
         count = ors.environment(environment).num_tasks(split)
@@ -100,6 +111,7 @@ def write_tasks(server: str, environment: str, split: str, run: str, output: Pat
         for index in range(count)
     ]
     pandas.DataFrame(rows).to_parquet(output)
+    begin_run(server, run, environment=environment, split=split)
 
 
 skyrl_gym.register(id="ors", entry_point="ors_skyrl:OrsEnv")  # do this in the script that starts the training, too

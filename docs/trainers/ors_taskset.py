@@ -3,9 +3,11 @@
 PYTHONPATH=. vf-eval ors_taskset --env.taskset.run NAME --env.agent.runtime.type subprocess
 """
 
+import atexit
 import json
 import os
 from collections.abc import Iterator
+from urllib.parse import quote
 
 import httpx
 import verifiers.v1 as vf
@@ -13,6 +15,7 @@ from openai import AsyncOpenAI
 from ors.client import AsyncORS, ToolCallError
 
 __all__ = ["OrsHarness", "OrsTaskset"]
+KEY = {"X-API-Key": os.environ.get("ORS_API_KEY", "")}
 
 
 class OrsConfig(vf.TasksetConfig):
@@ -45,12 +48,19 @@ class OrsTask(vf.Task[OrsData, OrsState]):
 class OrsTaskset(vf.Taskset[OrsTask, OrsConfig]):
     def load(self) -> Iterator[OrsTask]:
         place = self.config.model_dump(include={"run", "environment", "split", "server"})
+        atexit.register(print_run, self.config.server, self.config.run)
         url = f"{self.config.server}/{self.config.environment}/num_tasks"
-        headers = {"X-API-Key": os.environ.get("ORS_API_KEY", "")}
-        count = httpx.post(url, json={"split": self.config.split}, headers=headers).raise_for_status().json()
+        count = httpx.post(url, json={"split": self.config.split}, headers=KEY).raise_for_status().json()
         for index in range(count["num_tasks"]):
             # A session has the prompt. Opening one here to read it would be an attempt, so the harness does it.
             yield OrsTask(OrsData(prompt="", index=index, name=f"{place['split']}/{index}", **place), self.config.task)
+
+
+def print_run(server: str, name: str) -> None:
+    """Print how many episodes the newest run of the name has, after the evaluation."""
+    response = httpx.get(f"{server}/api/runs/by-name/{quote(name, safe='')}", headers=KEY)
+    if response.is_success:
+        print("run {name} has {episodes} episodes: {html_url}".format(**response.json()))
 
 
 class OrsHarness(vf.Harness[vf.HarnessConfig]):

@@ -6,10 +6,13 @@ python ors_verl.py ENVIRONMENT --run NAME writes the files that verl's configura
 import argparse
 import base64
 import io
+import os
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
+import httpx
 import pandas
 from omegaconf import OmegaConf
 from ors.client import ORS, AsyncORS, AsyncSession, ToolCallError
@@ -94,6 +97,14 @@ def tool_config(tool) -> dict:
     }
 
 
+def begin_run(server: str, run: str, **config) -> None:
+    """Begin the run, or go on with one that these options began, and print how many episodes it has."""
+    url, key = f"{server}/api/runs/by-name/{quote(run, safe='')}", os.environ.get("ORS_API_KEY", "")
+    members = {"state": "running", "config": config}
+    begun = httpx.put(url, json=members, headers={"X-API-Key": key}).raise_for_status().json()
+    print("run {name} has {episodes} episodes: {html_url}".format(**begun))
+
+
 def write_files(server: str, environment: str, split: str, run: str, output: Path) -> None:
     """Write tools.yaml, agent.yaml and train.parquet. The tools are those of the first task."""
     output.mkdir(parents=True, exist_ok=True)
@@ -116,6 +127,7 @@ def write_files(server: str, environment: str, split: str, run: str, output: Pat
         for index in range(count)
     ]
     pandas.DataFrame(rows).to_parquet(output / "train.parquet")
+    begin_run(server, run, environment=environment, split=split)
 
 
 if __name__ == "__main__":

@@ -93,3 +93,14 @@ def test_the_model_gets_a_description_of_the_tools(server: Server, tmp_path: Pat
     roll_out(rows_of_tasks(server, "math", "skyrl-tools", tmp_path)[:1], silent)
     system, user = seen[0]
     assert '"name": "submit"' in system["content"] and "call the tool `submit`" in user["content"]
+
+
+def test_the_script_says_how_many_episodes_the_run_has(
+    server: Server, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows = rows_of_tasks(server, "math", "skyrl-again", tmp_path)
+    assert "run skyrl-again has 0 episodes: http://" in capsys.readouterr().out
+    roll_out(rows[:1], lambda _: "")
+    server.curve(1, run="skyrl-again")
+    rows_of_tasks(server, "math", "skyrl-again", tmp_path)
+    assert "run skyrl-again has 1 episodes: http://" in capsys.readouterr().out

@@ -15,8 +15,10 @@ TASKS, ROLLOUTS = 3, 2
 MAX_TURNS = 20
 
 
-def evaluate(server: Server, policy: Policy, environment: str, name: str, output: Path) -> list[dict[str, Any]]:
-    """Evaluate the taskset with a model that plays by `policy`, and return the traces."""
+def evaluate(
+    server: Server, policy: Policy, environment: str, name: str, output: Path
+) -> tuple[list[dict[str, Any]], str]:
+    """Evaluate the taskset with a model that plays by `policy`; return the traces, and what was printed."""
     taskset = {"environment": environment, "run": name, "server": server.url}
     options = [word for key, value in taskset.items() for word in (f"--env.taskset.{key}", value)]
     sizes = ("-n", str(TASKS), "-r", str(ROLLOUTS))
@@ -24,9 +26,9 @@ def evaluate(server: Server, policy: Policy, environment: str, name: str, output
         client = ("-m", "stub", "--client.base-url", url, "--client.api-key-var", "STUB_KEY")
         agent = ("--env.agent.runtime.type", "subprocess", "--env.agent.max-turns", str(MAX_TURNS))
         command = (VF_EVAL, "ors_taskset", *options, *agent, *sizes, *client, "--no-push", "--no-rich", "-o", output)
-        run(*command, PYTHONPATH=str(HERE), STUB_KEY="none", HOME=str(output))
+        printed = run(*command, PYTHONPATH=str(HERE), STUB_KEY="none", HOME=str(output))
     episodes = [row for path in output.glob("*/traces.jsonl") for row in rows_of(path)]
-    return [trace for episode in episodes for trace in episode["traces"]]
+    return [trace for episode in episodes for trace in episode["traces"]], printed
 
 
 def clumsy_halving(messages: list[Message]) -> Message:
@@ -36,10 +38,11 @@ def clumsy_halving(messages: list[Message]) -> Message:
 
 
 def test_the_rewards_of_verifiers_are_the_returns_of_the_server(server: Server, tmp_path: Path) -> None:
-    traces = evaluate(server, clumsy_halving, "guess", "verifiers/guess 1", tmp_path)
+    traces, printed = evaluate(server, clumsy_halving, "guess", "verifiers/guess 1", tmp_path)
     curve = server.curve(TASKS * ROLLOUTS, run="verifiers/guess 1")
     returns = [trace["rewards"]["ors_return"]["score"] for trace in traces]
     assert len(returns) == TASKS * ROLLOUTS and min(returns) > 0
+    assert f"run verifiers/guess 1 has {len(returns)} episodes: {server.url}" in printed
     assert curve["total"]["mean"] == pytest.approx(sum(returns) / len(returns), abs=1e-6)
     for episode in server.episodes("verifiers/guess 1"):
         assert (episode["cause"], episode["model"], episode["refused"]) == ("finished", "stub", 1)
@@ -50,7 +53,7 @@ def test_the_limit_of_turns_ends_the_episode(server: Server, tmp_path: Path) -> 
     def stubborn(messages: list[Message]) -> Message:
         return tool_call("guess", {"number": -1})
 
-    traces = evaluate(server, stubborn, "guess", "verifiers-stubborn", tmp_path)
+    traces, _ = evaluate(server, stubborn, "guess", "verifiers-stubborn", tmp_path)
     curve = server.curve(TASKS * ROLLOUTS, run="verifiers-stubborn")
     assert curve["total"]["mean"] == 0 and {trace["stop_condition"] for trace in traces} == {"max_turns"}
     for episode in server.episodes("verifiers-stubborn"):

@@ -109,6 +109,17 @@ def test_a_refused_call_is_explained_to_the_model(
     assert "out of range" in seen[0][2]["content"] and server.episodes("verl-refused")[0]["refused"] == 1
 
 
+def test_the_script_says_how_many_episodes_the_run_has(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tools, rows = files_of(server, "guess", "verl-again", tmp_path)
+    assert "run verl-again has 0 episodes: http://" in capsys.readouterr().out
+    roll_out(loop_of(halving, tools, monkeypatch), rows[:2])
+    server.curve(2, run="verl-again")
+    files_of(server, "guess", "verl-again", tmp_path)
+    assert "run verl-again has 2 episodes: http://" in capsys.readouterr().out
+
+
 def test_tools_have_the_types_of_their_parameters(server: Server, tmp_path: Path) -> None:
     [submit], _ = files_of(server, "math", "verl-types", tmp_path)
     schema = submit.get_openai_tool_schema().function
