@@ -21,7 +21,7 @@ from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import takes
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import shown, summary_of
-from episodes.filtering.parameters import BadFilter
+from episodes.filtering.parameters import BadFilter, trimmed
 from episodes.models import Episode
 from episodes.models.privacy import visible_episodes
 from episodes.transcript.comparison import comparison_of
@@ -113,7 +113,7 @@ def _side_by_side(request: HttpRequest, left: Episode, right: Episode) -> HttpRe
 
 def _ids(text: str) -> list[int]:
     """Return the numbers in `text`, in order and without duplicates; empty if any part is not a number."""
-    words = [word.strip() for word in text.split(",")] if len(text) < 200 else []
+    words = list(map(trimmed, text.split(","))) if len(text) < 200 else []
     ids = [pk for pk in map(id_in, words) if pk is not None]
     return list(dict.fromkeys(ids)) if len(ids) == len(words) else []
 

@@ -108,7 +108,7 @@ class CurveAsked:
 
 
 def _figures(name: str, text: str) -> tuple[Figure, ...]:
-    return tuple(dict.fromkeys(chosen(FIGURES)(name, part.strip()) for part in text.split(",")))
+    return tuple(dict.fromkeys(chosen(FIGURES)(name, trimmed(part)) for part in text.split(",")))
 
 
 def run_ids(name: str, text: str, hidden: frozenset[int] = frozenset()) -> tuple[int, ...]:

@@ -22,7 +22,7 @@ from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.guards import environment_named
 from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen, definition_in, unknown_name
+from episodes.filtering.parameters import BadFilter, chosen, definition_in, trimmed, unknown_name
 from episodes.models import Run
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_header, coverage_values, csv_line, definition_header
 
@@ -55,7 +55,7 @@ def board(request: HttpRequest, name: str) -> HttpResponse:
 
 def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard, str]:
     """Return the leaderboard that the address describes, and its sort. Raises: BadFilter."""
-    given = {name: text.strip() for name, text in request.GET.dict().items() if text.strip()}
+    given = {name: trimmed(text) for name, text in request.GET.dict().items() if trimmed(text)}
     for name in given:
         if name not in PARAMETERS:
             raise unknown_name(name, given[name], PARAMETERS)

@@ -24,7 +24,7 @@ from episodes.dashboard.guards import refused
 from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
 from episodes.dashboard.view_parameters import definition_context, takes
 from episodes.filtering.names import name_tasks
-from episodes.filtering.parameters import BadFilter, count_in, definition_in
+from episodes.filtering.parameters import BadFilter, count_in, definition_in, given
 from episodes.models import Episode, Play
 from episodes.transcript.cards import NoSuchPart, UnknownKind, card_of, message_card_at
 from episodes.transcript.find_text import MAX_FOUND, steps_with
@@ -185,7 +185,7 @@ def find(pk: int, episodes: QuerySet[Episode] | None = None) -> Episode:
 def number(request: HttpRequest, name: str) -> int:
     """Return a parameter that is a number of steps, up to MAX_STEPS; 0 if it is absent. Raises: BadRequest."""
     try:
-        return min(count_in(name, request.GET.get(name, "").strip() or "0"), MAX_STEPS)
+        return min(given(request.GET, name, count_in) or 0, MAX_STEPS)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
 

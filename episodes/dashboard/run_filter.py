@@ -9,7 +9,7 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 from django.http import QueryDict
 
-from episodes.filtering.parameters import BadFilter, chosen, count_in, trimmed, words
+from episodes.filtering.parameters import BadFilter, chosen, count_in, given, trimmed, words
 from episodes.models import Run
 from episodes.runs.config_values import ConfigCondition, config_values
 from episodes.runs.description import STATES
@@ -57,8 +57,8 @@ class RunListFilter:
 
         `columns` may also hold several names separated by commas, as in the list of episodes.
         """
-        given = [name.strip() for one in _given(query, "columns") for name in one.split(",") if name.strip()]
-        columns = tuple(dict.fromkeys(words("columns", name) for name in given))
+        names = [name for one in _given(query, "columns") for name in map(trimmed, one.split(",")) if name]
+        columns = tuple(dict.fromkeys(words("columns", name) for name in names))
         if len(columns) > MAX_COLUMNS:
             raise BadFilter("columns", len(columns), f"at most {MAX_COLUMNS} are shown")
         return cls(
@@ -66,7 +66,7 @@ class RunListFilter:
             tags=[words("tag", one) for one in _given(query, "tag")],
             conditions=[ConfigCondition.parse("config", one) for one in _given(query, "config")],
             columns=columns,
-            after=count_in("after", query.get("after", "").strip() or "0"),
+            after=given(query, "after", count_in) or 0,
         )
 
     @property
@@ -101,8 +101,8 @@ class RunListFilter:
 
     def chips(self, query: QueryDict) -> list[RunChip]:
         """Return the tags and conditions in force, each with the address `query` without it."""
-        given = [("tag", tag) for tag in self.tags] + [("config", str(condition)) for condition in self.conditions]
-        return [RunChip(name, value, _without(query, name, value)) for name, value in given]
+        pairs = [("tag", tag) for tag in self.tags] + [("config", str(condition)) for condition in self.conditions]
+        return [RunChip(name, value, _without(query, name, value)) for name, value in pairs]
 
 
 def _given(query: QueryDict, name: str) -> list[str]:

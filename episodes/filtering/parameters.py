@@ -210,7 +210,7 @@ def stretches(name: str, text: str) -> WholeRanges:
     parts = text.split(",")
     if len(parts) > MAX_RANGES:
         raise BadFilter(name, text, f"it has {len(parts)} ranges; up to {MAX_RANGES} are allowed")
-    return WholeRanges(stretch(name, part.strip()) for part in parts)
+    return WholeRanges(stretch(name, trimmed(part)) for part in parts)
 
 
 def real(name: str, text: str) -> float:

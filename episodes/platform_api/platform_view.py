@@ -62,7 +62,7 @@ class PlatformView(ProtocolView):
 
     def number(self, name: str, default: int | None = None, most: int | None = None) -> int | None:
         """Return a parameter that is a whole number, at most `most`. Raises: InvalidRequest."""
-        text = self.query.get(name, "").strip()
+        text = self.query.get(name, "").strip(" \t")
         if not text:
             return default
         value = id_in(text)

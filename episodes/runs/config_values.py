@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from environments.database.storable import double_of, number_in
-from episodes.filtering.parameters import BadFilter, words
+from episodes.filtering.parameters import BadFilter, trimmed, words
 
 MAX_VALUES = 500
 """Values of one configuration that have a name; the others can be neither columns nor in conditions."""
 Scalar = str | float | int | bool | None
-_CONDITION = re.compile(r"\s*([^<>=!\s][^<>=!]*?)\s*(>=|<=|!=|=|>|<)\s*(\S.*?)\s*", re.DOTALL)
+_CONDITION = re.compile(r"[ \t]*([^<>=!\s][^<>=!]*?)[ \t]*(>=|<=|!=|=|>|<)[ \t]*(\S.*?)[ \t]*", re.DOTALL)
 _ORDERS: dict[str, Callable[[Any, Any], bool]] = {
     ">": operator.gt,
     ">=": operator.ge,
@@ -76,7 +76,7 @@ class ConfigCondition:
         if self.sign in _ORDERS:
             order = _order(value, self.text)
             return order is not None and _ORDERS[self.sign](order, 0)
-        texts = [self.text, *(one.strip() for one in self.text.split(","))]  # a list has commas within
+        texts = [self.text, *map(trimmed, self.text.split(","))]  # a list has commas within
         return any(_equals(value, one) for one in texts) is (self.sign == "=")
 
     def __str__(self) -> str:

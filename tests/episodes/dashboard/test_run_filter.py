@@ -50,6 +50,9 @@ def listed(client: Client, query: str) -> list[str]:
         ("config=is_lora=true", ["warm"]),
         ("config=layers=[1, 2]", ["cold"]),
         ("config=dropout=0", []),
+        ("config=optimizer.name=adam%0A", []),
+        ("config=optimizer.name=adam,sgd%0A", ["cold"]),
+        ("config=temperature+%3D+1.0+", ["warm"]),
     ],
 )
 def test_runs_are_found_by_their_configuration(client: Client, sweep: None, query: str, names: list[str]) -> None:
@@ -126,3 +129,8 @@ def test_of_very_many_runs_some_are_searched(client: Client, sweep: None, monkey
 def test_an_invalid_parameter_is_refused(client: Client, query: str, expected: str) -> None:
     answer = client.get(f"/runs/?{query}")
     assert answer.status_code == 400 and expected in answer.content.decode()
+
+
+@each("query", ["config=temperature>0.7%0A", "config=temperature>%0A0.7", "after=1%0A"])
+def test_a_line_break_is_no_blank(client: Client, sweep: None, query: str) -> None:
+    assert client.get(f"/runs/?{query}").status_code == 400

@@ -82,6 +82,7 @@ def test_a_chip_leads_to_the_filter_without_it() -> None:
         ("until", "10000-01-01", "2026-01-31"),
         ("until", "2026-01-31\n", "2026-01-31"),
         ("task", "7\n", "whole number"),
+        ("ends", "3..5\n", "whole number"),
         ("run", "a\0b", "character"),
         ("split", "train", "environment="),
     ],
