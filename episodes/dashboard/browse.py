@@ -29,9 +29,9 @@ from episodes.filtering.page import (
     with_running,
     with_snippets,
 )
-from episodes.filtering.parameters import BadFilter, words
-from episodes.models import Episode, SavedView
-from episodes.models.privacy import visible_episodes
+from episodes.filtering.parameters import BadFilter, trimmed, words
+from episodes.models import Episode, Run, SavedView
+from episodes.models.privacy import visible_episodes, visible_runs
 from episodes.rollups.search_note import search_note
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to, sight_of
@@ -114,7 +114,7 @@ class Shown(NamedTuple):
 
 def label_columns(text: str) -> list[str]:
     """Return the names of labels in the parameter `columns`. Raises: BadFilter."""
-    names = list(dict.fromkeys(name.strip() for name in words("columns", text).split(",") if name.strip()))
+    names = list(dict.fromkeys(filter(None, map(trimmed, words("columns", text).split(",")))))
     if len(names) > MAX_COLUMNS:
         raise BadFilter("columns", text, f"at most {MAX_COLUMNS} labels are shown")
     return names
@@ -174,6 +174,7 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "environments": [row.name for row in environments],
         "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True) if chosen else (),
         "runs": runs(hidden),
+        "namesakes": Run.objects.filter(visible_runs(hidden)).namesakes(asked.run) if asked.run else [],
         "models": models(hidden),
         "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
         "players": PLAYER_CHOICES.items(),

@@ -1,4 +1,7 @@
-"""The runs that the menu of a chart offers: the chosen ones, then the newest whose name or model has the words."""
+"""The runs that the menu of a chart offers: the chosen ones, others of their names, then the newest.
+
+Those whose name or model has the words that somebody types are searched among the newest.
+"""
 
 from __future__ import annotations
 
@@ -41,9 +44,11 @@ def run_choices(request: HttpRequest) -> HttpResponse:
     found = visible.filter(pk__gte=oldest or 0)
     if search:
         found = found.filter(holding(found, search, ("name", "model")))
-    others = found.exclude(pk__in=list(rows)).order_by("-pk")
+    namesakes = list(visible.namesakes(*(row.name for row in rows.values()))) if rows else []
+    others = found.exclude(pk__in=[*rows, *(row.pk for row in namesakes)]).order_by("-pk")
     context = {
         "chosen": [rows[pk] for pk in ids if pk in rows],
+        "namesakes": namesakes,
         "others": others[:MAX_CHOICES],
         "count": others.count(),
         "searched": MAX_SEARCHED if oldest is not None and Run.objects.filter(pk__lt=oldest).exists() else None,

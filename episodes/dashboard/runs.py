@@ -41,8 +41,6 @@ from episodes.uploads.usage import reported_usage
 
 SHOWN_EPISODES = 10
 SHOWN_STEPS = 40
-MAX_NAMESAKES = 12
-"""Other runs of the same title to which the page of a run has links."""
 MAX_NAMES = 100
 """Names of values of configurations that the list of runs offers as columns."""
 PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
@@ -126,10 +124,10 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     )
     places = places_of(row)
     chart = panel_of(request, drawn(asked)) if part == "page" else {}
-    namesakes = Run.objects.filter(visible_runs(hidden_from(request.user)), title=row.title).exclude(pk=row.pk)
+    visible = Run.objects.filter(visible_runs(hidden_from(request.user)))
     context = chart | {
         "run": row,
-        "namesakes": namesakes.order_by("-number")[:MAX_NAMESAKES] if part != "tables" else [],
+        "namesakes": visible.namesakes(row.name) if part != "tables" else [],
         "config": parts.fields(row.config) if row.config else [],
         "line": line,
         "environment": line.environment,

@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Self
 from django.db import models
 
 MAX_RUN_NAME_CHARACTERS = 200
+MAX_NAMESAKES = 12
+"""Other runs of the same title to which pages about a run have links."""
 
 
 class RunQuerySet(models.QuerySet["Run"]):
@@ -15,6 +17,11 @@ class RunQuerySet(models.QuerySet["Run"]):
     def named(self, text: str) -> Self:
         """Return the runs of this title, newest first, or the one with this name: `tiny-1 (2)`."""
         return self.filter(models.Q(title=text) | models.Q(name=text)).order_by("-number")
+
+    def namesakes(self, *names: str) -> Self:
+        """Return the other runs that have the titles of the runs with these names, newest first; MAX_NAMESAKES."""
+        titles = Run.objects.filter(name__in=names).values("title")
+        return self.filter(title__in=titles).exclude(name__in=names).order_by("-pk")[:MAX_NAMESAKES]
 
     def begin(self, title: str, number: int | None = None, **values: Any) -> tuple[Run, bool]:
         """Return the next run of a title, or the one with this number, and whether it is new.

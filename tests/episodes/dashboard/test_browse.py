@@ -8,11 +8,11 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
-from episodes.models import Episode, SavedView
+from episodes.models import Episode, Run, SavedView
 from tests.episodes.playtest.studies.taking_part import study_of
 from tests.episodes.suites.published import split_of
 from tests.rows import each
-from tests.stored import make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
+from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
@@ -62,6 +62,16 @@ def test_filters_and_the_order_are_in_the_address(client: Client) -> None:
     text = page(client, "/episodes/?model=m&sort=return")
     assert listed(text) == [low, high]
     assert '<option value="m" selected>m</option>' in text and 'aria-sort="ascending"' in text
+
+
+def test_a_filter_by_a_run_leads_to_the_others_of_its_name(client: Client) -> None:
+    first, second = (Run.objects.begin("tiny", created=NOW)[0] for _ in range(2))
+    for run in (first, second):
+        make_episode(run=run, model="m")
+    text = page(client, "/episodes/?run=tiny&model=m")
+    assert 'Also named tiny: <a href="?run=tiny+%282%29&amp;model=m">tiny (2)</a>' in text
+    assert '<a href="?run=tiny">tiny</a>' in page(client, "/episodes/?run=tiny+(2)")
+    assert "Also named" not in page(client, "/episodes/?model=m")
 
 
 def test_a_study_can_be_chosen(client: Client) -> None:

@@ -81,3 +81,10 @@ def test_only_the_newest_runs_are_searched(client: Client, monkeypatch: pytest.M
 @pytest.mark.parametrize("query", ["runs=a", "name=grpo"])
 def test_an_invalid_parameter_is_refused(client: Client, query: str) -> None:
     assert client.get(f"{CHOICES}?{query}").status_code == 400
+
+
+def test_other_runs_of_a_chosen_name_come_before_the_newest(client: Client) -> None:
+    first, second = (Run.objects.begin("tiny", created=NOW)[0] for _ in range(2))
+    make_run("newer")
+    assert offered(client, f"runs={first.pk}") == [("tiny", True), ("tiny (2)", False), ("newer", False)]
+    assert offered(client, f"runs={second.pk}&search=x") == [("tiny (2)", True), ("tiny", False)]
