@@ -24,6 +24,7 @@ from episodes.models import Blob, Episode, Play, SessionSecrets, SessionSnapshot
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows
 from episodes.recording.referenced_rows import Ids, KnownRows
 from episodes.recording.task_statistics import count
+from episodes.runs.conversations import run_of_conversation
 from episodes.uploads.batch import KnownRollouts, UploadBatch
 from episodes.uploads.events import UploadChunk
 
@@ -59,7 +60,7 @@ class RecordBatch:
 
     def __init__(self, known: KnownRows, known_rollouts: KnownRollouts, writer: BulkWriter) -> None:
         self._known, self._writer, self._time = known, writer, writer.time
-        self._uploads = UploadBatch(known_rollouts, writer, self._large)
+        self._uploads = UploadBatch(known_rollouts, writer, self._large, run_of_conversation)
         self._blobs = BlobRows(known.blobs)
         self._episodes: list[Values] = []
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode

@@ -22,7 +22,6 @@ from episodes.models import Blob, Episode, Rollout, RolloutMessage, RolloutScan
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
 from episodes.search.documents import SearchDocument, documents_of
-from episodes.uploads.batch import model_named
 from episodes.uploads.matching import (
     CALL_KINDS,
     MAX_COMPARED,
@@ -32,6 +31,7 @@ from episodes.uploads.matching import (
     session_in_extra,
     session_of,
 )
+from episodes.uploads.start_fields import UNDECIDED, model_named, shared_title
 from episodes.uploads.usage import USAGE_FIELDS, UsageSum
 
 QUIET_SECONDS = 2.0
@@ -227,7 +227,9 @@ def _write(summaries: Sequence[RolloutSummary]) -> None:
         for one in summaries
     ]
     BulkWriter(connection).update(Rollout, (*SUMMARY_COLUMNS, "is_summarised"), rows)
-    _name_models([one for one in summaries if _is_unchanged(one.rollout, states)])
+    unchanged = [one for one in summaries if _is_unchanged(one.rollout, states)]
+    _name_models(unchanged)
+    _name_runs(unchanged)
 
 
 def _name_models(summaries: Sequence[RolloutSummary]) -> None:
@@ -239,6 +241,18 @@ def _name_models(summaries: Sequence[RolloutSummary]) -> None:
     models = Episode.objects.filter(pk__in=unnamed).exclude(model="").order_by().values_list("pk", "model")
     for episode, model in models:
         Rollout.objects.filter(pk__in=unnamed[episode]).exclude(model=model).update(model=model)
+
+
+def _name_runs(summaries: Sequence[RolloutSummary]) -> None:
+    """Give rollouts whose client says a title the run of that title which recorded their episode."""
+    certain = [(one.rollout, one.certain_episode) for one in summaries if one.certain_episode is not None]
+    episodes = Episode.objects.filter(pk__in=[episode for _, episode in certain], run__isnull=False).order_by()
+    runs = {pk: (run, title) for pk, run, title in episodes.values_list("pk", "run", "run__title")}
+    for rollout, episode in certain:
+        run, title = runs.get(episode, (rollout.run_id, ""))
+        if run != rollout.run_id and title == shared_title(rollout.event_object):
+            kept = [problem for problem in rollout.problem.split("; ") if not problem.startswith(UNDECIDED)]
+            Rollout.objects.filter(pk=rollout.pk).update(run=run, problem="; ".join(kept))
 
 
 def _is_unchanged(rollout: Rollout, states: Mapping[int, Sequence[Any]]) -> bool:

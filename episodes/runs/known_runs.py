@@ -40,6 +40,7 @@ REREAD_SECONDS = 1.0
 class KnownRun:
     id: int
     title: str
+    name: str
     model: str
     is_over: bool
     is_described: bool
@@ -112,7 +113,7 @@ class KnownRuns:
     def _named(self, title: str, own_id: str) -> list[KnownRun]:
         read_at, runs = self._runs.get((title, own_id), (0.0, None))
         if runs is None or (conf.is_one_of_several() and time.monotonic() > read_at + REREAD_SECONDS):
-            runs = _read(title, own_id)
+            runs = runs_named(title, own_id)
             self._runs[title, own_id] = time.monotonic(), runs
         return runs
 
@@ -146,7 +147,8 @@ def _continued(runs: Sequence[KnownRun], step: int | None, model: str, now: floa
     return fitting[0] if fitting else None
 
 
-def _read(title: str, own_id: str) -> list[KnownRun]:
+def runs_named(title: str, own_id: str) -> list[KnownRun]:
+    """Return the newest runs of a title, newest first, or the one of this name; `own_id`: only those with it."""
     rows = Run.objects.named(title)
     if own_id:
         rows = rows.filter(own_id=own_id)
@@ -165,6 +167,7 @@ def _known(row: Run) -> KnownRun:
     return KnownRun(
         id=row.pk,
         title=row.title,
+        name=row.name,
         model=row.model,
         is_over=row.is_over,
         is_described=is_described,

@@ -11,14 +11,13 @@ import json
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import Any
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, storable
 from environments.models import Environment
 from environments.wire import value_json
-from episodes.models import Rollout, RolloutMessage, Run
+from episodes.models import Rollout, RolloutMessage
 from episodes.uploads.events import (
     CONTENT,
     EXTRA,
@@ -28,6 +27,7 @@ from episodes.uploads.events import (
     RolloutStart,
     UploadChunk,
 )
+from episodes.uploads.start_fields import model_named, run_info_of, word_in
 
 MAX_REMEMBERED = 50_000
 MAX_LOOKUP = 500
@@ -36,6 +36,8 @@ RolloutKey = tuple[str, str]
 """Label of the API key, id that the client gave the rollout."""
 TextStore = Callable[[str], tuple[str, str | None]]
 """Returns the text to store in a row, and the digest of the blob that holds it instead."""
+RunChoice = Callable[[Mapping[str, Any], str, float], tuple[int | None, str]]
+"""Returns the id of the run of a rollout, or None and why; given its event, the key's label and the time of arrival."""
 
 NEW_COLUMNS = (
     *("key_label", "event_id", "received", "is_announced", "name", "environment", "environment_name", "variant"),
@@ -103,6 +105,7 @@ class _Change:
     """What a transaction adds to one rollout."""
 
     start: RolloutStart | None = None
+    key_label: str = ""
     received: float = 0.0
     environment: int | None = None
     """Id of the environment that `start` names, if the key may use it."""
@@ -112,8 +115,8 @@ class _Change:
 class UploadBatch:
     """The rows of the uploads of one transaction. `prepare` comes first, `write` last."""
 
-    def __init__(self, known: KnownRollouts, writer: BulkWriter, large: TextStore) -> None:
-        self._known, self._writer, self._large = known, writer, large
+    def __init__(self, known: KnownRollouts, writer: BulkWriter, large: TextStore, run_of: RunChoice) -> None:
+        self._known, self._writer, self._large, self._run_of = known, writer, large, run_of
         self._messages: list[Values] = []
         self._states: list[Values] = []
 
@@ -160,7 +163,7 @@ class UploadBatch:
             for start in upload.starts:
                 change = changes[ids[label, start.event_id]]
                 if change.start is None:
-                    change.start, change.received = start, upload.received
+                    change.start, change.key_label, change.received = start, label, upload.received
                     if (name := start.environment_name) not in upload.hidden:
                         change.environment = environments.get(name)
                 if isinstance(info := start.fields.get("rollout_info"), dict):
@@ -175,7 +178,7 @@ class UploadBatch:
 
     def _change(self, state: dict[str, Any], change: _Change) -> None:
         if change.start is not None and not state["is_announced"]:
-            state |= self._announced(change.start, change.received)
+            state |= self._announced(change.start, change.key_label, change.received)
             state["hosted_environment_id"] = change.environment
         info = merged(json.loads(state["info"] or "{}"), change.infos)
         latest = {key: value for key, (_, value) in info.items()}
@@ -186,38 +189,30 @@ class UploadBatch:
             state["run_step"] = _number(latest.get("current_step"))
         self._states.append((*(state[name] for name in STATE_COLUMNS), state["id"]))
 
-    def _announced(self, start: RolloutStart, received: float) -> dict[str, Any]:
+    def _announced(self, start: RolloutStart, key_label: str, received: float) -> dict[str, Any]:
         """Return the columns that the event of the rollout sets."""
         fields = start.fields
-        run_info, model = _run_info(fields), model_named(fields)
+        run_info = run_info_of(fields)
+        run, undecided = self._run_of(fields, key_label, received)
+        problems = [*_problems(start, received), *filter(None, [undecided])]
         text, blob = self._large(value_json(fields))
         return {
             "is_announced": True,
-            "run_id": _run(_word(fields, "runName").strip(), model, received),
+            "run_id": run,
             "run_step": _number(fields.get("step")),
-            "name": _word(fields, "rolloutName", 300),
-            "environment": _word(fields, "environment", 300),
+            "name": word_in(fields, "rolloutName", 300),
+            "environment": word_in(fields, "environment", 300),
             "environment_name": start.environment_name,
-            "variant": _word(fields, "variant"),
-            "split": _word(fields, "split"),
-            "model": model,
+            "variant": word_in(fields, "variant"),
+            "split": word_in(fields, "split"),
+            "model": model_named(fields),
             "model_params": _number(run_info.get("model_params")),
-            "training_stage": _word(run_info, "training_stage", 20),
+            "training_stage": word_in(run_info, "training_stage", 20),
             "event": text,
             "event_blob_id": blob,
             "sent_ms": start.sent_ms,
-            "problem": "; ".join(_problems(start, received))[:MAX_PROBLEM_CHARACTERS],
+            "problem": "; ".join(problems)[:MAX_PROBLEM_CHARACTERS],
         }
-
-
-def model_named(fields: Mapping[str, Any]) -> str:
-    """Return the model that the event of a rollout names; empty if it names none."""
-    return _word(_run_info(fields), "model_name")
-
-
-def _run_info(fields: Mapping[str, Any]) -> Mapping[str, Any]:
-    found = fields.get("run_info")
-    return found if isinstance(found, dict) else {}
 
 
 def _rollouts_in(upload: UploadChunk) -> Iterable[str]:
@@ -247,28 +242,8 @@ def _order(time: int, value: Any) -> tuple[int, str]:
     return time, value_json(value)
 
 
-def _word(fields: Mapping[str, Any], name: str, limit: int = 200) -> str:
-    value = fields.get(name)
-    return storable(value if isinstance(value, str) else value_json(value), limit) if value is not None else ""
-
-
 def _number(value: Any) -> int | None:
     return bigint(value) if type(value) is int else None
-
-
-def _run(name: str, model: str, received: float) -> int | None:
-    """Return the id of the newest run of that title, which is created if there is none; None without one.
-
-    Uploads come while their run plays or soon after, so they begin no other run of the title.
-    """
-    if not name:
-        return None
-    run = Run.objects.named(name).first()
-    if run is None:
-        run, _ = Run.objects.begin(name, created=datetime.fromtimestamp(received, UTC), model=model)
-    if model and not run.model:
-        Run.objects.filter(pk=run.pk, model="").update(model=model)
-    return run.pk
 
 
 _TEXTS = {"runName": 200, "rolloutName": 300, "environment": 300, "variant": 200, "split": 200}

@@ -25,6 +25,7 @@ from django.db.models import Q, QuerySet
 
 from environments.models import Environment
 from episodes.models import Blob, Episode, Rollout, Step
+from episodes.uploads.start_fields import session_in, shared_title
 
 MAX_APART = timedelta(hours=1)
 """An episode starts at most this long before or after its rollout, by this server's clock."""
@@ -145,14 +146,6 @@ def session_of(rollout: Rollout) -> str:
     return next(filter(None, found), "")
 
 
-def session_in(values: Any) -> str:
-    """Return the session id in metadata; empty if there is none."""
-    if not isinstance(values, dict):
-        return ""
-    found = (values.get(name) for name in ("session_id", "sessionId"))
-    return next((one for one in found if isinstance(one, str) and one), "")
-
-
 def session_in_extra(extra: str) -> str:
     """Return the session id in the metadata of a message, given its column `extra`; empty if there is none."""
     return session_in(json.loads(extra).get("metadata")) if "session" in extra else ""
@@ -178,7 +171,8 @@ def _candidates(rollout: Rollout) -> list[int]:
     index, run = rollout.task_index, rollout.run_id
     near = [
         *(environment, rollout.key_label, time(rollout.received - MAX_APART), time(rollout.received + MAX_APART)),
-        *(index is None, index or 0, run is None, run or 0, not rollout.split, rollout.split),
+        *(index is None, index or 0, run is None, run or 0, shared_title(rollout.event_object)),
+        *(not rollout.split, rollout.split),
     ]
     with connection.cursor() as cursor:
         cursor.execute(_NEAR.format(side="<=", order="DESC"), [*near, time(rollout.received), MAX_CANDIDATES])
@@ -192,7 +186,9 @@ def _candidates(rollout: Rollout) -> list[int]:
 _NEAR = """
     SELECT e.id, e.created FROM episodes_episode e LEFT JOIN environments_split s ON s.id = e.split_id
     WHERE e.environment_id = %s AND e.key_label = %s AND e.created BETWEEN %s AND %s
-        AND (%s OR e.task_index IS NULL OR e.task_index = %s) AND (%s OR e.run_id IS NULL OR e.run_id = %s)
+        AND (%s OR e.task_index IS NULL OR e.task_index = %s)
+        AND (%s OR e.run_id IS NULL OR e.run_id = %s
+            OR e.run_id IN (SELECT id FROM episodes_run WHERE title = %s))
         AND (%s OR s.name IS NULL OR s.name = %s) AND e.created {side} %s
     ORDER BY e.created {order}, e.id {order} LIMIT %s
 """
@@ -277,7 +273,7 @@ def rollouts_near(episode: Episode) -> QuerySet[Rollout]:
         near = near.filter(split__in=["", episode.split.name])
     if episode.task_index is not None:
         near = near.filter(Q(task_index=episode.task_index) | Q(task_index__isnull=True))
-    return near if episode.run_id is None else near.filter(Q(run=episode.run_id) | Q(run__isnull=True))
+    return near if episode.run is None else near.filter(Q(run__title=episode.run.title) | Q(run__isnull=True))
 
 
 def rollout_of(episode: Episode) -> tuple[Rollout, EpisodeMatch] | None:
