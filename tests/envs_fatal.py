@@ -22,8 +22,8 @@ from tests.envs_base import Seconds, Small, said
 
 COMPUTING, SPUN = threading.Event(), threading.Event()
 """`compute` computes; `spin` has ended."""
-WORKING, DIGESTING = threading.Event(), threading.Event()
-"""`work` runs on the event loop; `digest` computes."""
+WORKING, DIGESTING, SEIZED = threading.Event(), threading.Event(), threading.Event()
+"""`work` runs on the event loop; `digest` computes; `seize` has ended."""
 
 
 class Fatal(Small):
@@ -80,11 +80,10 @@ class Fatal(Small):
 
     @tool
     async def work(self) -> ToolOutput:
-        """Work for a moment on the event loop, in which `seize` takes the interpreter's lock."""
+        """Work on the event loop until `seize`, which takes the interpreter's lock from it, has ended."""
         await asyncio.to_thread(DIGESTING.wait)
         WORKING.set()
-        end = time.monotonic() + 0.1
-        while time.monotonic() < end:
+        while not SEIZED.is_set():
             pass
         return said("worked", 0.0)
 
@@ -97,9 +96,13 @@ class Fatal(Small):
 
     @tool
     def seize(self) -> ToolOutput:
-        """Hold the interpreter's lock for two seconds, in C code, as soon as `work` runs."""
+        """Hold the interpreter's lock for four seconds, in C code, as soon as `work` runs.
+
+        On a busy machine it begins late, and is seen only by the second look, after two seconds.
+        """
         WORKING.wait()
-        any(map((time.monotonic() + 2).__le__, iter(time.monotonic, None)))
+        any(map((time.monotonic() + 4).__le__, iter(time.monotonic, None)))
+        SEIZED.set()
         return said("seized", 0.0)
 
     @tool
