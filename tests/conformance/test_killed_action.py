@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import re
+import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import timedelta
+from pathlib import Path
 
 import httpx
 import pytest
+from django.db.models import QuerySet
 from django.utils import timezone
 from pytest_django import DjangoDbBlocker
 
 from environments.models import CurationAction, Split, Task, TaskRevision
+from tests.conformance.agent import eventually
 from tests.conformance.envs import MANY
 from tests.conformance.record import ALIAS, recorded
 from tests.server import LiveServer
@@ -26,23 +31,31 @@ def server(django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer]:
         yield server
 
 
-def killed_when(server: LiveServer, action: str, share: float, **values: str) -> str:
-    """Start an action on all tasks, kill the server when it has done this share of it, and return its stage then."""
+def killed_when(server: LiveServer, is_far: Callable[[CurationAction], bool], action: str, **values: str) -> None:
+    """Start an action on all tasks, and kill the server when the action, which it has recorded, is so far."""
     with httpx.Client(base_url=server.url, follow_redirects=True, timeout=60) as pages:
         asked = pages.get(f"{TASKS}act/{action}/", params={"scope": "all", "ask": "1", **values})
         form = dict(re.findall(r'<input type="hidden" name="([^"]*)" value="([^"]*)"', asked.text))
-        started = pages.post(f"{TASKS}act/{action}/", data={**form, **values, "confirm": "1"})
-        page = str(started.url)
+        pages.post(f"{TASKS}act/{action}/", data={**form, **values, "confirm": "1"})
+    until, pid = time.monotonic() + 60, server.pid
+    while True:  # it is looked at while it stands still, and goes on for a few milliseconds at a time
+        os.kill(pid, signal.SIGSTOP)
+        eventually(lambda: _state_of(pid) == "T")
+        row = CurationAction.objects.using(ALIAS).first()
+        if row is not None and is_far(row):
+            break
+        assert time.monotonic() < until
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.002)
+    server.kill()
 
-        def is_far() -> bool:
-            job = pages.get(f"{page}&state").json()
-            return bool(job["done"] >= share * (job["total"] or 1) > 0)
 
-        until = time.monotonic() + 60
-        while not is_far():  # without a rest, in which the action might end
-            assert time.monotonic() < until
-        server.kill()
-    return CurationAction.objects.using(ALIAS).latest("pk").stage
+def _state_of(pid: int) -> str:
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+def _revisions() -> QuerySet[TaskRevision]:
+    return TaskRevision.objects.using(ALIAS)
 
 
 def served(server: LiveServer) -> int:
@@ -50,18 +63,18 @@ def served(server: LiveServer) -> int:
 
 
 def test_a_killed_action_is_taken_back_if_agents_saw_nothing_of_it(server: LiveServer) -> None:
-    assert killed_when(server, "quarantine", 0.1, reason="wrong") == "staging"
+    killed_when(server, lambda row: row.stage == "staging" and _revisions().exists(), "quarantine", reason="wrong")
     later = timezone.now() - timedelta(minutes=2)
     CurationAction.objects.using(ALIAS).update(created=later)
     Split.objects.using(ALIAS).update(changing_until=later)
     server.start()
     assert served(server) == MANY
-    assert not TaskRevision.objects.using(ALIAS).exists() and not CurationAction.objects.using(ALIAS).exists()
+    assert not _revisions().exists() and not CurationAction.objects.using(ALIAS).exists()
     assert not Task.objects.using(ALIAS).filter(state="quarantined").exists()
 
 
 def test_a_killed_action_is_finished_if_agents_saw_it(server: LiveServer) -> None:
-    assert killed_when(server, "quarantine", 0.6, reason="wrong") == "applying"
+    killed_when(server, lambda row: row.stage == "applying", "quarantine", reason="wrong")
     server.start()
     assert served(server) == 0
     assert Task.objects.using(ALIAS).filter(state="quarantined").count() == MANY
