@@ -29,8 +29,8 @@ from tests.people import member
 __all__ = ["db"]
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-MAX_SECONDS = 20.0
-"""Ten are promised, of which a busy machine may take as many again."""
+MAX_TICKS = 100
+"""Tenths of the ten seconds that are promised. They are longer while the server, which has this loop, gets no core."""
 Loss = Callable[[str, str], Any]
 
 
@@ -97,10 +97,7 @@ async def lose_as_person(client: httpx.AsyncClient, name: str, loss: Loss, all_o
         await until(lambda: followers(channel_of(episode)) == 2 and followers(f"{WITHOUT}{STUDIES}") == len(LOSSES))
         await all_open.wait()
         await in_database(lambda: loss(name, cookie))
-        async with asyncio.timeout(MAX_SECONDS):
-            answers = await asyncio.gather(*streams)
-            while (await socket.receive_output(MAX_SECONDS))["type"] != "websocket.close":
-                pass
+        *answers, _ = await soon(asyncio.gather(*streams, until_closed(socket)))
         assert not any("event: ended" in answer.text for answer in answers)
 
 
@@ -114,8 +111,19 @@ async def lose_as_key(client: httpx.AsyncClient, name: str, scopes: list[str], l
     stream = asyncio.create_task(client.get(f"/api/episodes/{episode}/events", headers=headers))
     await until(lambda: followers(channel_of(episode)) == 1)
     await in_database(lambda: lose(row))
-    async with asyncio.timeout(MAX_SECONDS):
-        assert "event: ended" not in (await stream).text
+    assert "event: ended" not in (await soon(stream)).text
+
+
+async def soon(ends: asyncio.Future[Any]) -> Any:
+    for _ in range(MAX_TICKS):
+        if (await asyncio.wait([ends], timeout=0.1))[0]:
+            return ends.result()
+    raise AssertionError("it goes on")
+
+
+async def until_closed(socket: Any) -> None:
+    while (await socket.receive_output(60))["type"] != "websocket.close":
+        pass
 
 
 def session_of(name: str) -> str:
