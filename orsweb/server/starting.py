@@ -20,7 +20,9 @@ from orsweb.server.pulse import Pulse
 LINGER_SECONDS = 2.0
 """Time for which an answered client may go on sending, so that it can read the answer before the connection closes."""
 MAX_LINGERING = 500
-"""Answered connections that are open at once; further clients wait in the backlog."""
+"""Connections that are taken and open at once; further clients wait in the backlog."""
+SILENT_SECONDS = 2.0
+"""Time for which a client may have connected without a request. Then it is answered as one that is no browser."""
 _READ_BYTES = 65536
 _HEAD = (
     "HTTP/1.1 503 Service Unavailable\r\nContent-Type: {type}\r\nRetry-After: 2\r\nX-Backend-State: starting\r\n"
@@ -51,6 +53,8 @@ class StartingAnswers:
     def __init__(self, listeners: Sequence[socket.socket], silence_seconds: float) -> None:
         self._listeners, self._silence_seconds = listeners, silence_seconds
         self._since = time.monotonic()
+        self._silent: dict[socket.socket, float] = {}
+        """Clients that were accepted and have sent nothing yet, and until when they may."""
         self._lingering: dict[socket.socket, float] = {}
 
     def begin(self) -> None:
@@ -78,32 +82,44 @@ class StartingAnswers:
             self._since = float("inf")
         elif pulse.is_first_start or now - self._since > self._silence_seconds:
             for listener in self._listeners:
-                self._answer_all(listener, now, pulse.work)
+                self._accept_all(listener, now)
+        for client, until in list(self._silent.items()):
+            self._answer(client, now, until, pulse.work)
         for client, until in list(self._lingering.items()):
             if now > until or _has_left(client):
                 del self._lingering[client]
                 client.close()
 
-    def _answer_all(self, listener: socket.socket, now: float, work: str) -> None:
-        """Answer every connection that waits, without waiting for any."""
+    def _accept_all(self, listener: socket.socket, now: float) -> None:
         with contextlib.suppress(OSError):  # nobody waits any more, or the socket was closed
-            while len(self._lingering) < MAX_LINGERING:
+            while len(self._silent) + len(self._lingering) < MAX_LINGERING:
                 client, _ = listener.accept()
                 client.setblocking(False)
-                self._lingering[client] = now + LINGER_SECONDS
-                is_browser = False
-                with contextlib.suppress(OSError):  # it has left, or has sent nothing yet
-                    is_browser = b"text/html" in client.recv(_READ_BYTES)
-                with contextlib.suppress(OSError):  # it has left
-                    client.send(_answer(work, is_browser=is_browser))
-                    client.shutdown(socket.SHUT_WR)
+                self._silent[client] = now + SILENT_SECONDS
+
+    def _answer(self, client: socket.socket, now: float, until: float, work: str) -> None:
+        """Answer a client that has sent something, or nothing for too long, without waiting for it."""
+        request = b""
+        try:
+            request = client.recv(_READ_BYTES)
+        except BlockingIOError:
+            if now < until:
+                return
+        except OSError:  # it has left
+            pass
+        del self._silent[client]
+        self._lingering[client] = now + LINGER_SECONDS
+        with contextlib.suppress(OSError):  # it has left
+            client.send(_answer_to(request, work))
+            client.shutdown(socket.SHUT_WR)
 
 
-def _answer(work: str, *, is_browser: bool) -> bytes:
-    """Return the response: a page for a browser, else JSON."""
-    body = _PAGE.format(work=work) if is_browser else json.dumps({"detail": f"{work}; try again."})
-    media = "text/html" if is_browser else "application/json"
-    return (_HEAD.format(type=media, length=len(body.encode())) + body).encode()
+def _answer_to(request: bytes, work: str) -> bytes:
+    """Return the response: a page for a browser, else JSON. `request`: its beginning."""
+    is_browser = b"text/html" in request
+    body = (_PAGE.format(work=work) if is_browser else json.dumps({"detail": f"{work}; try again."})).encode()
+    head = _HEAD.format(type="text/html" if is_browser else "application/json", length=len(body)).encode()
+    return head if request.startswith(b"HEAD ") else head + body
 
 
 def _has_left(client: socket.socket) -> bool:
