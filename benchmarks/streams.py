@@ -1,7 +1,8 @@
-"""What event streams cost an agent: p99 of its calls and of `/health`, without and beside STREAMS.
+"""What event streams cost an agent: p99 of its calls and of `/health`, without streams, while STREAMS open, and beside
+them once they are open.
 
-They are opened at once. A process follows one episode by all of them and makes a call in it every
-second, which is sent to each.
+They are opened at once. A process follows one episode by all of them and makes a call in it every second, which is sent
+to each. To open a stream costs about what a page of the API costs, and streams open one after another.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from statistics import median
 from time import perf_counter, sleep
@@ -24,50 +25,67 @@ from benchmarks.servers import ENV, ROOT, Workshop
 
 STREAMS = 600
 ROUNDS = 3
-MIN_SECONDS = 20.0
-"""Time in which the streams open, and then stay open for at least as long."""
+MIN_SECONDS = 12.0
 LOAD = Load(agents=4, interval_seconds=0.02)
 OPEN_SECONDS = LOAD.warmup_seconds + 2
-"""Time after which the streams are opened: the load's process has begun to measure."""
+"""Time after which the streams are opened beside a load, whose process has begun to measure."""
 HEALTH_SECONDS = 0.02
-MAX_RATIO = 2.0
+MAX_RATIOS = {"opening": 12.0, "open": 2.0}
+"""Allowed p99 by p99 without streams. 600 connections at once hold the event loop three times for about 50 ms."""
 SESSION = {"X-Session-ID": "followed", "Content-Type": "application/json"}
 
 
 def measure(workshop: Workshop, seconds: float) -> bool:
-    """Print the latencies; return whether all streams have opened and the agents' p99 is within the target."""
-    calls: dict[bool, list[float]] = {False: [], True: []}
-    health: dict[bool, list[float]] = {False: [], True: []}
+    """Print the latencies; return whether all streams have opened and the agents' p99 is within the targets."""
+    kinds = ("none", *MAX_RATIOS)
+    calls: dict[str, list[float]] = {kind: [] for kind in kinds}
+    health: dict[str, list[float]] = {kind: [] for kind in kinds}
     is_right = True
-    for has_streams in [False, True] * ROUNDS:
-        with workshop.serving([f"echo={ENV}"]) as (port, _, process), _asking(port) as durations:
+    for kind in kinds * ROUNDS:
+        with workshop.serving([f"echo={ENV}"]) as (port, _, process), ExitStack() as stack:
+            follower = stack.enter_context(_following(port, 0 if kind == "open" else OPEN_SECONDS, kind != "none"))
+            if follower is not None and kind == "open":
+                is_right &= _have_opened(follower)
+            durations = stack.enter_context(_asking(port))
             load = replace(LOAD, seconds=max(seconds, MIN_SECONDS), port=port, processes={"server": process})
-            follower = _follower(port) if has_streams else None
             sample = drive(load)
             is_right &= not sample.errors
-            if follower is not None:
-                follower.kill()
-                opened, _ = follower.communicate()
-                is_right &= opened.strip() == f"{STREAMS} opened"
-        calls[has_streams].append(sample.p99_ms)
-        health[has_streams].append(sorted(durations)[int(len(durations) * 0.99)] * 1000)
-    print(
-        f"\nstreams: {STREAMS} streams of events open at once, and follow an episode, while {LOAD.agents} agents play"
-    )
-    ratio = median(calls[True]) / median(calls[False])
+            if follower is not None and kind == "opening":
+                is_right &= _have_opened(follower)
+        calls[kind].append(sample.p99_ms)
+        health[kind].append(sorted(durations)[int(len(durations) * 0.99)] * 1000)
+    print(f"\nstreams: {STREAMS} streams of events follow an episode while {LOAD.agents} agents play")
     for name, latencies in (("calls", calls), ("/health", health)):
+        none, opening, are_open = (median(latencies[kind]) for kind in kinds)
         print(
-            f"  p99 of {name}: {median(latencies[False]):.1f} ms without, {median(latencies[True]):.1f} ms beside them"
+            f"  p99 of {name}: {none:.1f} ms without, {opening:.1f} ms while they open, {are_open:.1f} ms beside them"
         )
-    is_met = is_right and ratio <= MAX_RATIO
-    verdict = "PASS" if is_met else "FAIL"
-    print(f"  {verdict}  p99 of calls beside them: {ratio:.1f}x (target: at most {MAX_RATIO:g}x)")
-    return is_met
+    for kind, most in MAX_RATIOS.items():
+        ratio = median(calls[kind]) / median(calls["none"])
+        is_right &= ratio <= most
+        verdict = "PASS" if ratio <= most else "FAIL"
+        print(f"  {verdict}  p99 of calls, streams {kind}: {ratio:.1f}x (target: at most {most:g}x)")
+    return is_right
 
 
-def _follower(port: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "benchmarks.streams", str(port)]
-    return subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
+@contextmanager
+def _following(port: int, wait_seconds: float, has_streams: bool) -> Iterator[subprocess.Popen[str] | None]:
+    """Open the streams after `wait_seconds`, in a process that says when all are open; without streams, yield None."""
+    if not has_streams:
+        yield None
+        return
+    command = [sys.executable, "-m", "benchmarks.streams", str(port), str(wait_seconds)]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as follower:
+        try:
+            yield follower
+        finally:
+            follower.kill()
+
+
+def _have_opened(follower: subprocess.Popen[str]) -> bool:
+    """Wait until all streams are open; return False if the process ended before."""
+    assert follower.stdout is not None
+    return follower.stdout.readline().strip() == f"{STREAMS} opened"
 
 
 @contextmanager
@@ -128,5 +146,5 @@ def _asked(port: int, method: str, path: str, body: object = None) -> dict[str, 
 
 
 if __name__ == "__main__":
-    sleep(OPEN_SECONDS)
+    sleep(float(sys.argv[2]))
     asyncio.run(_follow(int(sys.argv[1])))

@@ -138,9 +138,7 @@ async def _shared_read(episode: int, last: int, reading: _EventReading) -> _Even
     if (read := _reads.get(key)) is None:
         read = _reads[key] = asyncio.ensure_future(stream_readers().run(_read, episode, last, reading))
         loop.call_later(SHARED_SECONDS, _reads.pop, key, None)
-    result = await asyncio.shield(read)
-    await turns_of(loop).turn()  # or all streams that have waited for it would write at once
-    return result
+    return await turns_of(loop).turn_after(read)
 
 
 def _read(episode: int, last: int, reading: _EventReading) -> _EventPart:

@@ -60,7 +60,8 @@ class RecordBatch:
 
     def __init__(self, known: KnownRows, known_rollouts: KnownRollouts, writer: BulkWriter) -> None:
         self._known, self._writer, self._time = known, writer, writer.time
-        self._uploads = UploadBatch(known_rollouts, writer, self._large, run_of_conversation)
+        self._known_rollouts = known_rollouts
+        self._uploads: UploadBatch | None = None  # it refers to this object, and cycles cost the collector's time
         self._blobs = BlobRows(known.blobs)
         self._episodes: list[Values] = []
         self._notes: dict[int, Values] = {}  # by episode: PostgreSQL's UPDATE … FROM uses one row per episode
@@ -105,6 +106,7 @@ class RecordBatch:
             ids = self._known.learn(starts, self._writer)
             self._episodes += [self._started(*pair) for pair in zip(starts, ids, strict=True)]
         if uploads:
+            self._uploads = UploadBatch(self._known_rollouts, self._writer, self._large, run_of_conversation)
             self._uploads.prepare(uploads)
 
     def write(self) -> None:
@@ -121,7 +123,8 @@ class RecordBatch:
             writer.delete(SessionSnapshot, self._without_snapshot)
             count(writer, self._rollouts.values())  # before the ends: it counts episodes that are still running
             writer.update(Episode, END_COLUMNS, self._ends.values(), once=("end_number", "has_components"))
-            self._uploads.write()
+            if self._uploads is not None:
+                self._uploads.write()
 
     def remember(self) -> None:
         """Remember, after the commit, which blobs the database has."""

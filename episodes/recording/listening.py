@@ -1,7 +1,8 @@
 """A stream that notices what `live.py` announces, and takes its turn among the other streams.
 
 One announcement wakes hundreds of streams, which would all write at once while agents wait. So each goes on in another
-iteration of the event loop, and others are answered in between.
+iteration of the event loop, and others are answered in between. After some of them the loop rests, because a loop that
+never waits lets the threads that record have the interpreter only every few milliseconds.
 """
 
 from __future__ import annotations
@@ -11,14 +12,18 @@ import contextlib
 from collections import deque
 from collections.abc import Callable
 from functools import cache, lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from django_eventstream.event import Event
 from django_eventstream.views import Listener, get_listener_manager
 
 from environments.database.worker_threads import Workers
 
+Result = TypeVar("Result")
+
 READERS = 2
+WORK_SECONDS = 0.0005
+REST_SECONDS = 0.002
 MAX_PENDING = 10
 """Events that wait for a client that reads slowly; of more, the newest remain."""
 
@@ -62,28 +67,42 @@ class Listening(Listener):  # type: ignore[misc]  # it has no types
 
 
 class Turns:
-    """What goes on, one after another, an iteration of the event loop each. Used from one loop."""
+    """What goes on, one after another, with rests between. Used from one loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._waiting: deque[Callable[[], Any]] = deque()
+        self._worked_since = 0.0
 
     def add(self, go_on: Callable[[], Any]) -> None:
         self._waiting.append(go_on)
         if len(self._waiting) == 1:
+            self._worked_since = self._loop.time()
             self._loop.call_soon(self._next)
 
-    async def turn(self) -> None:
-        """Return when it is the caller's turn."""
+    async def turn_after(self, work: asyncio.Future[Result]) -> Result:
+        """Return the result of what others wait for too, when it is the caller's turn.
+
+        They would all go on in one iteration if they awaited it themselves.
+        """
         is_next = asyncio.Event()
-        self.add(is_next.set)
+        work.add_done_callback(lambda _: self.add(is_next.set))
         await is_next.wait()
+        return work.result()
 
     def _next(self) -> None:
         self._waiting[0]()
         self._waiting.popleft()
-        if self._waiting:
+        if not self._waiting:
+            return
+        if self._loop.time() - self._worked_since < WORK_SECONDS:
             self._loop.call_soon(self._next)
+        else:
+            self._loop.call_later(REST_SECONDS, self._begin)
+
+    def _begin(self) -> None:
+        self._worked_since = self._loop.time()
+        self._next()
 
 
 @lru_cache(maxsize=1)

@@ -6,7 +6,8 @@ agents and players wait. Therefore requests wait for one of these threads as lon
 is, further threads start, up to MAX_THREADS, and end with their pages.
 
 An event stream occupies its thread only until its response begins. Streams have a thread of their own, because clients
-open hundreds at once: pages don't wait for them, and agents share the interpreter with one of them at a time.
+open hundreds at once: pages don't wait for them, and agents share the interpreter with one of them at a time. After
+each it rests for as long as it worked, so that agents have at least half of the interpreter.
 """
 
 from __future__ import annotations
@@ -56,13 +57,14 @@ class PageThreads:
             return
 
         thread = await self._streams.take()
-        has_begun = False
+        loop = asyncio.get_running_loop()
+        began, has_begun = loop.time(), False
 
         async def send_on(message: dict[str, Any]) -> None:
             nonlocal has_begun
             if not has_begun:
                 has_begun = True
-                self._streams.give_back(thread)
+                loop.call_later(loop.time() - began, self._streams.give_back, thread)
             await send(message)
 
         try:

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import time
+from itertools import pairwise
 
-from episodes.recording.listening import Turns
+from episodes.recording.listening import WORK_SECONDS, Turns
 
 
 async def test_others_are_served_between_two_turns() -> None:
     loop, order = asyncio.get_running_loop(), list[str]()
-    turns = Turns(loop)
+    turns, work = Turns(loop), loop.create_future()
 
-    def serve(left: int) -> None:
+    async def go_on(name: str) -> None:
+        order.append(f"{name} {await turns.turn_after(work)}")
+        time.sleep(WORK_SECONDS)  # noqa: ASYNC251  # a stream that works for this long
+
+    def serve() -> None:
         order.append("other")
-        if left:
-            loop.call_soon(serve, left - 1)
+        loop.call_soon(serve)
 
-    for name in ("first", "second", "third"):
-        turns.add(lambda name=name: order.append(name))  # type: ignore[misc]
-    loop.call_soon(serve, 3)
-    await turns.turn()
-    assert order[:6] == ["first", "other", "second", "other", "third", "other"]
+    waiting = [asyncio.create_task(go_on(name)) for name in ("first", "second", "third")]
+    await asyncio.sleep(0)
+    work.set_result("read")
+    loop.call_soon(serve)
+    await asyncio.gather(*waiting)
+    served = [name for name in order if name != "other"]
+    assert served == ["first read", "second read", "third read"]
+    assert all("other" in order[order.index(before) : order.index(after)] for before, after in pairwise(served))
