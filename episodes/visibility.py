@@ -2,8 +2,9 @@
 
 The first two are used by all pages of single episodes and tasks, the third by pages, exports and the API.
 
-Nothing of a private environment exists for people who are not its members (`environments/access/privacy.py`), nor an
-episode of a study that is not closed for people who may not make studies. The functions about that make a query about
+Nothing of a private environment exists for people who are not its members, nor a task of a split that is sealed for
+people for those who may not see hidden fields (`environments/access/privacy.py`), nor an episode of a study that is not
+closed for people who may not make studies. The functions about that make a query about
 the thing only if something is hidden from the person; otherwise they say yes without looking.
 
 A person who plays an episode blind sees its rewards and its answer when it has ended. Until then no page shows them
@@ -21,7 +22,7 @@ from typing import Any, Protocol
 from django.db.models import QuerySet
 
 from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, sealed_splits, visible_tasks
 from environments.keys.agent_key import ADMIN, CURATE, EVERYBODY, SCOPES, AgentKey
 from environments.keys.task_view import public_hash, visible_spec
 from environments.models import Split, SplitEntry, Task
@@ -32,15 +33,14 @@ from episodes.models.privacy import visible_episodes, visible_runs
 
 def sees_episode(user: Any, pk: int) -> bool:
     """Return whether the episode exists for the person."""
-    hidden = hidden_from(user)
-    shown = visible_episodes(hidden)
+    shown = visible_episodes(hidden_from(user))
     return not shown or Episode.objects.filter(shown, pk=pk).exists()
 
 
 def sees_task(user: Any, pk: int) -> bool:
     """Return whether the task exists for the person."""
-    hidden = hidden_from(user)
-    return not hidden or Task.objects.filter(visible(hidden), pk=pk).exists()
+    shown = visible_tasks(hidden_from(user))
+    return not shown or Task.objects.filter(shown, pk=pk).exists()
 
 
 def sees_run(user: Any, pk: int) -> bool:
@@ -60,9 +60,11 @@ def blind_to(user: Any) -> QuerySet[Play, int]:
 
 def sight_of(user: Any) -> tuple[object, ...]:
     """Return what lists of episodes show to `user` differently from others: the ids of private environments that they
-    may not see, whether they see open studies, and the ids of the running episodes that they play blind.
+    may not see and of splits that are sealed for them, whether they see open studies, and the ids of the running
+    episodes that they play blind.
     """
-    return hidden_from(user), user.has_perm(MAKE_STUDIES), tuple(blind_to(user))
+    hidden = hidden_from(user)
+    return hidden, frozenset(sealed_splits(hidden)), user.has_perm(MAKE_STUDIES), tuple(blind_to(user))
 
 
 def is_blind_to(user: Any, episode: int) -> bool:
@@ -125,7 +127,8 @@ class Labelled(Protocol):
 class TaskGuard:
     """What may be read of tasks without the scope `curate`: no hidden fields, and for keys no tasks of sealed splits.
 
-    People read the tasks of sealed splits, whose prompts they see in replays.
+    People read the tasks of splits that are sealed for keys alone, whose prompts they see in replays. The tasks of
+    those that are sealed for people, too, do not exist for them.
     """
 
     def __init__(self, key: AgentKey, *, keeps_seals: bool = True) -> None:

@@ -16,7 +16,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.access.privacy import hidden_from
+from environments.access.permissions import SEE_HIDDEN
+from environments.access.privacy import hidden_from, hides_anything, sealed_splits
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, author_of
 from environments.admin.jobs import job_url
 from environments.curation.history_rows import object_of
@@ -79,8 +80,12 @@ class ActivityAdmin(ReadOnlyAdmin):
     )
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[CurationAction]:
+        """Return the actions, without those that may be about what is hidden from the person."""
         rows: QuerySet[CurationAction] = super().get_queryset(request)
-        return rows.exclude(environment=None) if hidden_from(request.user) else rows
+        hidden = hidden_from(request.user)
+        if not hides_anything(hidden):
+            return rows
+        return rows.exclude(environment=None).exclude(environment__in=set(sealed_splits(hidden).values()))
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return request.user.has_perm("environments.view_task")
@@ -161,6 +166,8 @@ class ActivityAdmin(ReadOnlyAdmin):
 
 def may_undo(request: HttpRequest, row: CurationAction) -> bool:
     """Return whether the person may do, and so undo, such an action."""
+    if row.kind in ("seal", "unseal") and not request.user.has_perm(SEE_HIDDEN):
+        return False
     return request.user.has_perm(_BY_KIND.get(row.kind, "environments.change_task"))
 
 

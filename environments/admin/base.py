@@ -17,7 +17,7 @@ from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 from environments.access.local_operator import OPERATOR
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, hides_anything, visible
 from environments.database.folding import holding
 from environments.database.storable import id_in
 from environments.errors import shorten
@@ -74,7 +74,7 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
     to_environment = ""
     """Path from a row to its environment: rows of those that are hidden from the person do not exist for them."""
     is_about_all = False
-    """Whether rows may name any environment, so that only people see them from whom none is hidden."""
+    """Whether rows may be about anything, so that only people see them from whom nothing is hidden."""
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
@@ -82,7 +82,7 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         may_view = bool(super().has_view_permission(request, obj))
-        return may_view and not (self.is_about_all and hidden_from(request.user))
+        return may_view and not (self.is_about_all and hides_anything(hidden_from(request.user)))
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False

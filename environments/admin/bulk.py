@@ -19,7 +19,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, visible, visible_splits
 from environments.admin import forms as action_forms
 from environments.admin.base import author_of
 from environments.admin.jobs import job_url
@@ -216,7 +216,7 @@ def _environment(chosen: Selection) -> int | None:
     if chosen.environment is not None:
         return chosen.environment
     if chosen.split is not None:
-        splits = Split.objects.filter(visible(chosen.hidden), pk=chosen.split)
+        splits = Split.objects.filter(visible_splits(chosen.hidden), pk=chosen.split)
         return splits.values_list("environment", flat=True).first()
     column = "environment" if chosen.ids else "pk"
     all_rows = Task.objects.filter(pk__in=chosen.ids) if chosen.ids else Environment.objects.all()

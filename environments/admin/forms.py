@@ -9,7 +9,7 @@ from typing import Any
 
 from django import forms
 
-from environments.access.privacy import visible
+from environments.access.privacy import visible_splits
 from environments.curation.splits import splits_to_fill
 from environments.models import Split
 
@@ -63,7 +63,7 @@ class SplitForm(ReasonForm):
         self, *args: Any, environment: int | None = None, hidden: frozenset[int] = frozenset(), **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        splits = splits_to_fill().filter(visible(hidden))
+        splits = splits_to_fill().filter(visible_splits(hidden))
         offered = splits.filter(environment=environment) if environment else splits
         for field in self.fields.values():
             if isinstance(field, SplitChoice):

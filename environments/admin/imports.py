@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, visible, visible_splits
 from environments.admin import uploads
 from environments.admin.base import author_of, note
 from environments.admin.jobs import from_its_server, job_url, this_server
@@ -82,7 +82,7 @@ def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         return redirect
     shown = {
         **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
-        "splits": splits_to_fill().filter(visible(hidden_from(request.user)))[:MAX_SPLITS_OFFERED],
+        "splits": splits_to_fill().filter(visible_splits(hidden_from(request.user)))[:MAX_SPLITS_OFFERED],
     }
     return TemplateResponse(request, "environments/import.html", {**context, **shown})
 
@@ -108,7 +108,7 @@ def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | Non
 def _initial(request: HttpRequest) -> dict[str, Any]:
     """Return the initial values from the address: a split by its id, or one that may not exist by `name` and `type`."""
     given = request.GET
-    splits = existing_splits().filter(visible(hidden_from(request.user)))
+    splits = existing_splits().filter(visible_splits(hidden_from(request.user)))
     split = splits.filter(pk=_number(given.get("split", ""))).first()
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}

@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import hidden_from, hides_anything
 from environments.admin.base import author_of
 from environments.cluster.passed_requests import PASSED_ON
 from environments.cluster.remote_page import page_of, scope_of
@@ -49,12 +49,13 @@ def from_its_server(request: HttpRequest) -> HttpResponse | None:
 
 
 def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
-    """Return the jobs that the person may see, newest first: only their own if an environment is hidden from them.
+    """Return the jobs that the person may see, newest first: only their own if something is hidden from them.
 
-    Titles and results of others may be about that environment.
+    Titles and results of others may be about that.
     """
     found = jobs.jobs()
-    return [job for job in found if job.owner == author_of(request)] if hidden_from(request.user) else found
+    is_all = not hides_anything(hidden_from(request.user))
+    return found if is_all else [job for job in found if job.owner == author_of(request)]
 
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:

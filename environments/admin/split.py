@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.contrib import admin, messages
@@ -18,8 +19,8 @@ from django.urls import URLPattern, path, reverse
 from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
-from environments.access.permissions import MAKE_STUDIES
-from environments.access.privacy import hidden_from, visible
+from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
+from environments.access.privacy import hidden_from, visible_splits
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
@@ -37,8 +38,8 @@ from environments.curation.splits import (
     FreezeSplit,
     SealSplit,
     UnfreezeSplit,
-    UnsealSplit,
     existing_splits,
+    seal_of,
 )
 from environments.database import jobs
 from environments.database.jobs import Progress, silent
@@ -56,12 +57,16 @@ MAX_DIFFERENCES_SHOWN = 50
 ACTIONS: dict[str, tuple[str, Callable[[int], Action]]] = {
     "freeze": ("Freeze", FreezeSplit),
     "unfreeze": ("Unfreeze", UnfreezeSplit),
-    "seal": ("Seal", SealSplit),
-    "unseal": ("Unseal", UnsealSplit),
+    "seal": ("Seal for keys", SealSplit),
+    "seal_for_people": ("Seal for people", partial(SealSplit, seal="people")),
+    "unseal": ("Unseal", partial(SealSplit, seal="nobody")),
     "set_back": ("Set back", SetBackSplit),
     "delete": ("Delete", DeleteSplit),
 }
 """Name in the address -> (label, action)."""
+SEALS = ("seal", "seal_for_people", "unseal")
+"""Actions for people who may read what they seal."""
+SEALED = {"nobody": "", "keys": "sealed for keys", "people": "sealed for people"}
 
 
 @admin.register(Split)
@@ -73,7 +78,7 @@ class SplitAdmin(ReadOnlyAdmin):
     empty = "No splits yet. Classes declare them, and you can create one by saving selected tasks or importing a file."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
-        return existing_splits().filter(visible(hidden_from(request.user)))
+        return existing_splits().filter(visible_splits(hidden_from(request.user)))
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
         is_compared = row.source_hash and (row.size <= MAX_TASKS_AT_ONCE or "compare" in request.GET)
@@ -84,6 +89,8 @@ class SplitAdmin(ReadOnlyAdmin):
             "review": None if row.is_generated else _review(row, is_on_request="review" in request.GET),
             "is_reviewed": "review" in request.GET,
             "may_change": request.user.has_perm("environments.change_split"),
+            "may_seal": request.user.has_perm("environments.change_split") and request.user.has_perm(SEE_HIDDEN),
+            "seal": seal_of(row),
             "may_make_studies": request.user.has_perm(MAKE_STUDIES) and row.is_served and bool(row.size),
             "may_delete": request.user.has_perm("environments.delete_split") and row.is_curated,
         }
@@ -94,10 +101,12 @@ class SplitAdmin(ReadOnlyAdmin):
         return [*own, *super().get_urls()]
 
     def act(self, request: HttpRequest, pk: int, name: str) -> HttpResponse:
-        """Preview freezing, unfreezing or deleting a split; a POST does it."""
+        """Preview freezing, sealing, deleting a split and so on; a POST does it."""
         split = get_object_or_404(self.get_queryset(request), pk=pk)
         needed = "delete" if name == "delete" else "change"
         if not request.user.has_perm(f"environments.{needed}_split"):
+            raise PermissionDenied
+        if name in SEALS and not request.user.has_perm(SEE_HIDDEN):
             raise PermissionDenied
         label, change = ACTIONS[name]
         action, plan, trouble = change(pk), None, ""
@@ -120,7 +129,7 @@ class SplitAdmin(ReadOnlyAdmin):
     @admin.display(description="created by")
     def maker(self, split: Split) -> str:
         """Return who created the split, and whether it is frozen, sealed or not served."""
-        marks = {"frozen ❄": split.frozen, "sealed": split.is_sealed, "not served": not split.is_served}
+        marks = {"frozen ❄": split.frozen, SEALED[seal_of(split)]: split.is_sealed, "not served": not split.is_served}
         return ", ".join(["people" if split.is_curated else "the class", *(mark for mark in marks if marks[mark])])
 
 

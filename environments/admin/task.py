@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from environments.access.permissions import MAKE_STUDIES
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, visible, visible_splits
 from environments.admin.bulk import BULKS, LIST_PARAMETERS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
@@ -143,7 +143,8 @@ def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split
     """Return the environments and splits to choose from; with a chosen environment only its splits."""
     rows = Environment.objects.filter(visible(selection.hidden, "pk"))
     environments = list(rows.only("pk", "name", "position", "task_schema"))
-    splits = existing_splits().filter(visible(selection.hidden)).order_by("environment__position", "position", "name")
+    splits = existing_splits().filter(visible_splits(selection.hidden))
+    splits = splits.order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))
     return environments, list(splits[:MAX_SPLITS_OFFERED])

@@ -10,6 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 
+from environments.access.privacy import hidden_from, visible_tasks
 from environments.admin.base import author_of
 from environments.admin.review_walk import review_of, task_url
 from environments.curation.action import Action, ActionOutcome
@@ -70,7 +71,8 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 
 def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
     """Preview the restoration of a revision; a POST does it. `task`: the task whose page links here."""
-    found = get_object_or_404(TaskRevision.objects.select_related("task"), pk=revision)
+    seen = TaskRevision.objects.filter(visible_tasks(hidden_from(request.user), "task__"))
+    found = get_object_or_404(seen.select_related("task"), pk=revision)
     if task.pk not in (found.task_id, found.successor_id):
         raise Http404(f"Revision {revision} does not belong to task {task.pk}.")
     restore = Restore(found.pk, _reason(request))

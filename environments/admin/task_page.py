@@ -9,10 +9,12 @@ from functools import partial
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
+from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
+from environments.access.privacy import hidden_from, sealed_splits, visible_tasks
 from environments.admin import task_actions, task_edit
 from environments.admin.base import ReadOnlyAdmin
 from environments.admin.review_walk import review_of
@@ -30,7 +32,10 @@ class TaskPage(ReadOnlyAdmin):
     """The page of one task, and the addresses below it."""
 
     page_template = "environments/task.html"
-    to_environment = "environment"
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
+        rows: QuerySet[Task] = super().get_queryset(request)
+        return rows.filter(visible_tasks(hidden_from(request.user)))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
         pk = id_in(object_id)
@@ -46,7 +51,7 @@ class TaskPage(ReadOnlyAdmin):
             "spec": fields(row.spec),
             "facts": task_facts_of(row),
             "flags": flags_of(row),
-            "history": history,
+            "history": history.without_contents if sealed_splits(hidden_from(request.user)) else history,
             "versions": [(one, results[one.pk]) for one in versions],
             "may_change": may_change(request),
             "review": review_of(request),

@@ -8,7 +8,7 @@ from typing import Any, Literal, Self
 
 from django.db.models import Q, QuerySet
 
-from environments.access.privacy import visible
+from environments.access.privacy import visible, visible_tasks
 from environments.curation.filter_conditions import is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
 from environments.curation.spec_fields import problem_of
 from environments.curation.task_search import field_tests, matches
@@ -125,7 +125,7 @@ class Filters:
 
     def condition(self) -> Q:
         """Return all filters as one condition on a queryset of Task."""
-        wanted = visible(self.hidden)
+        wanted = visible_tasks(self.hidden)
         wanted &= Q() if self.environment is None else Q(environment=self.environment)
         if self.ids:
             return wanted & Q(pk__in=self.ids)

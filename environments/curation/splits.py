@@ -10,16 +10,17 @@ The name is free, and a new split of that name takes the row and clears the plac
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
+from typing import Literal
 
 from django.db import transaction
 from django.db.models import Max, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
-from environments import security_log
+from environments import conf, security_log
 from environments.curation.action import ActionOutcome, ActionRefused, Plan, SplitShare
 from environments.curation.leaks import leaks_of_split
 from environments.curation.split_counts import tasks
@@ -219,55 +220,68 @@ def _edits_at(places: QuerySet[SplitEntry]) -> dict[int, int]:
     return successors_of(list(old.distinct()))
 
 
+Seal = Literal["nobody", "keys", "people"]
+"""For whom a split is sealed; if for people, then for keys, too."""
+
+
+def seal_of(split: Split) -> Seal:
+    return "people" if split.is_sealed_for_people else "keys" if split.is_sealed else "nobody"
+
+
+SEALS: Mapping[Seal, Sequence[str]] = {
+    "nobody": ("Every API key that may play the split can then read its tasks, except for their hidden fields.",),
+    "keys": (
+        "API keys without the scope curate open its tasks by split and index, and list only indexes and hashes.",
+        "Of their episodes they read the prompt and their own calls.",
+        "People are not kept from it: they go on reading its tasks on pages.",
+    ),
+    "people": (
+        "People who may not see hidden fields see the split and its figures: sizes, counts, means and curves.",
+        "Its tasks and everything that was or will be played there do not exist for them, nor can they play it.",
+        "API keys without the scope curate play its tasks, and read only the prompt and their own calls.",
+    ),
+}
+"""What each means, as sentences."""
+OPEN_ELSEWHERE = "A task that is also in another split can be read there, unless that one is sealed, too."
+WITHOUT_KEYS = "On this server it hides nothing: it needs no API keys, so everybody who reaches it is its operator."
+
+
 @dataclass(frozen=True, slots=True)
 class SealSplit:
-    """Keep keys without the scope `curate` from reading the tasks of a split; they go on playing them."""
+    """Keep keys without the scope `curate`, or people, too, from reading the tasks of a split; or let them again.
+
+    Keys go on playing them.
+    """
 
     split: int
+    seal: Seal = "keys"
 
     def plan(self) -> Plan:
         split = find_split(self.split)
-        if split.is_sealed:
-            raise ActionRefused(f"Split {split.name!r} is already sealed.")
-        sentences = (
-            "API keys without the scope curate open its tasks by split and index, and list only indexes and hashes.",
-            "Of their episodes they read the prompt and their own calls.",
-            "People are not kept from it: they go on reading its tasks on pages.",
-            "A task that is also in another split can be read there, unless that one is sealed, too.",
-        )
-        return Plan(f"Seal split {split.name!r}", split.size, 0, sentences=sentences)
+        if (before := seal_of(split)) == self.seal:
+            state = "not sealed" if self.seal == "nobody" else f"already sealed for {self.seal}"
+            raise ActionRefused(f"Split {split.name!r} is {state}.")
+        sentences = list(SEALS[self.seal])
+        if self.seal == "nobody" and before == "people":
+            sentences.append("Everybody who may see pages can then read its tasks and what was played there.")
+        if self.seal != "nobody":
+            sentences += [OPEN_ELSEWHERE, *([] if conf.has_keys() else [WITHOUT_KEYS])]
+        return Plan(self._words("Seal", "Unseal", split), split.size, 0, sentences=tuple(sentences))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        """Save the row, for the security log. Raises: ActionRefused."""
         self.plan()
-        return _seal(self.split, author, is_sealed=True)
-
-
-@dataclass(frozen=True, slots=True)
-class UnsealSplit:
-    """Let every key read the tasks of a split again, except for their hidden fields."""
-
-    split: int
-
-    def plan(self) -> Plan:
         split = find_split(self.split)
-        if not split.is_sealed:
-            raise ActionRefused(f"Split {split.name!r} is not sealed.")
-        sentence = "Every API key that may play the split can then read its tasks, except for their hidden fields."
-        return Plan(f"Unseal split {split.name!r}", split.size, 0, sentences=(sentence,))
+        with _recorded("unseal" if self.seal == "nobody" else "seal", author, split) as action:
+            values = {"is_sealed": self.seal != "nobody", "is_sealed_for_people": self.seal == "people"}
+            action.settings({name: getattr(split, name) for name in values}, values)
+            split.is_sealed, split.is_sealed_for_people = values.values()
+            split.save(update_fields=list(values))
+            return action.done(f"{self._words('Sealed', 'Unsealed', split)}.", 0)
 
-    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
-        self.plan()
-        return _seal(self.split, author, is_sealed=False)
-
-
-def _seal(pk: int, author: str, *, is_sealed: bool) -> ActionOutcome:
-    """Save the row, for the security log. Raises: ActionRefused."""
-    split = find_split(pk)
-    with _recorded("seal" if is_sealed else "unseal", author, split) as action:
-        action.settings({"is_sealed": split.is_sealed}, {"is_sealed": is_sealed})
-        split.is_sealed = is_sealed
-        split.save(update_fields=["is_sealed"])
-        return action.done(f"{'Sealed' if is_sealed else 'Unsealed'} split {split.name!r}.", 0)
+    def _words(self, seal: str, unseal: str, split: Split) -> str:
+        verb, whom = (unseal, "") if self.seal == "nobody" else (seal, f" for {self.seal}")
+        return f"{verb} split {split.name!r}{whom}"
 
 
 def _recorded(kind: str, author: str, split: Split, reason: str = "") -> AbstractContextManager[RecordedAction]:
@@ -286,6 +300,7 @@ class DeleteSplit:
         sentences = (
             "Agents that request it get the error that there is no such split. Running sessions continue.",
             "Its tasks, their results and its episodes stay.",
+            *(["They stay sealed for people."] if split.is_sealed_for_people else []),
         )
         share = SplitShare(split.pk, split.name, split.size)
         return Plan(f"Delete split {split.name!r}", split.size, 0, (share,), sentences=sentences)

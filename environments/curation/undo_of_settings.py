@@ -14,12 +14,12 @@ from environments.curation.splits import (
     FreezeSplit,
     SealSplit,
     UnfreezeSplit,
-    UnsealSplit,
     content_digest,
     edited_meanwhile,
     existing_splits,
     find_split,
     follow_edits,
+    seal_of,
 )
 from environments.curation.work import MAX_WAIT_SECONDS, recorded
 from environments.database.jobs import Progress, silent
@@ -57,10 +57,8 @@ def _of_split(row: CurationAction, before: Mapping[str, Any], after: Mapping[str
                 f"Split {split.name!r} has other tasks or another order than when it was frozen. Undo what changed it "
                 "first, or freeze it as it is now."
             )
-        case "seal" if split.is_sealed:
-            return UnsealSplit(split.pk)
-        case "unseal" if not split.is_sealed:
-            return SealSplit(split.pk)
+        case "seal" | "unseal" if seal_of(split) == seal_of(Split(**after)):
+            return SealSplit(split.pk, seal_of(Split(**before)))
     raise ActionRefused(f"Split {split.name!r} was changed since. Look at its page.")
 
 

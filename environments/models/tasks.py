@@ -117,6 +117,11 @@ class Split(models.Model):
     is_sealed = models.BooleanField(
         default=False, db_default=False, help_text="Keys without the scope curate play its tasks and cannot read them"
     )
+    is_sealed_for_people = models.BooleanField(
+        default=False,
+        db_default=False,
+        help_text="Neither do people without the permission to see hidden fields read them, nor what was played there",
+    )
     frozen = models.DateTimeField(null=True, blank=True, help_text="Since when content and order cannot change")
     frozen_hash = models.CharField(max_length=64, blank=True, help_text="Over its tasks' hashes in order, when frozen")
     changing = models.CharField(max_length=32, blank=True, help_text="Token of the change that is under way")

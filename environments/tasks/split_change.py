@@ -365,9 +365,13 @@ class SplitChange:
             SplitRemoval.objects.filter(among("pk", removals)).delete()
 
     def _purge(self) -> None:
-        """Delete places that ended. Readers of the split work on their own snapshot."""
-        version = self._row.values_list("version", flat=True).first()
-        _delete(self._entries.filter(until__lte=version or 0))
+        """Delete places that ended. Readers of the split work on their own snapshot.
+
+        Those of a split that is sealed for people say which tasks are sealed because they were in it.
+        """
+        version = self._row.filter(is_sealed_for_people=False).values_list("version", flat=True).first()
+        if version is not None:
+            _delete(self._entries.filter(until__lte=version))
 
 
 def commit(*changes: SplitChange, also: Callable[[], object] = lambda: None) -> None:

@@ -33,7 +33,7 @@ from episodes.filtering.names import name_tasks
 from episodes.filtering.page import describe_tasks
 from episodes.filtering.page import shown as with_tasks
 from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step, Suite
-from episodes.models.privacy import outside_open_studies, visible_episodes, visible_runs
+from episodes.models.privacy import outside_hidden_parts, visible_episodes, visible_runs
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
 from episodes.visibility import TaskGuard, content_of, is_blind_to, sentence
@@ -137,7 +137,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
-        return with_tasks(queryset.filter(outside_open_studies(hidden_from(request.user))))
+        return with_tasks(queryset.filter(outside_hidden_parts(hidden_from(request.user))))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)
@@ -277,7 +277,8 @@ class RunAdmin(ReadOnlyAdmin):
         return queryset.annotate(played=Coalesce(Subquery(played), 0))
 
     def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
-        latest = list(with_tasks(row.episodes.order_by("-pk"))[:50])
+        seen = row.episodes.filter(visible_episodes(hidden_from(request.user)))
+        latest = list(with_tasks(seen.order_by("-pk"))[:50])
         describe_tasks(latest)
         return {"episodes": latest}
 

@@ -173,7 +173,8 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
         return scope_of(named.environment)
     conditions = set(asked.conditions) - ({"player"} if asked.player == "others" else set())
     has_groups = named.run is not None and _GROUPED.issuperset(conditions)
-    return replace(filtered(episodes_of(asked, named), label, _within(asked, named)), has_groups=has_groups)
+    episodes = episodes_of(asked, named, for_figures=True)
+    return replace(filtered(episodes, label, _within(asked, named)), has_groups=has_groups)
 
 
 def without_people(asked: EpisodeFilter) -> EpisodeFilter:
@@ -191,7 +192,8 @@ def people_left_out(asked: EpisodeFilter, named: NamedRows | None = None) -> str
     """
     if without_people(asked) is asked:
         return ""
-    found = episodes_of(replace(asked, player="human"), named).ended().order_by()[: MAX_COUNTED + 1].count()
+    of_people = episodes_of(replace(asked, player="human"), named, for_figures=True)
+    found = of_people.ended().order_by()[: MAX_COUNTED + 1].count()
     if not found:
         return ""
     count = f"over {MAX_COUNTED:,}" if found > MAX_COUNTED else f"{found:,}"
@@ -205,7 +207,7 @@ def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> 
     if by == "player":
         return _of_players(asked)
     asked = without_people(asked)
-    episodes = episodes_of(asked)
+    episodes = episodes_of(asked, for_figures=True)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
     if by == "run" and asked.hidden:
         recent = recent.filter(run__in=Run.objects.filter(visible_runs(asked.hidden, asked.key)))
@@ -228,7 +230,7 @@ def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> 
 def _of_players(asked: EpisodeFilter) -> Overlaid:
     """Return a part for each kind of player that has played: agents, people, scripted players."""
     parts = [OverlaidPart(replace(asked, player=kind), label) for kind, label in PLAYERS.items()]
-    found = [part for part in parts if episodes_of(part.filter).exists()]
+    found = [part for part in parts if episodes_of(part.filter, for_figures=True).exists()]
     return Overlaid(found, len(found))
 
 

@@ -45,7 +45,7 @@ from episodes.models import Episode
 from episodes.recording.listening import Listening, stream_readers, turns_of
 from episodes.recording.live import announcement
 from episodes.recording.news import channel_of
-from episodes.visibility import key_of_person
+from episodes.visibility import key_of_person, sees_episode
 
 MAX_STEPS_PER_READ = 100
 POLL_SECONDS = 10.0
@@ -67,12 +67,12 @@ class EventsView(ApiView):
 
     @documented("events", "episodes", {(200, "text/event-stream"): OpenApiTypes.STR}, _LAST, may_miss=True)
     def get(self, request: Request, pk: int) -> Any:
-        environment = episode_of(pk, self.reader).environment_id
+        episode = episode_of(pk, self.reader)
         last = _last_of(request.META.get("HTTP_LAST_EVENT_ID", "").strip())
         if last is None:
             return HttpResponse(status=204)
         place = open_streams.enter(self.reader.owner, request.META.get("REMOTE_ADDR", ""))
-        stream = _stream(pk, last, _EventReading(request, self.reader, environment), place)
+        stream = _stream(pk, last, _EventReading(request, self.reader, episode), place)
         response = StreamingHttpResponse(stream, content_type="text/event-stream")
         add_default_headers(response, request=request)
         return response
@@ -162,8 +162,8 @@ def _read(episode: int, last: int, reading: _EventReading) -> _EventPart:
 class _EventReading:
     """Replaces the finished request for serializers, which build absolute addresses with it, and knows its reader."""
 
-    def __init__(self, request: Request, reader: Reader, environment: int | None) -> None:
-        self._root, self._reader, self._environment = request.build_absolute_uri("/").rstrip("/"), reader, environment
+    def __init__(self, request: Request, reader: Reader, episode: Episode) -> None:
+        self._root, self._reader, self._episode = request.build_absolute_uri("/").rstrip("/"), reader, episode
         self._session: Any = request.session
         self.identity = (self._root, reader.owner, self._session.session_key)
         """The same for all streams that may read the same."""
@@ -174,10 +174,11 @@ class _EventReading:
             reader = self._key_now()
         elif SESSION_KEY in self._session:
             person: Any = recently_logged_in(self._session)
-            reader = Reader(None, person, key_of_person(person)) if person.has_perm(SEE_PAGES) else None
+            may_read = person.has_perm(SEE_PAGES) and sees_episode(person, self._episode.pk)
+            return Reader(None, person, key_of_person(person)) if may_read else None
         else:  # the local operator
             reader = self._reader
-        return None if reader is None or self._environment in reader.hidden else reader
+        return None if reader is None or self._episode.environment_id in reader.hidden else reader
 
     def _key_now(self) -> Reader | None:
         key, label = ring.current(self._reader.key), self._reader.key_label

@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, hides_anything, sealed_splits, visible
 from environments.models import Environment, Split
 from episodes.dashboard.shared_parts import shared_part
 from episodes.filtering.conditions import NamedRows
@@ -120,6 +120,13 @@ def label_columns(text: str) -> list[str]:
     return names
 
 
+def _seal_note(split: Split | None, hidden: frozenset[int]) -> str:
+    """Return why the list of a split is empty for somebody for whom it is sealed; else an empty text."""
+    if split is None or split.pk not in sealed_splits(hidden):
+        return ""
+    return f"The split {split.name} is sealed: you can see its figures, but neither its tasks nor its episodes."
+
+
 def _labels(page: EpisodePage, columns: Sequence[str]) -> dict[int, list[str | None]]:
     """Return the values of these labels by episode; None where it lacks the label. One query, or none."""
     if not columns:
@@ -139,6 +146,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, listed: Shown, after: str) -
         "columns": listed.columns,
         "width": 1 + len(COLUMNS) + len(listed.columns),
         "total": str(match_count_of(asked, page)),
+        "seal_note": _seal_note(page.named.split, asked.hidden),
         "search_note": "" if asked.text is None else search_note(asked.text, visible_episodes(asked.hidden)),
         "next": asked.to_query(**kept, after=page.next) if page.next else "",
         "previous": asked.to_query(**kept, after=page.previous) if page.previous else "",
@@ -218,7 +226,7 @@ def saved_views(hidden: frozenset[int]) -> list[SavedView]:
     A few queries for each view if something is hidden, otherwise one.
     """
     views = list(SavedView.objects.all())
-    return [view for view in views if _is_known(view.query, hidden)] if hidden else views
+    return [view for view in views if _is_known(view.query, hidden)] if hides_anything(hidden) else views
 
 
 def _is_known(query: str, hidden: frozenset[int]) -> bool:

@@ -10,7 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import hidden_from, visible_tasks
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import definitions_in_force
@@ -44,8 +44,8 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     asked = replace(asked, filter=replace(only_definition, revision=asked.filter.revision, hidden=hidden))
     name, revisions = revision_asked(request)
     pairing = paired(runs, definitions_in_force(asked.definition), SHOWN_TASKS, revisions)
-    tasks = Task.objects.select_related("environment").in_bulk([one.task for one in pairing.tasks])
-    names = task_names([one.task for one in pairing.tasks])
+    tasks = tasks_shown([one.task for one in pairing.tasks], hidden)
+    names = task_names(list(tasks))
     found = drawn(asked, MIN_BLOCKS)
     context = panel_of(request, found) | {
         "runs": runs,
@@ -56,7 +56,11 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "of_revision": f"&revision={quote(name)}" if name else "",
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
-        "rows": [(one, names[one.task], line_of(tasks.get(one.task)), tasks.get(one.task)) for one in pairing.tasks],
+        "rows": [
+            (one, names[one.task], line_of(tasks[one.task]), tasks[one.task])
+            for one in pairing.tasks
+            if one.task in tasks
+        ],
         "has_several_environments": len({task.environment_id for task in tasks.values()}) > 1,
         **definitions_context(pairing.definition, asked.definition, found.environment),
         "curve_query": asked.to_query(),
@@ -71,10 +75,13 @@ def _check_names(given: Mapping[str, str]) -> None:
             raise BadFilter(name, given[name], "it belongs to a comparison of episodes; remove it or runs=")
 
 
-def line_of(task: Task | None) -> str:
-    """Return the summary of a task in the table; empty if the task was deleted since."""
-    if task is None:
-        return ""
+def tasks_shown(ids: list[int], hidden: frozenset[int]) -> dict[int, Task]:
+    """Return those of the tasks that exist for the person, with their environments."""
+    return Task.objects.filter(visible_tasks(hidden)).select_related("environment").in_bulk(ids)
+
+
+def line_of(task: Task) -> str:
+    """Return the summary of a task in the table."""
     return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
 
 

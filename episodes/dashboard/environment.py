@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, sealed_splits, visible, visible_tasks
 from environments.curation.splits import existing_splits
 from environments.curation.task_states import is_in_state
 from environments.display import parts
@@ -83,22 +83,23 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     except BadFilter as error:
         links = [(request.path, "The page with the environment's definition")]
         return refused(request, "This address cannot be used", str(error), links)
+    hidden = hidden_from(request.user)
     asked = EpisodeFilter(environment=found.name, revision=revision or None, player="others")
     scope = scope_of_filter(asked, NamedRows.of(asked)) if revision else scope_of(found)
     returns = histogram(scope, definition)
     context = {
-        **_about(found),
+        **_about(found, hidden),
         **definition_context(definition, found),
         "returns": returns,
         "missing": returns.missing or note_of_part(ToolsPart.name),
         "drawn": drawn_histogram(found, returns, asked),
         "causes": returns.causes,
-        "players": [] if revision else in_environment(found, definition, returns.total, hidden_from(request.user)),
+        "players": [] if revision else in_environment(found, definition, returns.total, hidden),
         "own_query": asked.to_query(),
         "revision": revision,
         "pooled": pooled_in([scope_of(found)]),
         "tool_use": tool_figures(found),
-        "tasks": _tasks(found),
+        "tasks": _tasks(found, hidden),
         "has_rollouts": Rollout.objects.filter(environment_name=found.name).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),
@@ -107,10 +108,11 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "episodes/environment.html", context)
 
 
-def _about(found: Environment) -> dict[str, Any]:
+def _about(found: Environment, hidden: frozenset[int]) -> dict[str, Any]:
     """Return the template variables that describe the environment: its rows, and its class if it is hosted."""
     splits = list(found.splits.all())
-    split = next((one for one in splits if one.is_served), None)
+    sealed = sealed_splits(hidden)
+    split = next((one for one in splits if one.is_served and one.pk not in sealed), None)
     first = served(split).order_by("position").annotate(spec=Left("task__spec", MAX_READ_CHARACTERS)) if split else None
     task = first.values_list("spec", flat=True).first() if first is not None else None
     service = service_or_none()
@@ -121,6 +123,7 @@ def _about(found: Environment) -> dict[str, Any]:
         "environment": found,
         "splits": splits,
         "split": split.name if split else "train",
+        "has_sealed": found.pk in sealed.values(),
         "tools": tools,
         "call": example_call(tools, summary(task or "", hidden=hidden_fields(found.name))),
         "card": rendered(found.card or found.description),
@@ -133,32 +136,32 @@ def _with_splits() -> QuerySet[Environment]:
     return Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).order_by("-is_hosted", "position")
 
 
-def _tasks(found: Environment) -> list[dict[str, Any]]:
+def _tasks(found: Environment, hidden: frozenset[int]) -> list[dict[str, Any]]:
     """Return the served tasks with the lowest success rates, with their names and figures."""
     all_rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by("rate", "task")
     # PostgreSQL plans to read the whole table where served tasks alone are asked for; nearly all of the lowest are
     rows = list(all_rows[: 2 * TASKS_SHOWN])
-    heads = _served_heads(rows)
+    seen = Task.objects.filter(visible_tasks(hidden), is_in_state("served"))
+    heads = _heads(seen, rows)
     if len(heads) < TASKS_SHOWN and len(rows) == 2 * TASKS_SHOWN:
-        served = Exists(Task.objects.filter(is_in_state("served"), pk=OuterRef("task")))
-        rows = list(all_rows.filter(served)[:TASKS_SHOWN])
-        heads = _served_heads(rows)
+        rows = list(all_rows.filter(Exists(seen.filter(pk=OuterRef("task"))))[:TASKS_SHOWN])
+        heads = _heads(seen, rows)
     convention, thresholds = definition_of(found).convention, conf.thresholds()
     shown = [row for row in rows if row.task_id in heads][:TASKS_SHOWN]
-    field, hidden = summary_field(found.task_schema), hidden_fields(found.name)
+    field, unseen = summary_field(found.task_schema), hidden_fields(found.name)
     names = task_names([row.task_id for row in shown])
     return [
         {
             "pk": row.task_id,
             "name": names[row.task_id],
-            "summary": summary(heads[row.task_id], field, hidden),
+            "summary": summary(heads[row.task_id], field, unseen),
             "figures": result_of(row, thresholds, convention),
         }
         for row in shown
     ]
 
 
-def _served_heads(rows: Sequence[TaskStatistics]) -> dict[int, str]:
-    """Return the start of the content of each served task, by its id."""
-    served = Task.objects.filter(is_in_state("served"), pk__in=[row.task_id for row in rows])
-    return dict(served.values_list("pk", Left("spec", MAX_READ_CHARACTERS)))
+def _heads(tasks: QuerySet[Task], rows: Sequence[TaskStatistics]) -> dict[int, str]:
+    """Return the start of the content of each of the tasks that has one of the rows, by its id."""
+    found = tasks.filter(pk__in=[row.task_id for row in rows])
+    return dict(found.values_list("pk", Left("spec", MAX_READ_CHARACTERS)))

@@ -11,6 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import hidden_from, visible_tasks
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -44,7 +45,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     line = lines_of([run], asked)[0]
     lines, missing = groups_of(run, step, line.definition)
     with_spread = [one for one in lines if one.spread.scored > 1]
-    rows = _rows(lines[:SHOWN_GROUPS], run, step)
+    rows = _rows(lines[:SHOWN_GROUPS], run, step, hidden_from(request.user))
     context = {
         "run": run,
         "step": step,
@@ -60,9 +61,13 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "episodes/run_groups.html", context)
 
 
-def _rows(lines: Sequence[GroupLine], run: Run, step: int | None) -> list[dict[str, Any]]:
-    """Return each group with its task, the name and summary of the task, and the query string of its episodes."""
-    tasks = Task.objects.select_related("environment").in_bulk([line.task for line in lines])
+def _rows(lines: Sequence[GroupLine], run: Run, step: int | None, hidden: frozenset[int]) -> list[dict[str, Any]]:
+    """Return each group with its task, the name and summary of the task, and the query string of its episodes.
+
+    Groups of tasks that do not exist for the person are left out.
+    """
+    seen = Task.objects.filter(visible_tasks(hidden)).select_related("environment")
+    tasks = seen.in_bulk([line.task for line in lines])
     steps = None if step is None else WholeRange(step, step)
     names = task_names(list(tasks))
     return [

@@ -124,7 +124,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     )
     places = places_of(row)
     chart = panel_of(request, drawn(asked)) if part == "page" else {}
-    visible = Run.objects.filter(visible_runs(hidden_from(request.user)))
+    hidden = hidden_from(request.user)
+    visible = Run.objects.filter(visible_runs(hidden))
     context = chart | {
         "run": row,
         "namesakes": visible.namesakes(row.name) if part != "tables" else [],
@@ -144,7 +145,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "counted": MAX_COUNTED if places.is_bounded else None,
         "steps": steps_of(row, line.definition, SHOWN_STEPS, split),
         "reported": reported_usage(row),
-        "episodes": page_of(asked.filter, size=SHOWN_EPISODES).rows,
+        "episodes": page_of(replace(asked.filter, hidden=hidden), size=SHOWN_EPISODES).rows,
     }
     name_tasks(one.episode for one in context["episodes"])
     context["mistaken"] = mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}

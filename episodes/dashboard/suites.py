@@ -15,9 +15,8 @@ from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import hidden_from
-from environments.models import Task
 from environments.tasks.task_facts import task_names
-from episodes.dashboard.compare_runs import line_of
+from episodes.dashboard.compare_runs import line_of, tasks_shown
 from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, chosen, given, words
 from episodes.models import Run, SuiteVersion
@@ -83,14 +82,14 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         found = compared(version, by, cast(tuple[str, str], names), SHOWN_TASKS, hidden_from(request.user))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    ids = [pair.task for pair in found.tasks]
-    tasks, places = Task.objects.select_related("environment").in_bulk(ids), task_names(ids)
+    tasks = tasks_shown([pair.task for pair in found.tasks], hidden_from(request.user))
+    places = task_names(list(tasks))
     context = {
         "version": version,
         "by": by,
         "found": found,
         "counted": rows_named(version, by, found.names),
-        "rows": [(pair, places[pair.task], line_of(tasks.get(pair.task))) for pair in found.tasks],
+        "rows": [(pair, places[pair.task], line_of(tasks[pair.task])) for pair in found.tasks if pair.task in tasks],
     }
     return render(request, "episodes/suite_compare.html", context)
 

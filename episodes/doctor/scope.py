@@ -2,7 +2,8 @@
 
 Checks over time read rollups where the scope has them. Everything else is read from the newest MAX_EPISODES ended
 episodes and from the steps of the newest of those, so a page costs the same with a million episodes as with ten
-thousand. Each part is read once, by the first check that needs it.
+thousand. These leave out the splits that are sealed for the reader, because findings lead to their episodes. Each part
+is read once, by the first check that needs it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, given, words
 from episodes.models import Episode, Run, Step
-from episodes.models.privacy import visible_runs
+from episodes.models.privacy import outside_seals, visible_runs
 
 MAX_EPISODES = 10_000
 """Ended episodes that are read, the newest ones."""
@@ -132,7 +133,7 @@ class DoctorScope:
     def _newest(self) -> list[tuple[Any, ...]]:
         """The newest MAX_EPISODES ended episodes, newest first. Two queries at most."""
         scope = self.episodes
-        rows: QuerySet[Episode] = scope.episodes.filter(status="ended")
+        rows: QuerySet[Episode] = scope.episodes.filter(outside_seals(self.filter.hidden), status="ended")
         if not scope.has_blocks:
             rows = rows.filter(pk__gt=floor_of(scope))
         columns = ("steps_count", "refused_count", self.definition.column, "return_sum", "return_last", "return_max")

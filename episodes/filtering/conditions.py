@@ -22,7 +22,7 @@ from django.db.models.lookups import Exact, GreaterThan
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
-from environments.access.privacy import visible
+from environments.access.privacy import visible, visible_tasks
 from environments.errors import nearest
 from environments.models import Environment, Split, Task
 from environments.scoring.returns import RETURNS, Return
@@ -36,6 +36,7 @@ from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people,
 from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suite, SuiteMember, SuiteTask, SuiteVersion
 from episodes.models.privacy import (
     outside_open_studies,
+    outside_seals,
     visible_episodes,
     visible_runs,
     visible_studies,
@@ -141,12 +142,17 @@ def _suites(asked: EpisodeFilter) -> list[str]:
 
 
 def episodes_of(
-    asked: EpisodeFilter, named: NamedRows | None = None, most_texts: int | None = MAX_MATCHES
+    asked: EpisodeFilter,
+    named: NamedRows | None = None,
+    most_texts: int | None = MAX_MATCHES,
+    *,
+    for_figures: bool = False,
 ) -> AttemptQuerySet[Episode]:
     """Return every episode that the filter finds, in no order; none if it names something that does not exist.
 
     `named`: the rows that the filter names, if the caller has them already; otherwise queries read them. `most_texts`:
     number of the newest transcripts with the filter's text that are considered; None: all, however long that takes.
+    `for_figures`: also those of splits that are sealed for the reader, unless their number would tell what was said.
     """
     named = named or NamedRows.of(asked)
     if named.unknown:
@@ -157,6 +163,8 @@ def episodes_of(
         found &= transcript_contains(asked.text, most_texts)
     found &= _figures(asked, named) & _time(asked)
     found &= outside_open_studies(asked.hidden)
+    if not for_figures or asked.text is not None:
+        found &= outside_seals(asked.hidden)
     if named.environment is None:  # a filter by an environment finds no episodes of others
         found &= visible(asked.hidden)
     return Episode.objects.filter(found).order_by()
@@ -304,7 +312,7 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def _unknown_task(asked: EpisodeFilter) -> list[str]:
-    is_known = asked.task is None or Task.objects.filter(visible(asked.hidden), pk=asked.task).exists()
+    is_known = asked.task is None or Task.objects.filter(visible_tasks(asked.hidden), pk=asked.task).exists()
     return [] if is_known else [f"There is no task {asked.task}; a task's number is in the address of its page."]
 
 

@@ -3,6 +3,9 @@
 They also leave out what belongs to studies that are not closed, for people who may not make studies: the studies, the
 suites that were published for them, and the episodes that are played in them.
 
+And they leave out the episodes and rollouts of tasks of splits that are sealed for people, but figures count these: a
+query for figures takes `outside_open_studies`, one for what people read takes `visible_episodes`.
+
 `hidden` is the ids of the environments that do not exist for the reader, as in `environments/access/privacy.py`.
 `key_label` is the label of the key that reads, which reads nothing but what was recorded with it; None for a person.
 
@@ -16,9 +19,17 @@ A suite is hidden as a whole for the same reason.
 
 from __future__ import annotations
 
-from django.db.models import F, Q
+from django.db.models import Exists, F, OuterRef, Q
 
-from environments.access.privacy import Hidden, visible
+from environments.access.privacy import (
+    Hidden,
+    hides_anything,
+    outside_sealed_splits,
+    sealed_splits,
+    visible,
+    visible_splits,
+)
+from environments.models import Split
 from episodes.models.people import Play
 from episodes.models.record import Episode, played_with
 from episodes.models.rollouts import Rollout
@@ -42,27 +53,42 @@ def open_studies(hidden: frozenset[int]) -> list[int]:
 
 def visible_episodes(hidden: frozenset[int], path: str = "") -> Q:
     """Return the condition on episodes. `path`: from a row to its episode, with the underscores after it."""
-    return visible(hidden, f"{path}environment") & outside_open_studies(hidden, path)
+    return visible(hidden, f"{path}environment") & outside_hidden_parts(hidden, path)
+
+
+def outside_hidden_parts(hidden: frozenset[int], path: str = "") -> Q:
+    """Return the condition on episodes of environments that the person may see. `path`: as of `visible_episodes`."""
+    return outside_open_studies(hidden, path) & outside_seals(hidden, path)
 
 
 def outside_open_studies(hidden: frozenset[int], path: str = "") -> Q:
-    """Return the condition on episodes of environments that the person may see. `path`: as of `visible_episodes`."""
+    """Return the same condition for figures, which count the episodes of sealed splits."""
     if not (studies := open_studies(hidden)):
         return Q()
     played = Play.objects.filter(guest__invite__study__in=studies)
     return ~Q(**{f"{path}pk__in": played.values("pk")})
 
 
+def outside_seals(hidden: frozenset[int], path: str = "") -> Q:
+    """Return the condition on episodes that leaves out those of sealed splits, and of their tasks."""
+    if not (sealed := sealed_splits(hidden)):
+        return Q()
+    of_splits = Q(**{f"{path}split__in": list(sealed)})
+    return ~of_splits & outside_sealed_splits(hidden, f"{path}environment", f"{path}task")
+
+
 def visible_studies(hidden: frozenset[int]) -> Q:
     """Return the condition on studies."""
-    return visible(hidden) & (~Q(pk__in=studies) if (studies := open_studies(hidden)) else Q())
+    found = visible_splits(hidden, "member__split__")
+    return found & (~Q(pk__in=studies) if (studies := open_studies(hidden)) else Q())
 
 
 def visible_rollouts(hidden: frozenset[int], key_label: str | None = None) -> Q:
     """Return the condition on rollouts. People from whom something is hidden see no nameless ones."""
-    if not hidden:
-        return Q()
-    return ~_hidden_rollouts(hidden) if key_label is not None else ~_hidden_rollouts(hidden) & ~NAMELESS
+    found = ~_hidden_rollouts(hidden) if hidden else Q()
+    if key_label is None and hides_anything(hidden):
+        found &= ~NAMELESS
+    return found & _outside_sealed_rollouts(hidden)
 
 
 def visible_runs(hidden: frozenset[int], key_label: str | None = None) -> Q:
@@ -91,6 +117,20 @@ def visible_suites(hidden: frozenset[int]) -> Q:
         own = Suite.objects.filter(versions__members__studies__in=studies, name=F("versions__members__studies__name"))
         found &= ~Q(pk__in=own.filter(description__startswith=OF_STUDY).values("pk"))
     return found
+
+
+def _outside_sealed_rollouts(hidden: frozenset[int]) -> Q:
+    """Return the condition that leaves out the rollouts of sealed splits: by their episode, or by what the client says.
+
+    One without an episode that names no split may be of any split of its environment.
+    """
+    if not (sealed := sealed_splits(hidden)):
+        return Q()
+    named = Split.objects.filter(
+        pk__in=list(sealed), environment=OuterRef("hosted_environment"), name=OuterRef("split")
+    )
+    of_any = Q(episode__isnull=True, split="", hosted_environment__in=sorted(set(sealed.values())))
+    return outside_seals(hidden, "episode__") & ~Q(Exists(named)) & ~of_any
 
 
 def _hidden_rollouts(hidden: frozenset[int]) -> Q:

@@ -12,7 +12,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from environments.access.privacy import visible
+from environments.access.privacy import visible, visible_splits, visible_tasks
 from environments.database.storable import id_in
 from environments.models import Environment, Split, Task
 from episodes.filtering.names import name_tasks
@@ -77,7 +77,7 @@ def _page(
         "chosen": chosen,
         "splits": splits,
         "split": next((split for split in splits if split.name == choice.split), next(iter(splits), None)),
-        "task": _task(choice, chosen) if seat.guest is None else None,
+        "task": _task(choice, chosen, seat.hidden) if seat.guest is None else None,
         "is_always_blind": chosen is not None and _is_always_blind(seat, chosen.name),
         "running": running,
         "last": last,
@@ -87,7 +87,7 @@ def _page(
 
 
 def _environments(seat: PlayerSeat) -> QuerySet[Environment]:
-    splits = Split.objects.filter(is_served=True).order_by("position", "name")
+    splits = Split.objects.filter(visible_splits(seat.hidden), is_served=True).order_by("position", "name")
     rows = Environment.objects.filter(visible(seat.hidden, "pk"), is_hosted=True).prefetch_related(
         Prefetch("splits", queryset=splits)
     )
@@ -100,11 +100,11 @@ def _splits(seat: PlayerSeat, environment: Environment | None) -> Sequence[Split
     return [split for split in environment.splits.all() if seat.may_play(environment.name, split.name)]
 
 
-def _task(choice: TaskChoice, environment: Environment | None) -> Task | None:
+def _task(choice: TaskChoice, environment: Environment | None, hidden: frozenset[int]) -> Task | None:
     """Return the task in the address. The page shows only its name, because agents do not see its fields either."""
     if environment is None:
         return None
-    return Task.objects.filter(pk=id_in(choice.task) or 0, environment=environment).first()
+    return Task.objects.filter(visible_tasks(hidden), pk=id_in(choice.task) or 0, environment=environment).first()
 
 
 def _plays(seat: PlayerSeat) -> QuerySet[Play]:

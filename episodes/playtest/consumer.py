@@ -177,8 +177,8 @@ class PlayConsumer(AsyncJsonWebsocketConsumer):  # type: ignore[misc]  # channel
 
     async def _has_access(self) -> bool:
         """Check access again: invites end, people log out, permissions change. Without it, say so and close."""
-        environment = self.facts and self.facts.episode.environment_id
-        problem = await readers().run(access_problem, self.scope, environment) if can_lose_access(self.scope) else ""
+        episode = self.facts and self.facts.episode
+        problem = await readers().run(access_problem, self.scope, episode) if can_lose_access(self.scope) else ""
         if problem:
             await self.send_json({"type": "error", "message": problem})
             await self.close(STRANGER)

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from environments.access.privacy import visible
+from environments.access.privacy import visible_tasks
 from environments.curation.action import ActionRefused
 from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
@@ -93,7 +93,7 @@ def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
 
 def _task(seat: PlayerSeat, pk: int) -> Task:
     """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
-    found = Task.objects.filter(visible(seat.hidden), pk=pk).first()
+    found = Task.objects.filter(visible_tasks(seat.hidden), pk=pk).first()
     if found is not None and seat.guest and not found.episodes.filter(play__guest=seat.guest).exists():
         found = None
     if found is None:

@@ -21,8 +21,9 @@ from django.utils import timezone
 
 from environments.access.logins import logged_in
 from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
-from environments.access.privacy import hidden_from, visible
-from episodes.models import Guest, Invite, Play, Study
+from environments.access.privacy import hidden_from
+from episodes.models import Episode, Guest, Invite, Play, Study
+from episodes.models.privacy import outside_seals, visible_episodes
 from episodes.playtest.invites.rule import STUDY_CLOSED, is_open_to
 
 GUEST_KEY = "guest"
@@ -30,6 +31,7 @@ GUEST_KEY = "guest"
 INVITE_OVER = "Your invite has ended. Your episodes are saved. Ask the person who invited you for a new link."
 STUDY_OVER = f"{STUDY_CLOSED}. What you did is saved. Thank you for taking part."
 NOW_PRIVATE = "This environment is private now, and your account is not one of its members."
+NOW_SEALED = "The tasks of this split are sealed now, and your account may not read them."
 LOGGED_OUT = "You're logged out. Log in again to continue; the episode waits until its session expires."
 
 P = ParamSpec("P")
@@ -65,15 +67,16 @@ class PlayerSeat:
         """Condition of a query for the person's plays."""
         if self.guest is not None:
             return Q(guest=self.guest)
-        return Q(user=self.user_id, guest=None) & visible(self.hidden, "episode__environment")
+        return Q(user=self.user_id, guest=None) & visible_episodes(self.hidden, "episode__")
 
     def holds(self, play: Play) -> bool:
-        """Return whether the person plays or played `play`, in an environment that exists for them."""
+        """Return whether the person plays or played `play`, a task that exists for them. A query if some are sealed."""
         if self.guest is not None:
             return play.guest_id == self.guest.pk
         if self.hidden and play.episode.environment_id in self.hidden:
             return False
-        return play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
+        is_own = play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
+        return is_own and _is_unsealed(self.hidden, play.pk)
 
     def may_play(self, environment: str, split: str) -> bool:
         """Return whether the person may play that split. Guests may play what their invite is for."""
@@ -101,11 +104,11 @@ def can_lose_access(scope: Mapping[str, Any]) -> bool:
     return SESSION_KEY in scope["session"] or GUEST_KEY in scope["session"]
 
 
-def access_problem(scope: Mapping[str, Any], environment: int | None = None) -> str:
+def access_problem(scope: Mapping[str, Any], episode: Episode | None = None) -> str:
     """Return why the person who opened that websocket may not play any longer; empty if they may. Makes queries.
 
-    A guest's invite has to be open, an account logged in and permitted to play, and the environment with that id must
-    not be private to others. The local operator always may.
+    A guest's invite has to be open, an account logged in and permitted to play, and the environment and task of the
+    episode must exist for it. The local operator always may.
     """
     session = scope["session"]
     if SESSION_KEY not in session:
@@ -115,7 +118,12 @@ def access_problem(scope: Mapping[str, Any], environment: int | None = None) -> 
         return LOGGED_OUT
     if not user.has_perm(PLAY):
         return refusal(user, PLAY)
-    return NOW_PRIVATE if environment in hidden_from(user) else ""
+    hidden = hidden_from(user)
+    if episode is None:
+        return ""
+    if episode.environment_id in hidden:
+        return NOW_PRIVATE
+    return "" if _is_unsealed(hidden, episode.pk) else NOW_SEALED
 
 
 def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]) -> Callable[..., HttpResponse]:
@@ -166,6 +174,12 @@ def _seat(user: Any, session: Any) -> PlayerSeat | None:
         hidden=hidden_from(user),
         reads_hidden=user.has_perm(SEE_HIDDEN),
     )
+
+
+def _is_unsealed(hidden: frozenset[int], episode: int) -> bool:
+    """Return whether the person may read the task of the episode. A query if some are sealed."""
+    shown = outside_seals(hidden)
+    return not shown or Episode.objects.filter(shown, pk=episode).exists()
 
 
 def _why_over(guest: int) -> str:

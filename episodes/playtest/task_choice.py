@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from environments.access.privacy import visible
+from environments.access.privacy import visible, visible_splits, visible_tasks
 from environments.database.storable import id_in
 from environments.errors import OrsError, shorten
 from environments.models import Environment, Split, Task
@@ -71,7 +71,7 @@ def address_problems(choice: TaskChoice, hidden: frozenset[int]) -> dict[Field, 
     try:
         environment = _environment(choice, hidden) if choice.environment else None
         if environment is not None and choice.split:
-            _split(choice, environment)
+            _split(choice, environment, hidden)
     except BadChoice as error:
         return {error.field: str(error)}
     return {}
@@ -90,9 +90,9 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> Sessio
         reads_all = seat.reads_hidden or hidden_fields(environment.name) == frozenset()
         return SessionRequest(**facts, spec=_pasted(choice.spec, environment), is_sent=not reads_all)
     if choice.pick == "task":
-        task = _task(choice, environment)
+        task = _task(choice, environment, seat.hidden)
         return SessionRequest(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
-    split = _split(choice, environment)
+    split = _split(choice, environment, seat.hidden)
     return SessionRequest(**facts, split=split.name, index=_index(choice, seat, split))
 
 
@@ -123,8 +123,9 @@ def why_unplayable(environment: Environment) -> str:
     return ""
 
 
-def _split(choice: TaskChoice, environment: Environment) -> Split:
-    splits = {split.name: split for split in environment.splits.select_related("environment").filter(is_served=True)}
+def _split(choice: TaskChoice, environment: Environment, hidden: frozenset[int]) -> Split:
+    rows = environment.splits.filter(visible_splits(hidden), is_served=True).select_related("environment")
+    splits = {split.name: split for split in rows}
     if choice.split not in splits:
         names = ", ".join(splits) or "no splits"
         raise BadChoice("split", f"{environment.name} has no split {choice.split[:100]!r}; it has {names}.")
@@ -206,8 +207,8 @@ def _takes_objects(environment: Environment) -> bool:
     return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 
 
-def _task(choice: TaskChoice, environment: Environment) -> Task:
-    found = Task.objects.filter(pk=id_in(choice.task) or 0, environment=environment).first()
+def _task(choice: TaskChoice, environment: Environment, hidden: frozenset[int]) -> Task:
+    found = Task.objects.filter(visible_tasks(hidden), pk=id_in(choice.task) or 0, environment=environment).first()
     if found is None:
         raise BadChoice("task", f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.")
     return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal
 
-from environments.access.privacy import Hidden
+from environments.access.privacy import Hidden, sealed_splits
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
 from episodes.models import Episode
 from episodes.models.privacy import visible_episodes
@@ -19,8 +19,8 @@ from episodes.uploads.events import UploadChunk
 
 EPISODES = "episodes"
 WITHOUT = f"{EPISODES}-without-"
-"""Start of the channels without open studies, or without some environments, whose ids follow. Pages can't name them:
-the server does.
+"""Start of the channels without open studies, without some sealed splits (`3s7`: the split 7 of the environment 3), or
+without some environments, whose ids follow. Pages can't name them: the server does.
 """
 STUDIES = "studies"
 MAX_IDS = 50
@@ -32,6 +32,7 @@ Kind = Literal["started", "noted", "steps", "ended", "messages", "catch-up"]
 Item = Sequence[Any]
 """Kind, episode, highest index and number of its new steps."""
 _CHANNEL = re.compile(r"episodes|episode-[1-9]\d{0,18}")
+_SEALED = re.compile(r"\d+s\d+")
 _KINDS: dict[type, Kind] = {EpisodeStarted: "started", EpisodeNoted: "noted", EpisodeEnded: "ended"}
 
 
@@ -42,8 +43,19 @@ def is_channel(name: str) -> bool:
 def channel_without(hidden: frozenset[int]) -> str:
     """Return the channel of all episodes but those that do not exist for a person."""
     studies = [STUDIES] if isinstance(hidden, Hidden) and hidden.hides_open_studies else []
-    left_out = [*studies, *map(str, sorted(hidden))]
+    splits = [f"{environment}s{split}" for split, environment in sorted(sealed_splits(hidden).items())]
+    left_out = [*studies, *splits, *map(str, sorted(hidden))]
     return WITHOUT + "-".join(left_out) if left_out else EPISODES
+
+
+def _hidden_in(channel: str) -> Hidden:
+    """Return what `channel_without` wrote as the channel."""
+    left_out = channel.removeprefix(WITHOUT).split("-")
+    hidden = Hidden(int(part) for part in left_out if part.isdecimal())
+    places = [part.split("s") for part in left_out if _SEALED.fullmatch(part)]
+    hidden.sealed = {int(split): int(environment) for environment, split in places}
+    hidden.hides_open_studies = STUDIES in left_out
+    return hidden
 
 
 def channel_of(episode: int) -> str:
@@ -126,10 +138,7 @@ class News:
             elif channel == EPISODES:
                 yield from self._of_all(channel)
             elif channel.startswith(WITHOUT):
-                left_out = channel.removeprefix(WITHOUT).split("-")
-                hidden = Hidden(int(part) for part in left_out if part != STUDIES)
-                hidden.hides_open_studies = STUDIES in left_out
-                yield from self._without(hidden)._of_all(channel)
+                yield from self._without(_hidden_in(channel))._of_all(channel)
             elif is_channel(channel):
                 yield from self._of_one(channel, int(channel.partition("-")[2]))
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import QuerySet
 
+from environments.access.privacy import visible_splits
 from environments.curation.filter_parameters import Filters
 from environments.errors import OrsError
 from environments.models import Split, Task
@@ -73,7 +74,8 @@ def studies_seen(hidden: frozenset[int]) -> QuerySet[Study]:
 def members_for_studies(hidden: frozenset[int]) -> QuerySet[SuiteMember]:
     """Return the members of suites whose tasks a study can have."""
     suites = Suite.objects.filter(visible_suites(hidden))
-    rows = SuiteMember.objects.filter(version__suite__in=suites).select_related("version__suite", "environment")
+    rows = SuiteMember.objects.filter(visible_splits(hidden, "split__"), version__suite__in=suites)
+    rows = rows.select_related("version__suite", "environment")
     return rows.order_by("version__suite__name", "-version__number", "number")
 
 

@@ -18,7 +18,7 @@ from typing import Literal, cast, get_args
 from django.db import transaction
 from django.db.models import Max, QuerySet
 
-from environments.access.privacy import visible
+from environments.access.privacy import visible_splits
 from environments.display.numbers import plain
 from environments.errors import OrsError, nearest
 from environments.models import Split
@@ -67,8 +67,8 @@ class SuiteAsked:
 
 
 def splits_for_suites(hidden: frozenset[int]) -> QuerySet[Split]:
-    """Return the splits whose tasks a version can list, with their environments."""
-    served_ones = Split.objects.filter(visible(hidden), is_served=True, size__gt=0).select_related("environment")
+    """Return the splits whose tasks a person can put into a version, with their environments."""
+    served_ones = Split.objects.filter(visible_splits(hidden), is_served=True, size__gt=0).select_related("environment")
     return served_ones.order_by("environment__position", "environment__name", "position", "name")
 
 

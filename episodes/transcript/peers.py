@@ -16,7 +16,7 @@ from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import IS_ATTEMPT, KIND
 from episodes.attempts.summary import EndedReturn, coverage_from, figures_from, returns_counted
 from episodes.models import Episode
-from episodes.models.privacy import outside_open_studies
+from episodes.models.privacy import outside_hidden_parts, outside_open_studies
 
 MAX_PEERS = 2_000
 """Number of rollouts that are read, the newest ones."""
@@ -117,7 +117,7 @@ def with_neighbours(episodes: QuerySet[Episode], hidden: frozenset[int]) -> Quer
     `task_previous` and `task_next` belong to the same task, `run_previous` and `run_next` to the same run. Each takes
     one step along an index.
     """
-    others = Episode.objects.filter(outside_open_studies(hidden), is_probe=False)
+    others = Episode.objects.filter(outside_hidden_parts(hidden), is_probe=False)
     found: dict[str, Subquery] = {}
     for field in ("task", "run"):
         same = others.filter(**{field: OuterRef(field)})

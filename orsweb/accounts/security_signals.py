@@ -23,7 +23,7 @@ WATCHED: Mapping[type[Model], tuple[str, tuple[str, ...]]] = {
     User: ("account_changed", ("username", "email", "is_active", "is_staff", "is_superuser", "password")),
     Group: ("group_changed", ("name",)),
     Environment: ("environment_changed", ("is_enabled", "is_blind", "is_private")),
-    Split: ("environment_changed", ("is_sealed",)),
+    Split: ("environment_changed", ("is_sealed", "is_sealed_for_people")),
     Retention: ("retention_changed", ("environment_id", "run_id", "days")),
 }
 """Models with the kind of event that a change is, and the fields whose changes are noted."""
@@ -106,7 +106,7 @@ def _change(name: str, before: Any, after: Any) -> str:
 
 
 def _words(name: str) -> str:
-    return name.replace("is_", "").removesuffix("_id")
+    return name.replace("is_", "").removesuffix("_id").replace("_", " ")
 
 
 def _rights_of(user: User) -> str:

@@ -22,7 +22,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from environments import conf, security_log
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import hidden_from, sealed_splits, visible, visible_splits
 from environments.models import Environment, Split
 from episodes.models import Guest, Invite
 from episodes.playtest.invites.rule import (
@@ -230,15 +230,16 @@ def _invites_page(
 
 
 def _places(hidden: frozenset[int]) -> Iterator[tuple[str, Any]]:
-    """Yield the groups of options: environments with their served splits."""
-    served = Split.objects.filter(is_served=True).order_by("position", "name")
+    """Yield the groups of options: environments with their served splits, whose tasks the person may read."""
+    sealed = set(sealed_splits(hidden).values())
+    served = Split.objects.filter(visible_splits(hidden), is_served=True).order_by("position", "name")
     rows = Environment.objects.filter(visible(hidden, "pk"), is_hosted=True).only("name", "position")
     for environment in rows.prefetch_related(Prefetch("splits", queryset=served)):
-        whole = (f"{environment.pk}", f"{environment.name}: every split")
+        whole = [] if environment.pk in sealed else [(f"{environment.pk}", f"{environment.name}: every split")]
         splits = [
             (f"{environment.pk}/{one.pk}", f"{environment.name} / {one.name}") for one in environment.splits.all()
         ]
-        yield environment.name, [whole, *splits]
+        yield environment.name, [*whole, *splits]
 
 
 def _lines(hidden: frozenset[int]) -> Iterator[InviteLine]:

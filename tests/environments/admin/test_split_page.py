@@ -8,6 +8,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, SplitRemoval
+from tests.people import member
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -139,7 +140,22 @@ def test_it_seals_and_unseals(client: Client) -> None:
     split = curated()
     assert "Unseal…" in act(client, split, "seal")
     split.refresh_from_db()
-    assert split.is_sealed
-    assert "Seal…" in act(client, split, "unseal")
+    assert split.is_sealed and not split.is_sealed_for_people
+    assert "Sealed for people" in act(client, split, "seal_for_people")
+    split.refresh_from_db()
+    assert split.is_sealed and split.is_sealed_for_people
+    assert "Not sealed" in act(client, split, "unseal")
     noted = SecurityEvent.objects.filter(kind="environment_changed", what=f"split {split}").order_by("pk")
-    assert list(noted.values_list("detail", flat=True)) == ["sealed", "not sealed"]
+    assert list(noted.values_list("detail", flat=True)) == [
+        "sealed",
+        "sealed for people",
+        "not sealed; not sealed for people",
+    ]
+
+
+def test_without_keys_it_says_that_a_seal_hides_nothing(client: Client, settings: Settings) -> None:
+    address = f"/admin/environments/split/{curated().pk}/seal_for_people/"
+    assert "On this server it hides nothing" in client.get(address).content.decode()
+    settings.ORSWEB_API_KEYS = {"one": "0123456789abcdef"}
+    client.force_login(member("curator"))
+    assert "On this server it hides nothing" not in client.get(address).content.decode()

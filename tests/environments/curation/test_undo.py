@@ -19,10 +19,13 @@ from environments.curation.set_back import SetBackSplit
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
+    Seal,
     SealSplit,
     UnfreezeSplit,
     content_digest,
     existing_splits,
+    find_split,
+    seal_of,
 )
 from environments.curation.tags import AddTags, RemoveTags
 from environments.curation.undo import Undo, first_changed_since, left_alone
@@ -246,6 +249,17 @@ def test_it_takes_back_settings_of_splits_and_environments_unless_they_were_chan
     SetEnabled(environment.pk, True).apply(AUTHOR)
     with pytest.raises(ActionRefused, match="changed since"):
         undo(disabled)
+
+
+def test_a_seal_is_undone_to_what_it_was_before() -> None:
+    split, seals = split_of(*make_tasks(1)), list[Seal]()
+    for seal in ("keys", "people", "nobody"):
+        SealSplit(split.pk, seal).apply(AUTHOR)
+        undo()
+        seals.append(seal_of(find_split(split.pk)))
+        undo()
+    assert seals == ["nobody", "keys", "people"]
+    assert seal_of(find_split(split.pk)) == "nobody"
 
 
 def test_a_stopped_action_leaves_nothing_behind() -> None:

@@ -16,7 +16,7 @@ from django_eventstream.views import get_listener_manager
 
 from environments.keys.keyring import ring
 from environments.keys.making import change_key, make_key, revoke_key
-from environments.models import ApiKey, Environment
+from environments.models import ApiKey, Environment, Split
 from episodes.models import Episode
 from episodes.playtest.reader_threads import readers
 from episodes.recording.news import STUDIES, WITHOUT, channel_of
@@ -50,7 +50,14 @@ def hide(name: str, cookie: str) -> None:
     Environment.objects.filter(name=name).update(is_private=True)
 
 
-LOSSES: dict[str, Loss] = {"logout": log_out, "inactive": deactivate, "groupless": leave_groups, "hidden": hide}
+def seal(name: str, cookie: str) -> None:
+    Split.objects.filter(environment__name=name).update(is_sealed=True, is_sealed_for_people=True)
+
+
+LOSSES: dict[str, Loss] = {
+    **{"logout": log_out, "inactive": deactivate, "groupless": leave_groups},
+    **{"hidden": hide, "sealed": seal},
+}
 """What people may lose, by the name of the person and of the environment that they play and watch."""
 
 KEY_LOSSES: dict[str, tuple[list[str], Callable[[ApiKey], Any]]] = {
