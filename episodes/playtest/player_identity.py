@@ -17,14 +17,13 @@ from django.contrib.auth.views import redirect_to_login
 from django.db.models import Q
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
-from django.utils import timezone
 
 from environments.access.logins import logged_in
 from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
 from environments.access.privacy import hidden_from
 from episodes.models import Episode, Guest, Invite, Play, Study
 from episodes.models.privacy import outside_seals, visible_episodes
-from episodes.playtest.invites.rule import STUDY_CLOSED, is_open_to
+from episodes.playtest.invites.rule import STUDY_CLOSED, is_open_to, state_of
 
 GUEST_KEY = "guest"
 """Key of a browser's session under which the id of its Guest is stored."""
@@ -86,6 +85,18 @@ class PlayerSeat:
         return environment == self.invite.environment.name and (only is None or split == only.name)
 
 
+def guest_of(session: Any) -> Guest | None:
+    """Return the guest of a browser's session, whose invite may be over; None for an account."""
+    if SESSION_KEY in session or (pk := session.get(GUEST_KEY)) is None:
+        return None
+    related = Guest.objects.select_related("invite__environment", "invite__split", "invite__study")
+    return related.filter(pk=pk).first()
+
+
+def seat_for(guest: Guest) -> PlayerSeat:
+    return PlayerSeat(guest.label, guest.name, guest=guest, invite=guest.invite)
+
+
 def seat_of(request: HttpRequest) -> PlayerSeat | None:
     """Return the person who sent the request; None for a stranger and for a guest whose invite has ended."""
     return _seat(request.user, request.session)
@@ -135,9 +146,12 @@ def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]
         if seat is not None:
             return view(request, seat, *args, **kwargs)
         if GUEST_KEY in request.session:
-            sentence = _why_over(request.session[GUEST_KEY])
-            title = STUDY_CLOSED if sentence == STUDY_OVER else ""
-            context = {"sentence": sentence.removeprefix(f"{STUDY_CLOSED}. "), "title": title}
+            sentence, guest = _why_over(request.session[GUEST_KEY]), guest_of(request.session)
+            context = {
+                "sentence": sentence.removeprefix(f"{STUDY_CLOSED}. "),
+                "title": STUDY_CLOSED if sentence == STUDY_OVER else "Your invite has ended",
+                "seat": None if guest is None else seat_for(guest),
+            }
             return render(request, "playtest/invite_closed.html", context, status=410)
         return redirect_to_login(request.get_full_path())
 
@@ -160,11 +174,9 @@ def for_accounts(view: Callable[Concatenate[HttpRequest, P], HttpResponse]) -> C
 
 
 def _seat(user: Any, session: Any) -> PlayerSeat | None:
-    # without keys every visitor is the local operator (orsweb/accounts/access.py), but a guest has to stay a guest
-    if SESSION_KEY not in session and (pk := session.get(GUEST_KEY)) is not None:
-        guest = _guest(pk)
-        if guest is not None:
-            return PlayerSeat(guest.label, guest.name, guest=guest, invite=guest.invite)
+    # without keys every visitor is the local operator (orsweb/accounts/access.py), but a guest stays one until *Leave*
+    if (guest := guest_of(session)) is not None:
+        return seat_for(guest) if state_of(guest.invite) == "open" else None
     if not user.is_authenticated:
         return None
     return PlayerSeat(
@@ -186,8 +198,3 @@ def _why_over(guest: int) -> str:
     """Return the sentence for a guest who may not play any longer."""
     is_closed = Guest.objects.filter(pk=guest, invite__study__closed__isnull=False).exists()
     return STUDY_OVER if is_closed else INVITE_OVER
-
-
-def _guest(pk: Any) -> Guest | None:
-    related = Guest.objects.select_related("invite__environment", "invite__split", "invite__study")
-    return related.filter(pk=pk, invite__revoked=None, invite__expires__gt=timezone.now()).first()

@@ -110,7 +110,7 @@ class GuestDeck:
 
     @property
     def is_over(self) -> bool:
-        return self.running is None and self.next is None
+        return self.outcome is not None
 
     @property
     def needed(self) -> int:
@@ -120,9 +120,16 @@ class GuestDeck:
 
     @property
     def outcome(self) -> Outcome | None:
-        """What the guest has come to; None as long as there is something to play."""
-        if not self.is_over:
+        """What the guest has come to; None as long as there is something to play, and if a closed study has taken that
+        away from a guest who had not finished enough.
+        """
+        if self.running is not None:
             return None
+        if self.next is not None:
+            least = self.study.least_finished
+            if self.study.closed is None or least is None or not self.done:
+                return None
+            return "completed" if self.finished >= least else None
         if not self.done:
             return "no task"
         return "completed" if self.finished >= self.needed else "incomplete"
@@ -251,7 +258,9 @@ def _people_by_task(study: Study) -> dict[int, int]:
     """Return how many people have each task of a study. One query."""
     own = Play.objects.filter(guest=OuterRef("guest"), episode__task=OuterRef("task"))
     counted = own.filter(USES_ATTEMPT).exclude(episode__cause=LEFT, counts_left=False)
-    kept = Q(created__gt=timezone.now() - HELD) & ~Exists(own.filter(USES_ATTEMPT))
-    rows = study.dealt.filter(kept | Exists(counted) | Exists(own.filter(episode__status="running")))
+    now = study.closed or timezone.now()  # who had no task left keeps that outcome
+    running = Q(episode__status="running") | Q(episode__ended__gte=now)
+    kept = Q(created__gt=now - HELD) & ~Exists(own.filter(USES_ATTEMPT))
+    rows = study.dealt.filter(kept | Exists(counted) | Exists(own.filter(running)))
     rows = rows.filter(guest__excluded=None)
     return dict(rows.order_by().values_list("task").annotate(Count("guest")))

@@ -13,6 +13,7 @@ from typing import Any
 
 from django import forms
 from django.conf import settings
+from django.contrib.auth import SESSION_KEY
 from django.db.models import Count, Prefetch, Q
 from django.http import Http404, HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
@@ -30,13 +31,15 @@ from episodes.playtest.invites.rule import (
     InviteRefused,
     State,
     add_guest,
-    open_invite,
+    invite_of,
     personal_guest,
     revoke,
+    refuse_unless_open,
     save_invite,
     state_of,
+    shows_end,
 )
-from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, for_accounts, seat_of
+from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, for_accounts, guest_of, seat_of
 
 REFERRER_POLICY = "strict-origin"
 """Requests from the page tell only the server's name. `no-referrer` would make the form's Origin null, which the CSRF
@@ -56,12 +59,15 @@ MAX_SHOWN = 200
 def invite(request: HttpRequest, token: str) -> HttpResponse:
     """Return the page of the invite whose secret is `token`. A POST with a `name` makes the browser its guest."""
     try:
-        found = open_invite(token)
+        found = invite_of(token)
+        guest = _guest_at_end(request, found)
+        if guest is None:
+            refuse_unless_open(found)
     except InviteRefused as refusal:
         security_log.note("login_failed", "invite", detail=str(refusal))
         answer = refusal_page(request, refusal)
     else:
-        answer = _answer(request, found)
+        answer = _answer(request, found) if guest is None else _enter(request, found, guest)
     answer.headers["Referrer-Policy"] = REFERRER_POLICY
     return answer
 
@@ -74,15 +80,27 @@ def refusal_page(request: HttpRequest, refusal: InviteRefused) -> HttpResponse:
 @require_POST
 def leave(request: HttpRequest) -> HttpResponse:
     """End being a guest in this browser. The guest's episodes stay."""
-    seat = seat_of(request)
+    guest = guest_of(request.session)
     request.session.pop(GUEST_KEY, None)
     if request.user.is_authenticated:
         return redirect("play")
-    context = {"is_of_study": seat is not None and seat.study is not None}
+    context = {"is_of_study": guest is not None and guest.invite.study is not None}
     return render(request, "playtest/invite_goodbye.html", context)
 
 
 def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
+def _guest_at_end(request: HttpRequest, found: Invite) -> Guest | None:
+    """Return who may see the end of a study by a link that is not open any more: the guest of a personal link, or of
+    this browser; None if there is none, or if the link is open.
+    """
+    if state_of(found) == "open" or not shows_end(found) or SESSION_KEY in request.session:
+        return None
+    if found.is_personal:
+        return Guest.objects.filter(invite=found).first()
+    guest = guest_of(request.session)
+    return guest if guest is not None and guest.invite == found else None
+
+
     seat = seat_of(request)
     if seat is not None and seat.invite is not None and seat.invite.pk == found.pk:
         return redirect(_chooser(found))

@@ -69,12 +69,21 @@ def state_of(invite: Invite) -> State:
     return "open" if invite.expires > timezone.now() else "expired"
 
 
-def open_invite(token: str) -> Invite:
-    """Return the open invite with that secret. Raises: InviteRefused, whose message hides what the invite was for."""
+def shows_end(invite: Invite) -> bool:
+    """Return whether guests of a study still see what they came to: also when the link has expired or the study is
+    closed, but not if the link was revoked before.
+    """
+    study = invite.study
+    if study is None:
+        return False
+    return invite.revoked is None or (study.closed is not None and invite.revoked >= study.closed)
+
+
+def invite_of(token: str) -> Invite:
+    """Return the invite with that secret, open or not. Raises: InviteRefused."""
     invite = Invite.objects.select_related("environment", "split", "study").filter(token_hash=_hash(token)).first()
     if invite is None:
         raise InviteRefused("There is no invite with this link. Check that you copied the whole link.", 404)
-    refuse_unless_open(invite)
     return invite
 
 

@@ -159,8 +159,9 @@ def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 def study_close(request: HttpRequest, name: str) -> HttpResponse:
     """End all links of a study for good. Raises: Http404."""
     found = _study(request, name)
-    if Study.objects.filter(pk=found.pk, closed=None).update(closed=timezone.now()):
-        found.invites.filter(revoked=None).update(revoked=timezone.now())
+    now = timezone.now()
+    if Study.objects.filter(pk=found.pk, closed=None).update(closed=now):
+        found.invites.filter(revoked=None).update(revoked=now)
         security_log.note("study_changed", f"study {found.name}", detail="closed, with all of its links")
     end_plays(found.invites.all(), request, CLOSED)
     return redirect("study", found.name)

@@ -25,9 +25,9 @@ from environments.tasks.task_hash import is_sent_task
 from episodes.attempts.rule import LEFT, RAN_OUT
 from episodes.models import Episode, Guest, Study
 from episodes.playtest.invites.pages import refusal_page
-from episodes.playtest.invites.rule import REVOKED, InviteRefused, refuse_unless_open
+from episodes.playtest.invites.rule import REVOKED, InviteRefused, refuse_unless_open, shows_end
 from episodes.playtest.live_play_registry import live_plays_of
-from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, seated
+from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, guest_of, seat_for, seated
 from episodes.playtest.remote_play import remote_page
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import why_unplayable
@@ -42,11 +42,24 @@ NOT_PLAYABLE = "Tasks can't be started at the moment. What you have done is save
 
 @require_safe
 @never_cache
+def study_home(request: HttpRequest) -> HttpResponse:
+    """Return where the guest is in the study: before the first task, between two tasks, or at the end.
+
+    The end, with its code, stays when the study is closed and when the link has expired.
+    """
+    guest = guest_of(request.session)
+    if guest is not None and guest.consented is not None and shows_end(guest.invite):
+        deck = deck_of(guest)
+        if deck.is_over:
+            return _page(request, deck)
+    answer: HttpResponse = _unfinished(request)
+    return answer
+
+
 @seated
-def study_home(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
-    """Return where the guest is in the study: before the first task, between two tasks, or at the end."""
+def _unfinished(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     guest = _guest(seat)
-    return _elsewhere(request, guest) or _page(request, guest)
+    return _elsewhere(request, guest) or _page(request, deck_of(guest))
 
 
 def _elsewhere(request: HttpRequest, guest: Guest) -> HttpResponse | None:
@@ -63,7 +76,7 @@ def study_begin(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     guest = _guest(seat)
     study = guest.invite.study
     if study is not None and study.consent and request.POST.get("agrees") != "on":
-        return _page(request, guest, {"error": "Check the box to take part."}, status=422)
+        return _page(request, deck_of(guest), {"error": "Check the box to take part."}, status=422)
     Guest.objects.filter(pk=guest.pk, consented=None).update(consented=timezone.now())
     guest.refresh_from_db(fields=["consented"])
     return _next(request, seat, guest)
@@ -99,7 +112,8 @@ def _returning(token: str) -> Guest:
     guest = Guest.objects.select_related("invite__study").filter(pk=pk, invite__study__isnull=False).first()
     if guest is None:
         raise InviteRefused("This link isn't valid. Check that you copied the whole link.", 404)
-    refuse_unless_open(guest.invite)
+    if not shows_end(guest.invite):
+        refuse_unless_open(guest.invite)
     return guest
 
 
@@ -114,14 +128,14 @@ def _next(request: HttpRequest, seat: PlayerSeat, guest: Guest) -> HttpResponse:
     study = guest.invite.study
     assert study is not None
     if why_unplayable(study.environment) or not study.environment.is_hosted:
-        return _page(request, guest, {"error": NOT_PLAYABLE}, status=503)
+        return _page(request, deck_of(guest), {"error": NOT_PLAYABLE}, status=503)
     try:
         row = deal(guest, again=request.POST.get("again") == "on")
     except AlreadyStarting:
-        running = deck_of(guest).running
-        if running is not None:
-            return redirect("player", running)
-        return _page(request, guest, {"error": "This task is being started in another tab. Reload this page."}, 409)
+        deck = deck_of(guest)
+        if deck.running is not None:
+            return redirect("player", deck.running)
+        return _page(request, deck, {"error": "This task is being started in another tab. Reload this page."}, 409)
     if row is None:
         return redirect("study_home")
     try:
@@ -129,7 +143,8 @@ def _next(request: HttpRequest, seat: PlayerSeat, guest: Guest) -> HttpResponse:
         is_blind = study.is_blind or study.environment.is_blind
         play = start_play(seat, session, is_blind=is_blind)
     except NotStarted as error:
-        return _page(request, guest, {"error": f"{error} Press the button to try again."}, status=503)
+        sentence = f"{error} Press the button to try again."
+        return _page(request, deck_of(guest), {"error": sentence}, status=503)
     finally:
         note_started(row)
     return redirect("player", play.pk)
@@ -148,8 +163,8 @@ def _session(seat: PlayerSeat, study: Study, task: Task, user_agent: str) -> Ses
     )
 
 
-def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
-    deck = deck_of(guest)
+def _page(request: HttpRequest, deck: GuestDeck, more: dict[str, Any] | None = None, status: int = 200) -> HttpResponse:
+    guest = deck.guest
     link = reverse("study_return", args=[signing.dumps(guest.pk, salt=RETURN_SALT)])
     context = {
         "deck": deck,
@@ -162,7 +177,7 @@ def _page(request: HttpRequest, guest: Guest, more: dict[str, Any] | None = None
         "return_link": request.build_absolute_uri(link),
         **(more or {}),
     }
-    return render(request, "playtest/study_home.html", {**context, "seat": _seat_for(guest)}, status=status)
+    return render(request, "playtest/study_home.html", {**context, "seat": seat_for(guest)}, status=status)
 
 
 def _waiting(running: int, owner: str) -> dict[str, float | bool | None] | None:
@@ -194,10 +209,6 @@ def _how_the_last_was_left(guest: Guest) -> str:
     if last.cause == LEFT and last.detail:
         return "Your last task has ended, because you were away for too long."
     return "The time for your last task is over." if last.cause == RAN_OUT else ""
-
-
-def _seat_for(guest: Guest) -> PlayerSeat:
-    return PlayerSeat(guest.label, guest.name, guest=guest, invite=guest.invite)
 
 
 def _texts(deck: GuestDeck) -> dict[str, Any]:

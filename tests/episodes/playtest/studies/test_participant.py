@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import csv
 import io
-from collections.abc import AsyncIterator
+import re
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from typing import Any
 
 import httpx
@@ -18,7 +20,7 @@ from environments.curation.edit import Edit, last_revision
 from environments.errors import SessionNotFound
 from environments.models import Split, Task
 from environments.service import get_service
-from episodes.models import Episode, Guest, Invite, Play, Study, SuiteTask
+from episodes.models import DealtTask, Episode, Guest, Invite, Play, Study, SuiteTask
 from episodes.playtest.invites.rule import replace_personal, revoke
 from episodes.studies.results import plays_of, results_of
 from tests.environments.protocol.serving import in_database
@@ -40,7 +42,7 @@ def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 async def taking_part(**values: Any) -> AsyncIterator[httpx.AsyncClient]:
     """Yield the browser of a guest who has entered a study of `Echo` by the link for everybody."""
     settings = {name: values.pop(name) for name in list(values) if name.isupper()}
-    async with hosting("tests.envs:Echo", ORSWEB_API_KEYS=KEYS, **settings) as browser:
+    async with hosting("tests.envs:Echo", **{"ORSWEB_API_KEYS": KEYS, **settings}) as browser:
         await enter(browser, await in_database(lambda: link_of(_study(**values))))
         yield browser
 
@@ -209,9 +211,6 @@ def personal_link(study: Study, name: str) -> str:
 
 
 async def test_guests_of_a_closed_study_read_that_it_is_closed() -> None:
-    def close() -> None:
-        client_of("curator", name="maker").post("/play/studies/pilot/close/")
-
     async with taking_part(**CODES) as browser:
         link = await in_database(lambda: link_of(Study.objects.get()))
         async with open_tab(browser, pk := await start(browser, "/play/study/begin/")) as tab:
@@ -228,6 +227,89 @@ async def test_guests_of_a_closed_study_read_that_it_is_closed() -> None:
         assert (page.status_code, "This study is closed" in page.text, "evoked" in page.text) == (410, True, False)
         assert "This study is closed. " not in page.text, "the notice repeats the heading"
         assert "Invalid invite" not in page.text
+
+
+def close() -> None:
+    client_of("curator", name="maker").post("/play/studies/pilot/close/")
+
+
+def expire() -> None:
+    Invite.objects.update(expires=timezone.now())
+
+
+def returning(page: str) -> str:
+    return re.findall(r"http://[^/]+(/play/invite/back/[^<]+)", page)[0]
+
+
+@pytest.mark.parametrize("end", [close, expire])
+@pytest.mark.parametrize("keys", [KEYS, {}])
+async def test_who_has_finished_sees_the_code_after_the_end(end: Callable[[], None], keys: dict[str, str]) -> None:
+    async with taking_part(numbers="0", ORSWEB_API_KEYS=keys, **CODES) as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        link = returning((await browser.get("/play/study/")).text)
+        personal = await in_database(lambda: personal_link(Study.objects.get(), "zoe"))
+        await in_database(end)
+        pages = [await browser.get("/play/study/")]
+        for path in (personal, link):
+            browser.cookies.clear()
+            pages.append(await browser.get(path, follow_redirects=True))
+    assert [(page.status_code, "ALL" in page.text) for page in pages] == [(200, True)] * 3
+
+
+async def test_a_link_that_was_revoked_shows_no_code_after_the_close() -> None:
+    async with taking_part(numbers="0", **CODES) as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        await in_database(lambda: revoke(Invite.objects.get().pk))
+        await in_database(close)
+        page = await browser.get("/play/study/")
+    assert page.status_code == 410 and "ALL" not in page.text
+
+
+@pytest.mark.parametrize(("least", "code"), [(1, "ALL"), (2, ""), (None, "")])
+async def test_a_close_between_two_tasks_completes_where_enough_are_finished(least: int | None, code: str) -> None:
+    async with taking_part(least_finished=least, **CODES) as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        await in_database(close)
+        page = await browser.get("/play/study/")
+    shown = [name for name in ("ALL", "FEW", "NONE") if f">{name}<" in page.text]
+    assert (page.status_code, shown) == ((200, [code]) if code else (410, []))
+    assert ("This study is closed" in page.text) == (not code)
+
+
+async def test_a_close_in_the_last_task_shows_the_code_for_fewer() -> None:
+    async with taking_part(**CODES) as browser:
+        await finish(browser, await start(browser, "/play/study/begin/"))
+        async with open_tab(browser, await start(browser)) as tab:
+            await tab.receive("state")
+            await in_database(close)
+            await tab.receive("ended")
+        page = (await browser.get("/play/study/")).text
+    assert "This study is closed" in page and ">FEW<" in page and ">ALL<" not in page
+
+
+async def test_who_found_no_task_keeps_that_code_after_the_close() -> None:
+    async with taking_part(numbers="0", people_per_task=1, **CODES) as browser:
+        await start(browser, "/play/study/begin/")  # keeps the task, and will not finish it
+        link = await in_database(lambda: link_of(Study.objects.get()))
+        browser.cookies.clear()
+        await enter(browser, link, "Late")
+        await send(browser, "/play/study/", "/play/study/begin/")
+        assert ">NONE<" in (await browser.get("/play/study/")).text
+        await in_database(close)
+        await in_database(lambda: Study.objects.update(closed=timezone.now() - timedelta(days=2)))
+        await in_database(lambda: DealtTask.objects.update(created=timezone.now() - timedelta(days=2, minutes=5)))
+        await in_database(lambda: Invite.objects.update(revoked=timezone.now()))
+        assert ">NONE<" in (await browser.get("/play/study/")).text
+
+
+@pytest.mark.parametrize("path", ["/play/study/", "/play/", "/play/1/"])
+async def test_a_guest_of_a_server_without_keys_reads_that_the_study_is_closed_until_leaving(path: str) -> None:
+    async with taking_part(ORSWEB_API_KEYS={}) as browser:
+        await in_database(close)
+        page = await browser.get(path)
+        assert page.status_code == 410 and "This study is closed" in page.text
+        assert (await send(browser, path, "/play/leave/")).headers["Location"] == "/play/"
+        assert (await browser.get("/play/")).status_code == 200
 
 
 @pytest.mark.parametrize("counts_left", [False, True])
