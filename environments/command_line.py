@@ -58,14 +58,32 @@ def above_zero(kind: type[Number]) -> Callable[[str], Number]:
     """Return a parser of finite numbers above 0."""
 
     def parse(text: str) -> Number:
-        spelling = r"[0-9]{1,18}" if kind is int else r"[0-9.e+-]{1,40}"
-        try:
-            number = kind(text) if re.fullmatch(spelling, text) else kind(0)
-        except ValueError:
-            number = kind(0)
-        if not 0 < number < float("inf"):
-            what = "a whole number" if kind is int else "a number"
-            raise ArgumentTypeError(f"{text!r} is not {what} above 0")
+        if (number := _number(kind, text)) is None or number <= 0:
+            raise ArgumentTypeError(f"{text!r} is not {_KINDS[kind]} above 0")
         return number
 
     return parse
+
+
+def finite(kind: type[Number]) -> Callable[[str], Number]:
+    """Return a parser of finite numbers."""
+
+    def parse(text: str) -> Number:
+        if (number := _number(kind, text)) is None:
+            raise ArgumentTypeError(f"{text!r} is not {_KINDS[kind]}")
+        return number
+
+    return parse
+
+
+_KINDS: dict[type, str] = {int: "a whole number", float: "a number"}
+
+
+def _number(kind: type[Number], text: str) -> Number | None:
+    """Return the number as it is written, in digits from 0 to 9; None if it is none. `int` also reads `1_0`."""
+    spelling = r"-?[0-9]{1,18}" if kind is int else r"[0-9.e+-]{1,40}"
+    try:
+        number = kind(text) if re.fullmatch(spelling, text) else None
+    except ValueError:
+        return None
+    return number if number is not None and abs(number) < float("inf") else None

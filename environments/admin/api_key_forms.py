@@ -15,6 +15,7 @@ from django.utils.text import capfirst
 from environments import conf
 from environments.access.permissions import SEE_OPERATIONS, SEE_PRIVATE
 from environments.access.privacy import hidden_from, visible
+from environments.display.number_fields import NumberField, RowField, WholeNumberField
 from environments.keys.agent_key import ADMIN, CURATE, MONITOR, SCOPES, USUAL_SCOPES
 from environments.models import ApiKey, Environment
 from environments.runtime.quotas import DESCRIPTIONS, MAX_QUOTA
@@ -30,7 +31,7 @@ class QuotasForm(forms.Form):
         default = conf.quotas()
         for name, what in DESCRIPTIONS.items():
             usual = getattr(default, name)
-            self.fields[name] = forms.IntegerField(
+            self.fields[name] = WholeNumberField(
                 required=False,
                 min_value=0,
                 max_value=MAX_QUOTA,
@@ -81,7 +82,7 @@ class KeyForm(forms.Form):
 
 
 class NewKeyForm(KeyForm):
-    days = forms.FloatField(
+    days = NumberField(
         required=False,
         min_value=0.001,
         max_value=MAX_DAYS,
@@ -89,7 +90,7 @@ class NewKeyForm(KeyForm):
         widget=forms.NumberInput(attrs={"step": "any"}),
         help_text="Empty: never.",
     )
-    owner = forms.ModelChoiceField(
+    owner = RowField(
         User.objects.filter(is_active=True).order_by("username"),
         required=False,
         help_text="Who answers for the key. It stops working when this account is deactivated.",

@@ -7,9 +7,10 @@ from typing import Any, cast
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.options import IncorrectLookupParameters
+from django.contrib.admin.views.main import PAGE_VAR
 from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import BadRequest, PermissionDenied
-from django.db.models import Model, QuerySet
+from django.core.exceptions import BadRequest, FieldDoesNotExist, PermissionDenied
+from django.db.models import IntegerField, Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.text import smart_split, unescape_string_literal
@@ -33,6 +34,12 @@ class StrictList:
     """
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
+        model, filters = self.model, self.get_list_filter(request)  # type: ignore[attr-defined]  # of ModelAdmin
+        own = {getattr(one, "parameter_name", "") for one in filters}  # which check their values
+        for name in request.GET.keys() - own:
+            value = request.GET[name]
+            if value and _is_number(model, name) and None in map(id_in, value.split(",")):
+                raise BadRequest(f"{name}={shorten(value, 80)!r} cannot be used: it has to be a number, such as 12.")
         try:
             return super().get_changelist_instance(request)  # type: ignore[misc]  # of ModelAdmin
         except IncorrectLookupParameters as error:
@@ -50,6 +57,12 @@ class StrictList:
             text = unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word
             queryset = queryset.filter(holding(queryset, text, columns))
         return queryset, False
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the row of that number. Django reads others, such as 1_0, as if they were numbers, too."""
+        if isinstance(self.model._meta.pk, IntegerField) and id_in(object_id) is None:  # type: ignore[attr-defined]
+            return None
+        return super().get_object(request, object_id, from_field)  # type: ignore[misc]
 
 
 class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has no types
@@ -139,6 +152,20 @@ class EnvironmentFilter(ChipFilter):
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
         return self.with_id(queryset, "environment")
+
+
+def _is_number(model: type[Model], name: str) -> bool:
+    """Return whether a parameter of a list is its page, or a lookup of a number, such as `groups__id__exact`."""
+    options: Any = model._meta
+    field: Any = None
+    for part in name.split("__"):
+        try:
+            field = options.pk if part == "pk" else options.get_field(part)
+        except FieldDoesNotExist:
+            break
+        options = field.related_model._meta if field.is_relation else options
+    is_number = isinstance(field, IntegerField) or (field is not None and field.is_relation)
+    return name == PAGE_VAR or (is_number and not name.endswith("__isnull"))
 
 
 def author_of(request: HttpRequest) -> str:

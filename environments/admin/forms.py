@@ -11,6 +11,7 @@ from django import forms
 
 from environments.access.privacy import visible_splits
 from environments.curation.splits import splits_to_fill
+from environments.display.number_fields import RowField
 from environments.models import Split
 
 
@@ -45,7 +46,7 @@ class TagsForm(ReasonForm):
         return tuple(dict.fromkeys(word.strip() for word in self.cleaned_data["tags"].split(",") if word.strip()))
 
 
-class SplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # no generic at run time
+class SplitChoice(RowField):
     def label_from_instance(self, obj: Split) -> str:
         return f"{obj} ({obj.size:,})"
 

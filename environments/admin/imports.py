@@ -27,6 +27,7 @@ from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits, splits_to_fill
 from environments.database import jobs
 from environments.database.storable import id_in
+from environments.display.number_fields import RowField
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
 from environments.models import Environment, Split
@@ -47,7 +48,7 @@ class ImportForm(forms.Form):
         widget=forms.FileInput(attrs={"accept": ".jsonl,.ndjson,.json,.csv,.parquet", "data-file": ""}),
         help_text="JSON Lines, JSON, CSV or Parquet. Each line or row is a task.",
     )
-    environment = forms.ModelChoiceField(Environment.objects.none(), empty_label=None)
+    environment = RowField(Environment.objects.none(), empty_label=None)
     split = forms.CharField(
         max_length=200,
         widget=forms.TextInput(attrs={"list": "splits", "autocomplete": "off"}),

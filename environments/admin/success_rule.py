@@ -12,6 +12,7 @@ from environments.admin.base import author_of, note
 from environments.admin.privacy import PrivacyForm, set_privacy
 from environments.curation.action import Action
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetScoring
+from environments.display.number_fields import NumberField
 from environments.errors import OrsError
 from environments.models import Environment
 from environments.scoring.returns import RETURNS
@@ -23,9 +24,9 @@ class ScoringForm(forms.Form):
     """The definition in force; each field's help text says what the class declares."""
 
     default_return = forms.ChoiceField(choices=[(name, _WORDS[name]) for name in RETURNS], label="Return")
-    reward_low = forms.FloatField(label="Lowest return")
-    reward_high = forms.FloatField(label="Highest return")
-    success_threshold = forms.FloatField(label="Success above")
+    reward_low = NumberField(label="Lowest return")
+    reward_high = NumberField(label="Highest return")
+    success_threshold = NumberField(label="Success above")
 
     def __init__(self, environment: Environment, data: Any = None) -> None:
         names = ("default_return", "reward_low", "reward_high", "success_threshold")

@@ -22,6 +22,7 @@ from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, Str
 from environments.database.folding import holding
 from environments.database.storable import id_in, index_in
 from environments.display import formats, parts
+from environments.display.number_fields import RowField, WholeNumberField
 from environments.models import Environment
 from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
@@ -365,7 +366,9 @@ class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold ha
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 
     def formfield_for_dbfield(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
-        """Leave out what Django wraps around the list of a relation: it needs numbers."""
+        """Leave out what Django wraps around the list of a relation: it needs numbers. Read numbers as all forms do."""
+        fields = {"environment": RowField, "days": WholeNumberField}
+        kwargs |= {"form_class": fields[db_field.name]} if db_field.name in fields else {}
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "run":
             field.widget = field.widget.widget

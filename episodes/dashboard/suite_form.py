@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import hidden_from
 from environments.curation.leaks import mark_of
+from environments.display.number_fields import NumberField, RowField
 from environments.display.numbers import digits_of
 from environments.models import Split
 from environments.scoring.convention import CONVENTION_PARTS
@@ -42,7 +43,7 @@ MAX_DESCRIPTION_CHARACTERS = 5_000
 _OWN = "as the environment defines"
 
 
-class SuiteSplitChoice(forms.ModelChoiceField):  # type: ignore[type-arg]  # not generic when it runs
+class SuiteSplitChoice(RowField):
     def label_from_instance(self, obj: Any) -> str:
         return f"{obj.environment.name} / {obj.name} ({obj.size:,} task{'' if obj.size == 1 else 's'})"
 
@@ -68,9 +69,9 @@ class SuiteForm(forms.Form):
 
 class SuiteMemberForm(forms.Form):
     split = SuiteSplitChoice(Split.objects.none(), required=False, empty_label="no split")
-    weight = forms.FloatField(required=False, initial=1)
+    weight = NumberField(required=False, initial=1)
     return_ = forms.ChoiceField(required=False, choices=[("", _OWN), *((name, name) for name in RETURNS)])
-    threshold = forms.FloatField(required=False)
+    threshold = NumberField(required=False)
     no_call, expired, interrupted, env_error = (
         forms.ChoiceField(required=False, choices=[("", _OWN), *((value, value) for value in allowed)])
         for allowed in CONVENTION_PARTS.values()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sys
+from argparse import ArgumentTypeError
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from django.test import Client
 from pytest_django.fixtures import Settings
 
 from environments import command_line
+from tests.rows import each
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -64,3 +67,15 @@ def test_strangers_do_not_see_the_directory_of_the_server(settings: Settings) ->
 def test_pages_say_how_the_demo_is_run_here(monkeypatch: pytest.MonkeyPatch, page: str) -> None:
     monkeypatch.chdir(ROOT)
     assert "<code>.venv/bin/python manage.py demo</code>" in Client().get(page).content.decode()
+
+
+@each("text", ["1_0", "\uff11", " 1", "nan", "inf", "1e400", "", "0x1", "1.5.0"])
+def test_numbers_of_commands_are_read_as_they_are_written(text: str) -> None:
+    for kind in (int, float):
+        with pytest.raises(ArgumentTypeError, match=re.escape(repr(text))):
+            command_line.finite(kind)(text)
+
+
+@each(("kind", "text", "number"), [(int, "-7", -7), (int, "007", 7), (float, "-0.5", -0.5), (float, "1e3", 1000.0)])
+def test_finite_numbers_are_read(kind: type[int | float], text: str, number: float) -> None:
+    assert command_line.finite(kind)(text) == number

@@ -20,7 +20,7 @@ from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_class, check_server
 from environments.checking.checks.protocol import Unreachable
 from environments.checking.report import CheckReport, print_report
-from environments.command_line import above_zero
+from environments.command_line import above_zero, finite
 from environments.display.visible import visible
 from environments.errors import Unhostable
 from environments.hosts.remote_url import is_remote, parse
@@ -53,7 +53,9 @@ class Command(BaseCommand):
             default=_DEFAULTS.steps,
             help="maximum of tool calls in an episode; default: %(default)s",
         )
-        parser.add_argument("--seed", type=int, default=_DEFAULTS.seed, help="seed for the choice of tasks and inputs")
+        parser.add_argument(
+            "--seed", type=finite(int), default=_DEFAULTS.seed, help="seed for the choice of tasks and inputs"
+        )
         parser.add_argument("--timeout", type=above_zero(float), default=_DEFAULTS.timeout_seconds, metavar="SECONDS")
         parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
         parser.add_argument("--json", action="store_true", help="print the report as JSON")

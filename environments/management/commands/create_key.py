@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from django.utils import timezone
 
 from environments import conf
-from environments.command_line import filled
+from environments.command_line import filled, finite
 from environments.errors import nearest
 from environments.keys.agent_key import SCOPES, USUAL_SCOPES
 from environments.keys.key_command import QUOTAS_HELP, KeyCommand
@@ -46,7 +46,7 @@ class Command(KeyCommand):
             help=f"most that it may use, repeatable, 0: no limit ({QUOTAS_HELP}); by default as the settings say",
         )
         parser.add_argument("--owner", type=filled, help="user name of the account that answers for it")
-        parser.add_argument("--days", type=float, help="days after which it expires; by default it doesn't")
+        parser.add_argument("--days", type=finite(float), help="days after which it expires; by default it doesn't")
 
     def handle(self, *args: Any, name: str, **options: Any) -> None:
         quotas = quotas_in(options["quota"])

@@ -12,6 +12,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from environments import security_log
+from environments.command_line import finite
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
 from environments.transfer.exporting import write_whole
@@ -41,10 +42,12 @@ class Command(TerminalCommand):
         parser.add_argument("--format", choices=FORMATS, help="by default the extension of the output, or jsonl")
         parser.add_argument("-o", "--output", default="-", metavar="FILE", help="- for standard output, the default")
         parser.add_argument(
-            "--min-return", type=float, metavar="NUMBER", help="only episodes with at least this return"
+            "--min-return", type=finite(float), metavar="NUMBER", help="only episodes with at least this return"
         )
         parser.add_argument("--success-only", action="store_true", help="only attempts that count as success")
-        parser.add_argument("--margin", type=float, default=0.0, help="minimum difference of the returns of a pair")
+        parser.add_argument(
+            "--margin", type=finite(float), default=0.0, help="minimum difference of the returns of a pair"
+        )
         training = parser.add_argument_group("training", "how messages and pairs are written")
         for name, choices in CHOICES.items():
             text = f"{OPTIONS_HELP[name]} (default: {choices[0]})"

@@ -24,6 +24,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from environments import conf, security_log
 from environments.access.privacy import hidden_from, sealed_splits, visible, visible_splits
+from environments.display.number_fields import WholeNumberField
 from environments.models import Environment, Split
 from episodes.models import Guest, Invite
 from episodes.playtest.invites.rule import (
@@ -33,11 +34,11 @@ from episodes.playtest.invites.rule import (
     add_guest,
     invite_of,
     personal_guest,
-    revoke,
     refuse_unless_open,
+    revoke,
     save_invite,
-    state_of,
     shows_end,
+    state_of,
 )
 from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, for_accounts, guest_of, seat_of
 
@@ -88,7 +89,6 @@ def leave(request: HttpRequest) -> HttpResponse:
     return render(request, "playtest/invite_goodbye.html", context)
 
 
-def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
 def _guest_at_end(request: HttpRequest, found: Invite) -> Guest | None:
     """Return who may see the end of a study by a link that is not open any more: the guest of a personal link, or of
     this browser; None if there is none, or if the link is open.
@@ -101,6 +101,7 @@ def _guest_at_end(request: HttpRequest, found: Invite) -> Guest | None:
     return guest if guest is not None and guest.invite == found else None
 
 
+def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
     seat = seat_of(request)
     if seat is not None and seat.invite is not None and seat.invite.pk == found.pk:
         return redirect(_chooser(found))
@@ -182,7 +183,7 @@ class InviteForm(forms.Form):
 
     place = forms.ChoiceField(label="For")
     name = forms.CharField(max_length=100, label="Name of the invite")
-    lasts = forms.IntegerField(min_value=1, initial=7, label="Expires in")
+    lasts = WholeNumberField(min_value=1, initial=7, label="Expires in")
     unit = forms.ChoiceField(choices=[(unit, unit) for unit in UNITS], initial="days", label="Unit")
     is_blind = forms.BooleanField(required=False, label="Blind")
 

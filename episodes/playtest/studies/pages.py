@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 from environments import conf, security_log
 from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from
+from environments.display.number_fields import WholeNumberField
 from episodes.models import Guest, Invite, Study
 from episodes.playtest.invites.rule import (
     CLOSED,
@@ -72,7 +73,7 @@ class LinksForm(forms.Form):
     """The form of further links: one for everybody, or one for each of the names."""
 
     names = forms.CharField(required=False, widget=forms.Textarea, max_length=MAX_LINKS * (MAX_NAME_CHARACTERS + 2))
-    days = forms.IntegerField(min_value=1, max_value=MAX_DAYS, initial=30)
+    days = WholeNumberField(min_value=1, max_value=MAX_DAYS, initial=30)
 
     def clean_names(self) -> list[str]:
         names = [" ".join(line.split()) for line in self.cleaned_data["names"].splitlines()]

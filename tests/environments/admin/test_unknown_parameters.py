@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import quote
+
 import pytest
 from django.contrib import admin
 from django.contrib.auth.models import User
@@ -10,6 +12,7 @@ from django.urls import reverse
 
 from environments.models import Task, TaskTag
 from tests.environments.curation.tasks import make_tasks, split_of
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -31,6 +34,20 @@ def test_every_list_of_the_admin_refuses_them(root: Client, query: str) -> None:
         answer = root.get(f"{path}?{query}")
         assert (answer.status_code, "no filter" in answer.content.decode()) == (400, True), path
         assert root.get(path).status_code == 200
+
+
+LOOSE = ["1_0", "\uff11", " 1 ", "1.0", "+1", "1e0", "0x1"]
+"""What Python reads as a number, or nearly."""
+
+
+@each("text", LOOSE)
+def test_no_list_of_the_admin_reads_other_spellings_of_a_number(root: Client, text: str) -> None:
+    for model in admin.site._registry:
+        path = reverse(f"admin:{model._meta.app_label}_{model._meta.model_name}_changelist")
+        for name in ("id__exact", "pk__in", "p"):
+            assert root.get(path, {name: text}).status_code == 400, (path, name)
+        answer = root.get(f"{path}{quote(text)}/change/")
+        assert answer.status_code in (302, 404) and answer.headers.get("Location", "/admin/") == "/admin/", path
 
 
 @pytest.mark.parametrize("action", ["tag", "quarantine", "copy", "export", "study"])
