@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
 from environments.access.privacy import hidden_from
 from environments.display import parts
+from environments.display.visible import visible_html
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import definition_of
@@ -116,7 +117,7 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
     episode = find(pk, Episode.objects.select_related("prompt"))
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "first"), window(definition))
-    return HttpResponse(_window(request, episode, transcript)["window"])
+    return HttpResponse(visible_html(_window(request, episode, transcript)["window"]))
 
 
 @require_safe

@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from django.template.loader import render_to_string
 
+from environments.display.visible import visible_html
 from environments.runtime.records import StepTaken
 from episodes.attempts.return_so_far import ReturnSoFar
 from episodes.models import Episode, Play
@@ -127,10 +128,10 @@ def ending_of(pk: int) -> dict[str, Any]:
     episode = Episode.objects.select_related(*related).get(pk=pk)
     return {
         "type": "ended",
-        "html": render_to_string("playtest/outcome.html", outcome_of(episode)),
+        "html": visible_html(render_to_string("playtest/outcome.html", outcome_of(episode))),
         "content": ""
         if is_plain(episode.play)
-        else render_to_string("playtest/task_content.html", content_of(episode)),
+        else visible_html(render_to_string("playtest/task_content.html", content_of(episode))),
     }
 
 

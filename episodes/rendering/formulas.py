@@ -2,6 +2,7 @@
 
 The converter's output is sanitised: it leaves markup within `\\text{…}` as markup, and turns `\\href` and `\\style`
 into attributes. Only elements and attributes of a formula are kept (`environments/display/sanitizer.py`).
+from environments.display.visible import visible
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from django.utils.safestring import SafeString
 from latex2mathml.converter import convert
 
 from environments.display.sanitizer import clean_math
-from episodes.rendering.visible import visible
+from environments.display.visible import visible
 
 MAX_CHARACTERS = 1_000
 """Length of one formula; a longer one is shown as it was written."""

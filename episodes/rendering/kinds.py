@@ -9,11 +9,11 @@ from typing import Literal, get_args
 from django.utils.html import escape
 from django.utils.safestring import SafeString
 
+from environments.display.visible import visible
 from episodes.rendering.ansi import ansi
 from episodes.rendering.code import begins_as_code, code, is_json, language_of
 from episodes.rendering.formulas import latex
 from episodes.rendering.markdown import markdown
-from episodes.rendering.visible import visible
 
 Kind = Literal["text", "markdown", "code", "ansi", "latex", "raw"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -17,9 +17,9 @@ from markdown_it.rules_inline import StateInline
 from markdown_it.token import Token
 
 from environments.display.sanitizer import cell_attributes, clean_prose
+from environments.display.visible import visible
 from episodes.rendering.code import code
 from episodes.rendering.formulas import formula, formula_at, source_of
-from episodes.rendering.visible import visible
 
 MAX_NESTED = 20
 

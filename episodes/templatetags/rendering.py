@@ -1,4 +1,4 @@
-"""Template tags for steps and untrusted texts: invisible characters made visible, reward components, step cards."""
+"""Template tags for steps: reward components, step cards."""
 
 from __future__ import annotations
 
@@ -11,17 +11,10 @@ from django.utils.html import conditional_escape, format_html, format_html_join
 from django.utils.safestring import SafeString, mark_safe
 
 from environments.display.numbers import shown
-from environments.display.visible import visible
 from episodes.transcript.cards import Card
 from episodes.transcript.step_html import step_html
 
 register = template.Library()
-
-
-@register.filter(name="visible")
-def visible_text(value: object) -> str:
-    """Return `value` as text whose invisible characters are shown."""
-    return visible(str(value))
 
 
 _QUOTED = re.compile("`([^`<>\\n]+)`")

@@ -16,6 +16,7 @@ from django.db import connection
 from django.db.models import Max, QuerySet
 
 from environments.display.parts import MAX_SHOWN_CHARACTERS, Part, blocks, fields, indented, read_json
+from environments.display.visible import visible
 from episodes.attempts.components import COMPONENT_MEMBERS, components_of
 from episodes.attempts.return_so_far import ReturnSoFar
 from episodes.models import Blob, Episode, Step
@@ -258,7 +259,13 @@ def step_columns(episode: Episode, first: int = 0) -> dict[str, Any]:
             reasons[index] = reason
     total = 0 if last is None else last + 1
     return {
-        **{"first": first, "total": total, "status": episode.status, "tools": list(tools), "state": "".join(states)},
+        **{
+            "first": first,
+            "total": total,
+            "status": episode.status,
+            "tools": [*map(visible, tools)],
+            "state": "".join(states),
+        },
         "reason": reasons,
         **columns,
     }

@@ -1,22 +1,15 @@
 """Middleware that shows the invisible characters of a page as marks, whichever template wrote them.
 
-Names of runs, models, people and files come from clients. Links and the values of form controls keep the characters:
-they are what is sent back.
+Names of runs, models, people and files come from clients.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 from django.http import HttpRequest, HttpResponse
 
-from environments.display.visible import visible
-
-_MARKUP = re.compile(r"<(?:(script|style|textarea)\b.*?</\1\s*>|[a-z/!][^>]*>)", re.DOTALL | re.IGNORECASE)
-"""A tag, or an element whose content is no text of the page."""
-_SPOKEN = re.compile(r'(?<=\s)(?:title|aria-label|alt)="[^"]*"')
-"""Attributes that people read or hear."""
+from environments.display.visible import visible_html
 
 
 class VisiblePagesMiddleware:
@@ -26,21 +19,9 @@ class VisiblePagesMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
         is_page = response.headers.get("Content-Type", "").startswith("text/html")
-        # the steps that a replay loads are compressed by then, and marked by their cards
+        # the steps that a replay loads are marked and compressed by then
         if is_page and not response.streaming and "Content-Encoding" not in response.headers:
             page = response.content.decode(response.charset)
-            if (marked := visible_page(page)) != page:
+            if (marked := visible_html(page)) != page:
                 response.content = marked
         return response
-
-
-def visible_page(page: str) -> str:
-    """Return HTML with marks in its texts."""
-    if visible(page) == page:  # nearly always, and a hundredth of the time of what follows
-        return page
-    pieces, end = [], 0
-    for markup in _MARKUP.finditer(page):
-        pieces.append(visible(page[end : markup.start()]))
-        pieces.append(_SPOKEN.sub(lambda spoken: visible(spoken[0]), markup[0]))
-        end = markup.end()
-    return "".join([*pieces, visible(page[end:])])

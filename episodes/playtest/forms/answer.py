@@ -21,8 +21,9 @@ from hashlib import blake2s
 from typing import Any
 
 from django.template.loader import render_to_string
-from django.utils.safestring import SafeString
+from django.utils.safestring import SafeString, mark_safe
 
+from environments.display.visible import visible_html
 from episodes.playtest.forms.checking import check
 from episodes.playtest.forms.control import State
 from episodes.playtest.forms.form import Form, TooLarge
@@ -55,7 +56,8 @@ def check_input(schema: Any, value: Any) -> list[dict[str, Any]]:
 
 def _html_of(form: Form) -> SafeString:
     """Return the controls of a form with a value. The page has the `<form>` around them."""
-    return render_to_string("playtest/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
+    page = render_to_string("playtest/form.html", {"form": form, "slot": form.root, "prefix": form.prefix})
+    return mark_safe(visible_html(page))  # nosec B308 # of our own template
 
 
 def _problem_json(path: tuple[str | int, ...], message: str) -> dict[str, Any]:

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 
 import pytest
 from django.test import Client
 
-from environments.display.visible import visible
-from orsweb.pages.visible_pages import visible_page
+from environments.display.visible import visible, visible_html
 from tests.episodes.ended import count_statistics, end_episode
+from tests.episodes.reported import played, reported
 from tests.rows import each
-from tests.stored import make_run, make_split, make_step
+from tests.stored import make_episode, make_run, make_split, make_step
 
 NAME = "run\u202egnp\u3164\u200b\U000e0041"
 MARKED = "run⟦RLO⟧gnp⟦U+3164⟧⟦ZWSP⟧⟦U+E0041⟧"
@@ -47,7 +48,42 @@ def test_names_are_marked_on_every_page_and_filters_keep_them(client: Client) ->
         ("<textarea>a\u200bb</textarea>\u200b", "<textarea>a\u200bb</textarea>⟦ZWSP⟧"),
         ("<input value='\u200b'>", "<input value='\u200b'>"),
         ("<b>\u2764\ufe0f</b>", "<b>\u2764\ufe0f</b>"),
+        (
+            "<svg><title>a\u202eb</title><text x='1'>\u200b</text></svg>",
+            "<svg><title>a⟦RLO⟧b</title><text x='1'>⟦ZWSP⟧</text></svg>",
+        ),
+        ('<script type="application/json">"\u202e"</script>', '<script type="application/json">"\u202e"</script>'),
+        ('<a href="?run=\u200b" title="\u200b">\u200b</a>', '<a href="?run=\u200b" title="⟦ZWSP⟧">⟦ZWSP⟧</a>'),
+        ('<option value="\u200b">\u200b</option>', '<option value="\u200b">⟦ZWSP⟧</option>'),
+        ("<pre>a\r\nb\x1b[1m</pre>", "<pre>a\nb␛[1m</pre>"),
     ],
 )
 def test_texts_are_marked_and_values_are_not(page: str, expected: str) -> None:
-    assert visible_page(page) == expected
+    assert visible_html(page) == expected
+
+
+@pytest.mark.django_db(transaction=True)
+def test_messages_that_a_replay_loads_compressed_are_marked(client: Client) -> None:
+    """The middleware cannot read them any more."""
+    episode = played()
+    said = [("tool_call", '{"text": "hi"}', {"name": "echo"}), ("assistant_message", "a", {"name": NAME})]
+    reported(messages=said, event='{"metadata": {"session_id": "s-1"}}')
+    answer = client.get(f"/episodes/{episode.pk}/steps/", headers={"Accept-Encoding": "gzip"})
+    assert answer.headers["Content-Encoding"] == "gzip"
+    text = gzip.decompress(answer.content).decode()
+    assert f">{MARKED}<" in text and f">{NAME}<" not in text
+
+
+def test_names_of_tools_in_the_list_of_steps_are_marked(client: Client) -> None:
+    episode = make_episode(steps_count=1)
+    make_step(episode, tool=NAME)
+    assert client.get(f"/episodes/{episode.pk}/rail.json").json()["tools"] == [MARKED]
+
+
+def test_plain_answers_keep_them(client: Client) -> None:
+    """They are read by programs."""
+    episode = end_episode(run=make_run(NAME), model=NAME)
+    count_statistics()
+    assert client.get("/api/episodes").json()["results"][0]["model"] == NAME
+    board = f"/environments/{episode.environment.name}/leaderboard/"
+    assert NAME in client.get(f"{board}?format=csv").content.decode()

@@ -1,1 +1,0 @@
-from environments.display.visible import visible as visible
