@@ -63,13 +63,23 @@ def uncallable_names(names: Iterable[str]) -> list[str]:
     ]
 
 
+def has_object_root(schema: Mapping[str, Any]) -> bool:
+    """Return whether all of these APIs accept the root of a schema."""
+    return schema.get("type") == "object" and not schema.keys() & _NOT_AT_ROOT
+
+
+def is_of_objects(schema: Mapping[str, Any]) -> bool:
+    """Return whether the root of a schema says, or leaves to its branches, that the input is an object."""
+    return schema.get("type") == "object" or ("type" not in schema and bool(schema.keys() & _NOT_AT_ROOT))
+
+
 def object_schema(schema: Mapping[str, Any]) -> Schema:
     """Return the schema with an object at its root, which says type, properties and required there.
 
     A reference is resolved. Of alternatives, the object has the properties of all, and requires those that all require;
     the tool itself refuses what fits none of them.
     """
-    if schema.get("type") == "object" and not schema.keys() & _NOT_AT_ROOT:
+    if has_object_root(schema):
         return dict(schema)
     flat = _flat(schema, schema, _MAX_LEVELS)
     return {**NO_PARAMETERS, **flat, "type": "object"}

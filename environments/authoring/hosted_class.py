@@ -322,6 +322,10 @@ class HostedClass(HostedEnvironment):
     def tools_json(self) -> str:
         return wire.model_json(self.class_tools)
 
+    @property
+    def tool_names(self) -> list[str]:
+        return list(dict.fromkeys([*super().tool_names, *self.tools.by_name]))
+
     def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
         """Return the response to GET /{env}/task_tools: every tool once, without the terminal tool.
 

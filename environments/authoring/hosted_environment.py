@@ -8,6 +8,7 @@ and pages read these attributes only.
 from __future__ import annotations
 
 import hashlib
+import json
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
@@ -117,6 +118,12 @@ class HostedEnvironment(ABC):
     @abstractmethod
     def tools_json(self) -> str:
         """The response to GET /{env}/tools; empty while it is unknown."""
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names of the tools that are known without a session, also of those that only sessions list."""
+        listing = json.loads(self.tools_json or '{"tools": []}')
+        return [tool["name"] for tool in [*listing["tools"], listing.get("terminal_tool")] if tool]
 
     @property
     @abstractmethod

@@ -32,6 +32,7 @@ class ClassDescription(BaseModel):
     unavailable: str
     revision: ClassRevision | None
     tools_json: str
+    tool_names: list[str]
     hidden_fields: frozenset[str]
     hand_controls: HandControls
     sdk: str
@@ -114,6 +115,10 @@ class DescribedClass(HostedEnvironment):
     @property
     def tools_json(self) -> str:
         return self._of.tools_json
+
+    @property
+    def tool_names(self) -> list[str]:
+        return self._of.tool_names
 
     @property
     def hidden_fields(self) -> frozenset[str]:

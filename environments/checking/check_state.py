@@ -63,6 +63,8 @@ class CheckState:
     specification: str = ""
     """`module:Class`, from which fresh processes import the class; empty for a server."""
     splits: list[str] = field(default_factory=list)
+    tools: list[Any] = field(default_factory=list)
+    """The tools that the environment lists without a session, the terminal tool among them."""
     listings: dict[str, list[Any] | None] = field(default_factory=dict)
     """Split -> its tasks, or None if the environment only returns tasks by index."""
     samples: list[Sample] = field(default_factory=list)

@@ -8,6 +8,7 @@ from typing import Any
 from environments.checking.check_state import CheckState
 from environments.checking.checked_environment import Broken, leave
 from environments.checking.inputs import FINAL_MESSAGE
+from environments.database.storable import double_of
 
 SUBJECT = "play"
 CHECK = "groups are scored"
@@ -41,4 +42,4 @@ def _is_valid(answer: Any, count: int) -> bool:
     if not isinstance(scores, list) or len(scores) != count:
         return False
     rewards = [score.get("reward") if isinstance(score, dict) else None for score in scores]
-    return all(isinstance(reward, int | float) and math.isfinite(reward) for reward in rewards)
+    return all(isinstance(reward, int | float) and math.isfinite(double_of(reward)) for reward in rewards)

@@ -9,6 +9,7 @@ from typing import Any
 from environments.checking.blocks import problem_of, text_of
 from environments.checking.check_state import CheckState, same
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, leave
+from environments.checking.checks.tools import check_session_tools
 from environments.display.text_comparison import ANSWER_NAME, as_answer, tells
 from environments.wire import ListToolsOutput
 
@@ -17,7 +18,7 @@ SUBJECT = "prompts"
 
 async def check_prompts(state: CheckState) -> None:
     prompts: list[tuple[Sample, Any]] = []
-    closed, wrong, tools = [], [], []
+    closed, wrong, tools, listings = [], [], list[str](), []
     for sample in state.samples:
         try:
             prompt, listing = await _read(state, sample)
@@ -29,7 +30,10 @@ async def check_prompts(state: CheckState) -> None:
         prompts.append((sample, prompt))
         if problem := problem_of(prompt):
             wrong.append(f"The prompt of {sample.label} {problem}.")
-        tools += _listing_problems(sample, listing)
+        if problems := _listing_problems(sample, listing):
+            tools += problems
+        else:
+            listings.append(listing)
     opened = f"Sessions open for {', '.join(sample.label for sample, _ in prompts)}."
     state.report.judge(SUBJECT, "sessions open", closed, opened)
     state.samples = [sample for sample, _ in prompts]
@@ -37,6 +41,7 @@ async def check_prompts(state: CheckState) -> None:
         return state.report.skip(SUBJECT, "prompts", "No session could be opened.")
     state.report.judge(SUBJECT, "prompts", wrong, "Every prompt has text or an image.")
     state.report.judge(SUBJECT, "session tools", tools, "Every session lists its tools.")
+    check_session_tools(state, SUBJECT, listings)
     await _check_again(state, prompts[:2])
     if not wrong:
         _check_hidden(state, [(sample.task, text_of(prompt)) for sample, prompt in prompts])

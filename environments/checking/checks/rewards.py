@@ -51,7 +51,7 @@ def _check_convention(state: CheckState, declared: Any) -> None:
 def bounds_of(declared: Any) -> tuple[float, float] | None:
     try:
         low, high = map(float, declared)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     return (low, high) if math.isfinite(low) and math.isfinite(high) and low < high else None
 

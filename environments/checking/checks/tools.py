@@ -1,12 +1,13 @@
-"""Checks of the list of tools: names, descriptions and input schemas."""
+"""Checks of tools: names, descriptions and input schemas, also of those that only sessions list."""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
-from environments.authoring.callable_tools import uncallable_names
-from environments.checking.check_state import CheckState
+from environments.authoring.callable_tools import has_object_root, is_of_objects, uncallable_names
+from environments.checking.check_state import CheckState, canonical
 from environments.checking.inputs import Inputs, Unproducible
 from environments.wire import ListToolsOutput
 
@@ -20,39 +21,50 @@ async def check_tools(state: CheckState) -> None:
     except ValueError as error:
         state.report.fail(SUBJECT, "listing", f"The response of /tools is not a list of tools: {error}")
         return
-    tools = listing["tools"]
-    state.report.ok(SUBJECT, "listing", f"It lists {', '.join(tool['name'] for tool in tools) or 'no shared tool'}.")
-    _check_names(state, listing)
-    _check_schemas(state, tools)
-    _check_skipped(state)
-
-
-def _check_names(state: CheckState, listing: dict[str, Any]) -> None:
-    tools = [*listing["tools"], *([listing["terminal_tool"]] if listing.get("terminal_tool") else [])]
-    counts = Counter(tool["name"] for tool in tools)
+    state.tools, names = _tools_in(listing), [tool["name"] for tool in listing["tools"]]
+    state.report.ok(SUBJECT, "listing", f"It lists {', '.join(names) or 'no shared tool'}.")
+    counts = Counter(tool["name"] for tool in state.tools)
     repeated = [
         f"Tool name {name!r} is used {count} times; give each tool its own name."
         for name, count in counts.items()
         if count > 1
     ]
     state.report.judge(SUBJECT, "distinct names", repeated, "No name is used twice.")
-    problems = uncallable_names(counts)
-    state.report.judge(SUBJECT, "callable names", problems, "The APIs of models accept every name.", "warning")
+    _judge(state, SUBJECT, state.tools)
+    _check_skipped(state)
+
+
+def check_session_tools(state: CheckState, subject: str, listings: Sequence[dict[str, Any]]) -> None:
+    """Check the tools that sessions list, and that are not those which the environment lists without one."""
+    known, own = {canonical(tool) for tool in state.tools}, dict[str, Any]()
+    for listing in listings:
+        own.update({text: tool for tool in _tools_in(listing) if (text := canonical(tool)) not in known})
+    if own:
+        _judge(state, subject, list(own.values()))
+
+
+def _tools_in(listing: dict[str, Any]) -> list[Any]:
+    """Return the tools of a ListToolsOutput, the terminal tool among them."""
+    return [*listing["tools"], *([listing["terminal_tool"]] if listing.get("terminal_tool") else [])]
+
+
+def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
+    problems = uncallable_names(dict.fromkeys(tool["name"] for tool in tools))
+    state.report.judge(subject, "callable names", problems, "The APIs of models accept every name.", "warning")
     undescribed = [
         f"Tool {tool['name']!r} has no description, which is what agents read about it; write a docstring."
         for tool in tools
         if not (tool["description"] or "").strip()
     ]
-    state.report.judge(SUBJECT, "described", undescribed, "Every tool has a description.", "warning")
-
-
-def _check_schemas(state: CheckState, tools: list[dict[str, Any]]) -> None:
-    problems, unproducible = [], []
-    for tool in tools:
+    state.report.judge(subject, "described", undescribed, "Every tool has a description.", "warning")
+    problems, roots, unproducible = [], [], []
+    for tool in (tool for tool in tools if "input_schema" in tool):
         schema, label = tool["input_schema"], f"Input schema of tool {tool['name']!r}"
-        if schema is not None and schema.get("type") != "object":
+        if schema is not None and not is_of_objects(schema):
             problems.append(f"{label} is of type {schema.get('type')!r}; a tool's input is always an object.")
             continue
+        if schema is not None and not has_object_root(schema):
+            roots.append(f"{label} is a union or a reference at its root; write type, properties and required there.")
         try:
             inputs = Inputs(schema, state.random(f"schema/{tool['name']}"))
         except Unproducible as error:
@@ -62,8 +74,9 @@ def _check_schemas(state: CheckState, tools: list[dict[str, Any]]) -> None:
             inputs.valid()
         except Unproducible as error:
             unproducible.append(f"{label}: no input could be made for it ({error}); play this tool by hand.")
-    state.report.judge(SUBJECT, "valid schemas", problems, "Every input schema is a JSON Schema of an object.")
-    state.report.judge(SUBJECT, "producible inputs", unproducible, "Inputs can be made for every schema.", "warning")
+    state.report.judge(subject, "valid schemas", problems, "Every input schema is a JSON Schema of an object.")
+    state.report.judge(subject, "object roots", roots, "The APIs of models accept the root of every schema.", "warning")
+    state.report.judge(subject, "producible inputs", unproducible, "Inputs can be made for every schema.", "warning")
 
 
 def _check_skipped(state: CheckState) -> None:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import json
 import os
 import socket
 import sys
@@ -22,7 +21,7 @@ from django.core.management.base import CommandParser
 from django.db import DatabaseError, connection
 
 from environments import conf
-from environments.authoring.callable_tools import tool_names, uncallable_names
+from environments.authoring.callable_tools import uncallable_names
 from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
 from environments.hosts.loading import load
@@ -168,7 +167,7 @@ def _check(host: str) -> None:
         for hosted in load(conf.specifications(), conf.remote_keys(), conf.path_prefix()):
             if hosted.is_described:
                 check_declared(hosted)
-                for sentence in uncallable_names(tool_names(json.loads(hosted.tools_json))):
+                for sentence in uncallable_names(hosted.tool_names):
                     print(f"{hosted.name}: {sentence}", file=sys.stderr)
     except (Unhostable, ImproperlyConfigured) as error:
         _explain(error)

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, RootModel
 
 from environments import (
     Blocks,
@@ -21,10 +21,12 @@ from environments import (
     GroupScore,
     ImageBlock,
     JSONObject,
+    ListToolsOutput,
     Split,
     TextBlock,
     ToolError,
     ToolOutput,
+    ToolSpec,
     terminal,
     tool,
 )
@@ -311,6 +313,30 @@ class Picky(Sound):
     def give(self, params: Number) -> ToolOutput:
         """Give a number."""
         raise ToolError("unreachable")
+
+
+class OddSessionTools(Sound):
+    """Lists tools of its own for each task."""
+
+    def list_task_tools(self) -> ListToolsOutput:
+        union = {"anyOf": [Step.model_json_schema(), Number.model_json_schema()]}
+        odd = ToolSpec(name="gehe weiter", description="", input_schema=union)
+        return ListToolsOutput(
+            tools=[odd, ToolSpec(name="count", description="Count.", input_schema={"type": "array"})]
+        )
+
+
+class StepOrNumber(RootModel[Step | Number]):
+    """A root that is a union."""
+
+
+class OddTaskTool(Sound):
+    """Has a tool that only sessions list."""
+
+    @tool(shared=False)
+    def größe(self, params: StepOrNumber) -> ToolOutput:
+        """Tell the size."""
+        return told("3")
 
 
 class Unmarked(Sound):

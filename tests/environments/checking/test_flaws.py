@@ -63,6 +63,13 @@ FLAWS = [
     ("ShortOfScores", "play", "groups are scored", "failed", "1 scores for 2 candidates"),
     ("Gullible", "play", "invalid inputs are refused", "warning", "'say'"),
     ("Picky", "play", "inputs accepted", "warning", "'give' refused all"),
+    ("OddSessionTools", "prompts", "callable names", "warning", "Tool name 'gehe weiter' is not accepted by the APIs"),
+    ("OddSessionTools", "prompts", "described", "warning", "Tool 'gehe weiter' has no description"),
+    ("OddSessionTools", "prompts", "object roots", "warning", "of tool 'gehe weiter' is a union or a reference at its"),
+    ("OddSessionTools", "prompts", "valid schemas", "failed", "of tool 'count' is of type 'array'"),
+    ("OddTaskTool", "prompts", "callable names", "warning", "Tool name 'größe' is not accepted by the APIs"),
+    ("OddTaskTool", "tools", "callable names", "ok", "The APIs of models accept every name."),
+    ("OddTaskTool", "prompts", "object roots", "warning", "of tool 'größe' is a union or a reference at its root"),
     ("Unmarked", "tools", "marked methods", "warning", "lacks `-> ToolOutput`"),
     (
         "Underpaid",

@@ -69,9 +69,11 @@ def test_a_check_refuses_what_a_server_refuses(tmp_path: Path) -> None:
 
 
 def test_a_check_warns_of_tools_that_models_cannot_call() -> None:
-    done = programs.run("serve", "tests.environments.mcp_protocol.odd_tools:OddTools", "--check")
+    classes = ("mcp_protocol.odd_tools:OddTools", "checking.flawed:OddTaskTool")  # which only sessions list
+    done = programs.run("serve", *(f"tests.environments.{name}" for name in classes), "--check")
     assert done.returncode == 0
-    assert "oddtools: Tool name 'größe' is not accepted by the APIs of models" in done.stderr
+    for name in ("oddtools", "oddtasktool"):
+        assert f"{name}: Tool name 'größe' is not accepted by the APIs of models" in done.stderr
 
 
 # --- refusals --------------------------------------------------------------------------------------------------------
