@@ -7,18 +7,24 @@ from __future__ import annotations
 
 import csv
 import io
+from importlib import import_module
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from django.apps import apps
+from django.db import connection
 from django.test import Client
 
-from environments.models import Task, TaskStatistics
+from environments.models import Environment, Task, TaskStatistics
 from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, definition_of
 from episodes.analytics.activity import activity
 from episodes.doctor.scope import DoctorScope
-from episodes.models import Episode, Play
+from episodes.models import Activity, Episode, Play, Progress
 from episodes.playtest.play_facts import outcome_of
+from episodes.recording.recount import rebuild, stale
 from episodes.rollups.follower import catch_up
+from episodes.rollups.part_runner import EMPTYING
 from episodes.studies.results import plays_of
 from episodes.transcript.peers import pairs_to_compare, standings
 from episodes.transfer.thresholds import narrowed
@@ -106,6 +112,35 @@ def test_the_recorder_counts_one_success() -> None:
     make_environment("echo", success_threshold=0.3)
     record(tuple(row for number, value in enumerate(RETURNS, 1) for row in attempt(number, returned=value)))
     assert list(TaskStatistics.objects.filter(by="all").values_list("attempts", "successes")) == [(3, 1)]
+
+
+def count_again() -> None:
+    migration = import_module("episodes.migrations.0055_rounded_success")
+    migration.count_again(apps, SimpleNamespace(connection=connection))
+
+
+def test_an_upgrade_counts_again_what_was_counted_before(task: Task) -> None:
+    """An earlier version counted the first return, which is above 0.3 until it is rounded."""
+    other = make_task(environment=make_environment("other", success_threshold=0.3))
+    end_episode(0.3, task=other, environment=other.environment)
+    catch_up()
+    for environment in Environment.objects.all():
+        rebuild(environment)
+    TaskStatistics.objects.filter(task=task).update(successes=2)
+    Activity.objects.filter(environment_id=task.environment_id).update(successes=2)
+    count_again()
+    assert [row.name for row in stale()] == ["math"]
+    rebuild(task.environment)
+    catch_up()
+    assert set(TaskStatistics.objects.filter(task=task).values_list("successes", flat=True)) == {1}
+    assert sum(point.successes for point in activity("all", task.environment)) == 1
+
+
+def test_an_upgrade_counts_nothing_again_where_no_return_is_at_the_threshold(task: Task) -> None:
+    Environment.objects.update(success_threshold=0.25, declared_threshold=0.25)
+    rebuild(Environment.objects.get())
+    count_again()
+    assert stale() == [] and not Progress.objects.filter(end_number=EMPTYING).exists()
 
 
 @pytest.mark.parametrize("path", [BOARD, "/environments/math/", "/runs/1/", "/tasks/{}/"])
