@@ -35,6 +35,11 @@ def contains(text: Combinable, folded: str) -> Q:
     return Q(Contains(AsciiLower(text), folded))
 
 
+def is_foreign(column: str) -> Q:
+    """Return the condition that a column has characters that are not in ASCII, so that a database cannot fold it."""
+    return Q(_IsForeign(F(column)))
+
+
 def holding(rows: QuerySet[Any], text: str, columns: Sequence[str], json_columns: Sequence[str] = ()) -> Q:
     """Return the condition for those of `rows` that have `text` in a column, or in a string of a column with JSON.
 
@@ -42,8 +47,8 @@ def holding(rows: QuerySet[Any], text: str, columns: Sequence[str], json_columns
     """
     plain, escaped = fold(storable(text)), fold_term(text)
     by_column = [(name, plain) for name in columns] + [(name, escaped) for name in json_columns]
-    foreign = [Q(_IsForeign(F(name))) for name in columns]
-    foreign += [Q(_IsForeign(F(name))) | Q(**{f"{name}__contains": "\\u"}) for name in json_columns]
+    foreign = [is_foreign(name) for name in columns]
+    foreign += [is_foreign(name) | Q(**{f"{name}__contains": "\\u"}) for name in json_columns]
     read = rows.filter(reduce(or_, foreign)).order_by().values_list("pk", *columns, *json_columns)
     matches = [
         pk

@@ -9,21 +9,53 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 from django.db import models
 
+SLICE_CHARACTERS = 32 * 1024
 _ACCENT = re.compile("[\u0300-\u036f]")
-_STRING = re.compile(r'("[^"\\]*(?:\\.[^"\\]*)*")(\s*:)?', re.DOTALL)
+_PIECE = re.compile(
+    r'(?:[^"\\]{1,64}|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|\\u[0-9a-fA-F]{4}|\\[^u]){1,4096}'
+)
+"""A part of a string in JSON, which takes a millisecond at most. Both halves of a surrogate pair are in one."""
+_COLON = re.compile(r"\s*:")
 _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 """Characters that JSON can write and PostgreSQL cannot read."""
 
 
 def fold(text: str) -> str:
-    """Return the text without case and accents."""
+    """Return the text without case and accents.
+
+    ß is ss, ligatures are their letters, and a capital I with a dot is i. The Turkish i without one is a letter of its
+    own.
+    """
     if text.isascii():
         return text.lower()
+    return "".join([_folded(part) for part in _slices(text)])
+
+
+def _folded(text: str) -> str:
     return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFKD", text).casefold()))
+
+
+def _slices(text: str) -> Iterator[str]:
+    """Yield slices of a text that can be folded alone, because no other thread runs while one of them is folded."""
+    start = 0
+    while start < len(text):
+        end = start + SLICE_CHARACTERS
+        while end < min(len(text), start + 2 * SLICE_CHARACTERS) and _joins(text[end]):
+            end += 1
+        yield text[start:end]
+        start = end
+
+
+def _joins(character: str) -> bool:
+    """Return whether a character may become one with that before it, such as an accent or the vowel of a syllable."""
+    first = unicodedata.normalize("NFKD", character)[0]
+    return unicodedata.category(first)[0] == "M" or "\u1160" <= first <= "\u11ff"
 
 
 def fold_json(text: str) -> str | None:
@@ -33,14 +65,14 @@ def fold_json(text: str) -> str | None:
     because tests of fields tell their case apart; others get a blank before them, so that none becomes the name of a
     field.
     """
-    return None if is_ascii_json(text) else _STRING.sub(_with_folded_value, text)
+    return None if is_ascii_json(text) else _replaced(text, _as_in_column)
 
 
 def fold_all_json(text: str) -> str:
     """Return the JSON text with all its strings folded, names too, and without escapes of readable characters."""
     if is_ascii_json(text):
         return text.lower()
-    return _STRING.sub(lambda found: _written(fold(_string(found[1]))) + (found[2] or ""), text)
+    return _replaced(text, lambda value, is_name: fold(value))
 
 
 def fold_term(text: str) -> str:
@@ -53,23 +85,42 @@ def is_ascii_json(text: str) -> bool:
     return text.isascii() and "\\u" not in text
 
 
-def _with_folded_value(found: re.Match[str]) -> str:
-    value, colon = _string(found[1]), found[2]
-    if colon is None:
-        return _written(fold(value))
-    return _written(value if value.isascii() else f" {fold(value)}") + colon
+def _as_in_column(value: str, is_name: bool) -> str:
+    if not is_name:
+        return fold(value)
+    return value if value.isascii() else f" {fold(value)}"
 
 
-def _string(literal: str) -> str:
-    """Return the string that JSON writes so; the literal itself if it is none, because the text is not JSON."""
-    try:
-        return _UNREADABLE.sub("\ufffd", json.loads(literal, strict=False))
-    except ValueError:
-        return literal[1:-1]
+def _replaced(text: str, replace: Callable[[str, bool], str]) -> str:
+    """Return JSON text with `replace` of each string, which is told whether the string is a name.
+
+    What follows a string without an end, in a text that is not JSON, stays as it is.
+    """
+    parts, at = list[str](), 0
+    while (start := text.find('"', at)) >= 0:
+        pieces, end = list[str](), start + 1
+        while piece := _PIECE.match(text, end):
+            pieces.append(_read(piece[0]))
+            end = piece.end()
+        if text[end : end + 1] != '"':
+            break
+        is_name = _COLON.match(text, end + 1) is not None
+        parts += [text[at:start], _written(replace("".join(pieces), is_name))]
+        at = end + 1
+    return "".join([*parts, text[at:]])
+
+
+def _read(piece: str) -> str:
+    """Return what JSON writes as `piece` within a string; the piece itself if that is nothing."""
+    with suppress(ValueError):
+        piece = json.loads(f'"{piece}"', strict=False) if "\\" in piece else piece
+    return _UNREADABLE.sub("\ufffd", piece)
 
 
 def _written(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
+    parts = range(0, len(text), SLICE_CHARACTERS)
+    inner = [json.dumps(text[at : at + SLICE_CHARACTERS], ensure_ascii=False)[1:-1] for at in parts]
+    return f'"{"".join(inner)}"'
 
 
 class FoldedJSON(models.TextField):  # type: ignore[type-arg]  # Django has none at run time

@@ -18,6 +18,7 @@ from django.db import connection
 from django.db.models import BooleanField, Func, Min, Q, QuerySet, Value
 from django.db.models.functions import Lower
 
+from environments.database.folding import is_foreign
 from environments.display.parts import read_json
 from environments.display.visible import visible
 from episodes.models import Episode, Rollout, RolloutMessage, Step
@@ -203,11 +204,14 @@ def _in_messages(rows: QuerySet[Rollout], key: str, terms: Sequence[Term], *, ha
 
 
 def _may_contain(terms: Sequence[Term]) -> Q:
-    """Return the condition that a message may contain a term: the longest word of one, or a large text."""
+    """Return the condition that a message may contain a term: the longest word of one, letters that a database cannot
+    fold, or a large text.
+    """
     longest = [max((word for word in term.words if word.isascii()), key=len, default="") for term in terms]
     words = list(filter(None, longest))[:MAX_TERMS_LOOKED_FOR]
     columns = ("name", "content", "summary")
     holds = reduce(or_, (Q(**{f"{column}__icontains": word}) for word in words for column in columns), Q())
+    holds |= reduce(or_, map(is_foreign, columns))
     return holds | Q(content_blob__isnull=False) | Q(summary_blob__isnull=False) if words else Q()
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import quote
 
 import httpx
 import pytest
@@ -50,6 +51,16 @@ async def test_pages_of_a_run_follow_each_other(client: httpx.AsyncClient) -> No
     await in_database(play_three)
     pages = [await listed(client, f"/half/rollouts?limit=1&offset={offset}") for offset in range(4)]
     assert [[row["id"] for row in page["rollouts"]] for page in pages] == [["mine"], ["episode-3"], ["episode-1"], []]
+
+
+@pytest.mark.parametrize("text", ["\u00e4pfel", "APFEL", "\ufb01ne", "GRO\u1e9e"])
+async def test_a_search_of_runs_depends_on_neither_case_nor_accents(client: httpx.AsyncClient, text: str) -> None:
+    await in_database(
+        lambda: [make_run("Gro\u00dfe \u00c4PFEL, \ufb01ne"), make_run("other"), make_run("D\u0131\u015f")]
+    )
+    searches = {text: ["Gro\u00dfe \u00c4PFEL, \ufb01ne"], "D\u0131s": ["D\u0131\u015f"], "dis": []}
+    for search, names in searches.items():
+        assert [run["name"] for run in (await listed(client, f"?search={quote(search)}"))["runs"]] == names
 
 
 async def test_a_rollout_of_another_run_leaves_the_episode_in_its_own(client: httpx.AsyncClient) -> None:

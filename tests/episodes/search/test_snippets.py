@@ -136,6 +136,15 @@ def test_an_uploaded_message_has_a_snippet_that_leads_into_the_timeline(client: 
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("text", ["\u00e4pfel", "APFEL", "A\u0308pfel", "grosse", "GRO\u1e9eE", "\ufb01nden"])
+def test_messages_are_found_and_shown_whatever_their_case_and_accents(client: Client, text: str) -> None:
+    reported(messages=[("user_message", "Wo \ufb01nden wir Gro\u00dfe \u00c4PFEL?", {})])
+    catch_up()
+    page = client.get("/rollouts/", {"text": text}).content.decode()
+    assert "<mark>" in page
+
+
+@pytest.mark.django_db(transaction=True)
 def test_a_rollout_without_an_episode_has_a_snippet(client: Client) -> None:
     rollout = reported()
     catch_up()

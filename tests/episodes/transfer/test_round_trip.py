@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
+from environments.curation.selection import Selection
 from environments.models import DEFAULT_CONVENTION, Environment, Split, Task, TaskStatistics
 from environments.scoring.convention import Convention
 from environments.tasks.task_hash import hash_of_spec
@@ -45,6 +46,15 @@ def test_a_task_that_was_sent_by_its_content_comes_back(tmp_path: Path) -> None:
     forget_everything()
     assert import_text(tmp_path, text).imported == 1
     assert Task.objects.get().content_hash == sent
+
+
+@pytest.mark.parametrize("text", ["\u00e4pfel", "APFEL", "grosse", "\ufb01nde"])
+def test_a_task_that_came_with_an_episode_is_found_whatever_its_case_and_accents(tmp_path: Path, text: str) -> None:
+    make_episode(task=make_task({"question": "Finde Gro\u00dfe \u00c4PFEL"}))
+    line = text_of()
+    forget_everything()
+    assert import_text(tmp_path, line).imported == 1
+    assert Task.objects.filter(Selection(search=text).condition()).exists()
 
 
 def test_a_file_of_the_other_database_comes_back_byte_for_byte(tmp_path: Path) -> None:
