@@ -44,7 +44,7 @@ from environments.keys.keyring import ring
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.service import SessionService
 from environments.service import open_service, service_or_none
-from environments.wire import parsed_json
+from environments.wire import json_problem, may_be_infinite, parsed_json
 
 Message = TypeVar("Message", bound=BaseModel)
 OverQuota = Literal["refuse", "wait", "answer"]
@@ -233,17 +233,18 @@ class ProtocolView(APIView):
         content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
         if content_type != "application/json" and not content_type.endswith("+json"):
             return malformed(f"Content-Type must be application/json, not {content_type[:100] or 'absent'!r}")
-        try:
-            return model.model_validate_json(request.content)
-        except ValidationError as error:
-            if not is_malformed_json(error):
-                return mistyped(error, model)
+        if not may_be_infinite(request.content):
+            try:
+                return model.model_validate_json(request.content)
+            except ValidationError as error:
+                if not is_malformed_json(error):
+                    return mistyped(error, model)
         try:  # clients may send lone surrogates, which Python's parser accepts and pydantic's refuses
             return model.model_validate(parsed_json(request.content))
         except ValidationError as error:
             return mistyped(error, model)
         except (ValueError, RecursionError) as error:
-            raise malformed(f"JSON decode error: {error}") from None
+            raise malformed(f"JSON decode error: {json_problem(error)}") from None
 
     def body(self, model: type[Message]) -> Message:
         """Return the body as `model`. Raises: Unprocessable."""

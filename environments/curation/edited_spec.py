@@ -10,6 +10,7 @@ from environments.curation.action import ActionProblem, InvalidSpec
 from environments.errors import shorten
 from environments.models import Environment
 from environments.tasks.stored_spec import Unfit, spec_text
+from environments.wire import json_problem
 
 MAX_CHARACTERS = 300
 _KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
@@ -35,7 +36,7 @@ def _strict(text: str) -> str:
     except RecursionError as error:
         raise _invalid("it is nested too deeply; flatten it") from error
     except ValueError as error:
-        raise _invalid(str(error)) from error
+        raise _invalid(json_problem(error)) from error
     raise _invalid(f"it is {_KINDS.get(type(value), 'a number')}, but a task has to be an object, such as {{…}}")
 
 

@@ -40,7 +40,7 @@ from environments.mcp_protocol.refusals import McpRefusal
 from environments.mcp_protocol.sessions import Answer, HasLeft, McpSession, PendingRequest, sessions_of
 from environments.runtime.ids import new_session_id
 from environments.runtime.service import SessionService
-from environments.wire import parsed_json, value_json
+from environments.wire import json_problem, may_be_infinite, parsed_json, value_json
 
 MAX_FAST_SECONDS = 0.5
 """An answer that is ready within this time is sent as one JSON body, which has no limit of size: the stream reader of
@@ -171,13 +171,15 @@ class Endpoint:
         body = self._http_request.content
         try:
             try:
-                return jsonrpc_message_adapter.validate_json(body, by_name=False)
+                if not may_be_infinite(body):
+                    return jsonrpc_message_adapter.validate_json(body, by_name=False)
             except ValidationError:  # or text with lone surrogates, which only Python's parser accepts
-                return jsonrpc_message_adapter.validate_python(parsed_json(body), by_name=False)
+                pass
+            return jsonrpc_message_adapter.validate_python(parsed_json(body), by_name=False)
         except ValidationError as error:
             raise McpRefusal(400, f"The body is not one message of JSON-RPC 2.0: {_problems(error)}") from None
         except (ValueError, RecursionError) as error:
-            raise McpRefusal(400, f"JSON decode error: {error}", PARSE_ERROR) from None
+            raise McpRefusal(400, f"JSON decode error: {json_problem(error)}", PARSE_ERROR) from None
 
     # --- answers ------------------------------------------------------------------------------------------------------
 

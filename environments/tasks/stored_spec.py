@@ -5,11 +5,10 @@ The text is ASCII, so that characters which no database stores (NUL, lone surrog
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from environments.errors import shorten
-from environments.wire import check_depth, object_json
+from environments.wire import check_depth, infinite_place, object_json
 
 MAX_BYTES = 8 * 1024 * 1024
 """Limit of a spec, which is held in memory and written in one transaction."""
@@ -29,7 +28,7 @@ def spec_text(spec: dict[str, Any]) -> str:
         if str(error).startswith("Out of range float"):
             raise Unfit(
                 "holds NaN, an infinity or a number beyond 1.8e308 in "
-                f"{shorten(repr(_infinite(spec)), 100)}; write a finite number or null"
+                f"{shorten(repr(infinite_place(spec)), 100)}; write a finite number or null"
             ) from error
         raise Unfit(f"cannot be stored: {error}") from error
     except (TypeError, RecursionError) as error:
@@ -37,12 +36,3 @@ def spec_text(spec: dict[str, Any]) -> str:
     if len(text) > MAX_BYTES:
         raise Unfit(TOO_LONG)
     return text
-
-
-def _infinite(value: Any, place: str = "") -> str | None:
-    """Return the place of the first number that is not finite: its key, as `scores.0`; None if all are."""
-    if isinstance(value, float):
-        return None if math.isfinite(value) else place
-    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    places = (_infinite(item, f"{place}.{key}" if place else str(key)) for key, item in items)
-    return next((name for name in places if name is not None), None)

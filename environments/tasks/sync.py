@@ -261,7 +261,7 @@ def _floats(hosted: HostedEnvironment, name: str, default: Sequence[float], *, c
     declared = hosted.declared(name, default)
     try:
         numbers = [float(number) for number in (declared if isinstance(declared, Sequence) else [declared])]
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         numbers = []
     if len(numbers) != count or not all(map(math.isfinite, numbers)):
         what = "a finite number" if count == 1 else f"{count} finite numbers"

@@ -23,6 +23,7 @@ from typing import Any
 from environments.database.storable import is_storable
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
+from environments.wire import json_problem
 
 _SHOWN_CHARACTERS = 60
 
@@ -85,7 +86,7 @@ def parsed(text: str) -> Any:
     except RecursionError as error:
         raise BadRow("is nested too deeply") from error
     except ValueError as error:  # an integer of thousands of digits
-        raise BadRow(f"is not JSON: {error}") from error
+        raise BadRow(f"cannot be read: {json_problem(error)}") from error
 
 
 def as_object(value: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from environments.tasks.stored_spec import TOO_LONG
 from environments.transfer.cells import as_object, decoded_at
 from environments.transfer.json_lines import BOM
 from environments.transfer.rows import MAX_ROW_BYTES, BadRow, FileRow, Refusal, Unit, Unreadable
+from environments.wire import json_problem
 
 PIECE_BYTES = 256 * 1024
 _LOOKAHEAD = 16
@@ -62,7 +63,7 @@ class JsonArray:
                 self._more_or_raise(error)
                 continue
             except (RecursionError, ValueError) as error:
-                raise self._broken(f"is not JSON: {error}") from error
+                raise self._broken(f"cannot be read: {json_problem(error)}") from error
             if end == len(self._buffer) and self._read():  # a number may continue
                 continue
             if end - self._at > MAX_ROW_BYTES:

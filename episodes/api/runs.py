@@ -20,7 +20,7 @@ from environments.keys.agent_key import sent_key
 from environments.runtime.secrets_mask import mask_of
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import service_or_none
-from environments.wire import parsed_json
+from environments.wire import json_problem, parsed_json
 from episodes.analytics.runs import lines_of
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, one_of, page, whole
@@ -161,7 +161,7 @@ def _json_of(request: Request, reader: Reader) -> Any:
     if kind != "application/json":
         raise UnsupportedMediaType(kind, f"Content-Type is {kind or 'absent'}; it has to be application/json.")
     try:
-        return parsed_json(_masked(request, reader, request._request.body.decode()).encode())
+        return parsed_json(_masked(request, reader, request._request.body.decode()))
     except (ValueError, RecursionError) as error:
         start = request._request.body[:80].decode(errors="replace")
         raise BadFilter("body", start, f"it has to be JSON in UTF-8, and {_problem(error)}") from None
@@ -173,7 +173,8 @@ def _problem(error: Exception) -> str:
         return f"at line {error.lineno}, column {error.colno} it is not: {error.msg[:1].lower()}{error.msg[1:]}"
     if isinstance(error, UnicodeDecodeError):
         return f"its byte {error.start} is not UTF-8"
-    return "a number in it has too many digits" if "digits" in str(error) else "it is nested too deeply"
+    problem = json_problem(error)
+    return "it is nested too deeply" if problem.startswith("nested") else problem
 
 
 def _name_of(request: Request, name: str, reader: Reader) -> str:

@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from typing import Any
 from urllib.parse import parse_qs
 
@@ -257,10 +256,9 @@ def _parsed(text: str | None) -> Message:
             " (ORSWEB_MAX_BODY_BYTES)."
         )
     try:
-        message = json.loads(text)
-        wire.check_depth(message)
-    except (ValueError, TypeError, RecursionError) as error:
-        raise MessageRefused(f"The message is not valid JSON: {shorten(str(error), 200)}.") from error
+        message = wire.parsed_json(text)
+    except (ValueError, RecursionError) as error:
+        raise MessageRefused(f"The message is not valid JSON: {shorten(wire.json_problem(error), 200)}.") from error
     if not isinstance(message, dict):
         raise MessageRefused(f"The message is {kind_named(message)}; send a JSON object with a type.")
     if message.get("type") not in TYPES:

@@ -19,7 +19,7 @@ from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service, hidden_fields
 from environments.tasks.split_indexes import served
 from environments.tasks.task_hash import is_sent_task
-from environments.wire import parsed_json
+from environments.wire import json_problem, parsed_json
 from episodes.models import Invite, Play
 from episodes.playtest.forms.values import kind_named, shown
 from episodes.playtest.player_identity import PlayerSeat
@@ -184,15 +184,15 @@ def _pasted(text: str, environment: Environment) -> Any:
     if not text:
         raise BadChoice("spec", "The task is missing. Paste its content as JSON, such as {}.")
     try:
-        value = parsed_json(text.encode("utf-8", "surrogatepass"))
+        value = parsed_json(text)
     except json.JSONDecodeError as error:
         at = f"line {error.lineno}, column {error.colno}"
         near = shorten(text[error.pos : error.pos + 40].split("\n")[0], 30)
         raise BadChoice(
             "spec", f"This is not JSON: {error.msg} at {at}{f', near {near!r}' if near else ''}."
         ) from error
-    except (ValueError, TypeError, RecursionError) as error:
-        raise BadChoice("spec", f"This JSON can't be used: {error}.") from error
+    except (ValueError, RecursionError) as error:
+        raise BadChoice("spec", f"This JSON can't be used: {json_problem(error)}.") from error
     if value is None:
         raise BadChoice("spec", "A task can't be null. Paste its content as JSON, such as {}.")
     if not isinstance(value, dict) and _takes_objects(environment):

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import json
+import math
 from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
@@ -29,7 +30,15 @@ def _refuse(constant: str) -> NoReturn:
     raise ValueError(f"{constant} is not JSON")
 
 
+def _finite(text: str) -> float:
+    if math.isinf(value := float(text)):
+        raise ValueError(f"{text[:40]} is beyond 1.8e308, the largest number")
+    return value
+
+
 _decoder = json.JSONDecoder(parse_constant=_refuse)
+_plain_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+"""Of what becomes values, which have no infinities; exact texts stay as they are."""
 
 
 def embedded(key: str, text: str) -> str:
@@ -79,8 +88,10 @@ def _value(text: str, at: int, shape: Shape) -> tuple[Any, int]:
         return _object(text, at, shape)
     if start == "[" and isinstance(shape, list):
         return _array(text, at, shape[0])
-    value, end = _decoder.raw_decode(text, at)
-    return (text[at:end], end) if shape is None else (value, end)
+    if shape is None:
+        _, end = _decoder.raw_decode(text, at)
+        return text[at:end], end
+    return _plain_decoder.raw_decode(text, at)
 
 
 def _object(text: str, at: int, shape: dict[str, Any]) -> tuple[dict[str, Any], int]:

@@ -15,8 +15,9 @@ from typing import Any
 
 from environments.database.bulk_writer import BulkWriter, Values
 from environments.database.storable import bigint, storable
+from environments.errors import shorten
 from environments.models import Environment
-from environments.wire import value_json
+from environments.wire import infinite_place, value_json
 from episodes.models import Rollout, RolloutMessage
 from episodes.uploads.events import (
     CONTENT,
@@ -266,6 +267,8 @@ def _problems(start: RolloutStart, received: float) -> Iterable[str]:
     for name in _OBJECTS:
         if not isinstance(fields.get(name), dict | None):
             yield f"{name} wasn't an object"
+    if (place := infinite_place(fields)) is not None:
+        yield f"{shorten(place, 80)} wasn't a finite number"
 
 
 def _problems_of_text(name: str, value: Any, limit: int) -> Iterable[str]:

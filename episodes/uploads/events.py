@@ -20,9 +20,9 @@ from typing import Any
 from environments.database.bulk_writer import Values
 from environments.database.storable import MAX_BIGINT, digest_of, storable, storable_id
 from environments.errors import shorten
-from environments.wire import value_json
+from environments.wire import infinite_place, may_be_infinite, value_json
 from episodes.models.rollouts import RESPONSE_KINDS, environment_name_of
-from episodes.uploads.upload_body import events_in
+from episodes.uploads.upload_body import MAX_WHOLE_BYTES, events_in
 
 MAX_CHUNK_EVENTS = 512
 MAX_CHUNK_CHARACTERS = 256 * 1024
@@ -102,11 +102,12 @@ def read_events(content: bytes, key_label: str, received: float, hidden: Collect
     """Return the events in the body of a request. `hidden` is that of UploadChunk. Raises: BadUpload."""
     chunk = UploadChunk(key_label, received, hidden)
     read = ReadEvents([chunk])
+    has_infinite = len(content) > MAX_WHOLE_BYTES or may_be_infinite(content)  # a search holds the interpreter
     for position, event in enumerate(events_in(content)):
         if len(chunk) >= MAX_CHUNK_EVENTS or chunk.characters >= MAX_CHUNK_CHARACTERS:
             chunk = UploadChunk(key_label, received, hidden)
             read.chunks.append(chunk)
-        if problem := _add(chunk, event):
+        if problem := _add(chunk, event, has_infinite=has_infinite):
             if problem == IGNORED:
                 read.ignored += 1
             else:
@@ -118,8 +119,11 @@ def read_events(content: bytes, key_label: str, received: float, hidden: Collect
 IGNORED = "ignored"
 
 
-def _add(chunk: UploadChunk, event: Any) -> str:
-    """Add the event to the chunk. Return why that is impossible; IGNORED if its type is unknown."""
+def _add(chunk: UploadChunk, event: Any, *, has_infinite: bool) -> str:
+    """Add the event to the chunk. Return why that is impossible; IGNORED if its type is unknown.
+
+    `has_infinite`: whether it may hold NaN or an infinity.
+    """
     if not isinstance(event, dict):
         return "An event must be an object."
     kind = event.get("eventType")
@@ -127,7 +131,7 @@ def _add(chunk: UploadChunk, event: Any) -> str:
         rollout = event.get("rolloutEventId")
         if not (isinstance(rollout, str) and rollout):
             return "A message needs rolloutEventId, the id of its rollout."
-        values = _message(event)
+        values = _message(event, has_infinite=has_infinite)
         chunk.messages.append((_id(rollout), values))
         chunk.characters += len(values[CONTENT]) + len(values[SUMMARY]) + len(values[EXTRA]) + 200
         return ""
@@ -143,6 +147,8 @@ def _add(chunk: UploadChunk, event: Any) -> str:
         chunk.starts.append(RolloutStart(_id(rollout), event, sent))
         chunk.characters += _size(event)
     elif isinstance(info := event.get("rollout_info"), dict):
+        if has_infinite and (place := infinite_place(info)) is not None:
+            return f"rollout_info.{shorten(place, 80)} isn't a finite number, and would be null."
         chunk.updates.append(RolloutUpdate(_id(rollout), info, sent))
         chunk.characters += _size(info)
     else:
@@ -154,7 +160,7 @@ CONTENT, SUMMARY, EXTRA = 5, 6, 7
 """Positions in what `_message` returns."""
 
 
-def _message(event: dict[str, Any]) -> Values:
+def _message(event: dict[str, Any], *, has_infinite: bool) -> Values:
     """Return index, event id, type, name, call id, content, summary, extra, reward, whether finished, characters that
     the model generated, time in ms, problem.
     """
@@ -187,10 +193,10 @@ def _message(event: dict[str, Any]) -> Values:
     is_extra = event.keys() - _COLUMNED
     extra = ""
     if is_extra or get("metadata"):
-        extra = value_json(
-            {key: value for key in ("metadata", *sorted(is_extra)) if (value := get(key)) not in (None, {})}
-        )
-        extra = "" if extra == "{}" else extra
+        more = {key: value for key in ("metadata", *sorted(is_extra)) if (value := get(key)) not in (None, {})}
+        extra = value_json(more) if more else ""
+        if has_infinite and (place := infinite_place(more)) is not None:
+            problems.append(f"{shorten(place, 80)} wasn't a finite number")
     return (
         index,
         _id(event_id, EVENT_ID_LENGTH),

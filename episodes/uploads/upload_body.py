@@ -17,7 +17,7 @@ from typing import Any
 from pydantic_core import from_json
 
 from environments.errors import OrsError
-from environments.wire import check_depth, parsed_json
+from environments.wire import check_depth, json_problem
 
 MAX_WHOLE_BYTES = 192 * 1024
 """Larger bodies are parsed event by event, on a thread. This much takes the loop about 2 ms, and a thread that competes
@@ -40,8 +40,9 @@ def events_in(content: bytes) -> Iterable[Any]:
     try:
         body = from_json(content)
     except ValueError:
-        try:  # accepts lone surrogates
-            body = parsed_json(content)
+        try:  # accepts lone surrogates; numbers that are not finite are a matter of each event
+            body = json.loads(content.decode())
+            check_depth(body)
         except (ValueError, RecursionError) as error:
             raise _not_json(error) from None
     events = body.get("events") if isinstance(body, dict) else None
@@ -75,9 +76,7 @@ def _events_one_by_one(content: bytes) -> Iterator[Any]:
 
 
 def _not_json(error: Exception) -> BadUpload:
-    if isinstance(error, RecursionError):
-        return BadUpload("The values in the body are nested too deeply to be read.")
-    return BadUpload(f"The body is not JSON: {error}")
+    return BadUpload(f"The body cannot be read as JSON: {json_problem(error)}.")
 
 
 class _JsonText:

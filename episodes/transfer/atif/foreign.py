@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from environments.database.storable import digest_of, storable, storable_id
+from environments.database.storable import digest_of, double_of, storable, storable_id
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
 from environments.wire import value_json
@@ -318,9 +318,10 @@ def _reward(trajectory: AtifTrajectory) -> float | None:
     for place, extra in places.items():
         if (value := (extra or {}).get("reward")) is None:
             continue
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        number = double_of(value) if type(value) in (int, float) else math.nan
+        if not math.isfinite(number):
             raise BadRow(f"{place}.reward is {shorten(repr(value), 40)}; it has to be a finite number, or null")
-        return float(value)
+        return number
     return None
 
 

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
 from pydantic import ValidationError
 
-from environments.errors import shorten
 from environments.transfer.rows import BadRow
-from environments.wire import MAX_DEPTH, check_depth
+from environments.wire import MAX_DEPTH, check_depth, check_finite, json_problem
 from episodes.transfer.atif.conversation_steps import StepTexts, derived_text
 from episodes.transfer.atif.foreign import foreign_episode
 from episodes.transfer.atif.imported import (
@@ -22,7 +20,7 @@ from episodes.transfer.atif.imported import (
     loaded,
 )
 from episodes.transfer.atif.lines import ROLLOUT
-from episodes.transfer.atif.schema import MAX_SHOWN_CHARACTERS, checked_trajectory
+from episodes.transfer.atif.schema import checked_trajectory
 from episodes.transfer.atif.steps import EXTRA, Content, output_text
 from episodes.transfer.embedded_json import ENVELOPE_LEVELS, TEXT, sliced
 from episodes.transfer.episode_line import EXACT, EpisodeLine, checked_line, invalid_reason
@@ -65,20 +63,10 @@ def trajectory_episode(text: str, folder: Folder, trial: Callable[[], TrialFacts
         if isinstance(own, dict) and "orsweb" in own:
             return _own_episode(sliced(text, _SHAPE), folder)
         check_depth(value)
+        check_finite(value)
     except (ValueError, RecursionError) as error:
-        raise BadRow(f"is not JSON that can be imported: {error}") from error
-    _check_numbers(value, "")
+        raise BadRow(f"is not JSON that can be imported: {json_problem(error)}") from error
     return foreign_episode(trajectory, folder, trial())
-
-
-def _check_numbers(value: Any, place: str) -> None:
-    """Check that no number is lost, because NaN and infinities are null in what is stored. Raises: BadRow."""
-    if isinstance(value, float) and not math.isfinite(value):
-        shown = shorten(place, MAX_SHOWN_CHARACTERS)
-        raise BadRow(f"{shown} is {value}; write a finite number, null or a text")
-    members = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
-    for key, member in members:
-        _check_numbers(member, f"{place}.{key}" if place else str(key))
 
 
 def _own_episode(value: dict[str, Any], folder: Folder) -> ImportedEpisode:

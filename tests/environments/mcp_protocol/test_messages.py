@@ -26,6 +26,12 @@ def raw(server: LiveServer) -> Raw:
         (b"{", "JSON decode error"),
         (b"\xff", "JSON decode error"),
         (b"[" * 100_000, "JSON decode error"),
+        (
+            b'{"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"a": [1e400]}}',
+            "params.a.0 is NaN, an infinity",
+        ),
+        (b'{"jsonrpc": "2.0", "id": 1, "method": "ping", "params": {"a": NaN}}', "params.a is NaN"),
+        (b'{"jsonrpc": "2.0", "id": ' + b"9" * 5000 + b"}", "a number in it has more than 4,300 digits"),
         (b"[]", "not one message of JSON-RPC 2.0"),
         (b'[{"jsonrpc": "2.0", "id": 1, "method": "ping"}]', "not one message of JSON-RPC 2.0"),
         (b'{"id": 1, "method": "ping"}', "not one message of JSON-RPC 2.0"),

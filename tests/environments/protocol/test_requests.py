@@ -210,7 +210,7 @@ async def test_odd_text_survives_a_round_trip(client: httpx.AsyncClient, value: 
 
 
 @each("depth", [150, 400, 900, 3000])
-@each("leaf", ['"x"', "NaN", '"\\ud800"'])
+@each("leaf", ['"x"', '"\\ud800"'])
 async def test_a_deep_input_is_read_or_refused(client: httpx.AsyncClient, depth: int, leaf: str) -> None:
     header = await opened(client)
     body = '{"name": "echo", "input": {"text": "x", "more": %s}}' % ("[" * depth + leaf + "]" * depth)
@@ -219,12 +219,44 @@ async def test_a_deep_input_is_read_or_refused(client: httpx.AsyncClient, depth:
 
 
 @each("depth", [150, 400, 900, 3000])
-@each("leaf", ['"x"', "NaN", '"\\ud800"'])
+@each("leaf", ['"x"', '"\\ud800"'])
 async def test_a_deep_task_is_read_or_refused(client: httpx.AsyncClient, depth: int, leaf: str) -> None:
     body = '{"task_spec": {"more": %s}}' % ("[" * depth + leaf + "]" * depth)
     headers = {"X-Session-ID": fresh_id(), "Content-Type": "application/json"}
     answer = await client.post("/create", content=body, headers=headers)
     assert answer.status_code == (200 if depth < 200 else 422)
+
+
+LOST = ["NaN", "Infinity", "-Infinity", "1e400", "-1E+400", "1" * 400 + ".5", '[2, {"b": NaN}]']
+"""Numbers that would be null where they are stored."""
+LOST_IN = {
+    "/call": ('{"name": "echo", "input": {"text": "x", "more": %s}}', "input.more"),
+    "/create": ('{"task_spec": {"a": [1, %s]}}', "task_spec.a.1"),
+    "/score_group": ('{"candidates": [{"messages": [], "metadata": {"a": %s}}]}', "candidates.0.metadata.a"),
+}
+
+
+@each("path", LOST_IN)
+@each("number", LOST, ids=range(len(LOST)))
+async def test_a_number_that_cannot_be_stored_is_refused_by_its_place(
+    client: httpx.AsyncClient, path: str, number: str
+) -> None:
+    header = {"X-Session-ID": fresh_id()} if path == "/create" else await opened(client)
+    body, place = LOST_IN[path]
+    answer = await client.post(path, content=body % number, headers={**header, "Content-Type": "application/json"})
+    [problem] = answer.json()["detail"]
+    assert answer.status_code == 422 and f"JSON decode error: {place}" in problem["msg"]
+    assert "is NaN, an infinity or a number beyond 1.8e308; write a finite number" in problem["msg"]
+
+
+async def test_a_text_with_such_words_and_a_long_whole_number_are_kept(client: httpx.AsyncClient) -> None:
+    header = {**await opened(client), "Content-Type": "application/json"}
+    text = f"NaN, Infinity, 1e400 and {10**400}"
+    body = json.dumps({"name": "echo", "input": {"text": text, "more": 10**400}})
+    answer = await client.post("/call", content=body, headers=header)
+    assert result(answer)["output"]["blocks"][0]["text"] == text
+    answer = await client.post("/call", content=body.replace("1000", "9" * 5000), headers=header)
+    assert answer.status_code == 422 and "a number in it has more than 4,300 digits" in answer.text
 
 
 # --- the session's id ------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ REFUSED: list[tuple[str | bytes, str]] = [
     ('{"a": 1, "_tag": []}', "has the column '_tag'; names that start with _ may only be _hash, _split, _tags, "),
     ('{"a": NaN}', "holds NaN, an infinity or a number beyond 1.8e308 in 'a'; write a finite number or null"),
     ('{"a": 1e999}', "holds NaN, an infinity or a number beyond 1.8e308 in 'a'; write a finite number or null"),
+    ('{"a": ' + "9" * 5000 + "}", "cannot be read: a number in it has more than 4,300 digits"),
     ("[1]", "is a list, not an object; a task is a JSON object"),
     ("null", "is null, not an object; a task is a JSON object"),
     ('"hello"', 'is a text ("hello"), not an object; a task is a JSON object'),

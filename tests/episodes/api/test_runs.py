@@ -101,6 +101,14 @@ def test_a_name_that_no_database_stores_does_not_become_another(name: str) -> No
         ({"tags": "a"}, "a list of at most 50"),
         ({"tags": ["x" * 51]}, "1 to 50 characters"),
         ({"config": [1]}, "a JSON object"),
+        (
+            '{"config": {"a": [1, {"b": 1e400}]}}',
+            "config.a.1.b is NaN, an infinity or a number beyond 1.8e308; write a",
+        ),
+        ('{"config": {"a": NaN}}', "config.a is NaN"),
+        ('{"config": {"a": -Infinity}}', "config.a is NaN, an infinity"),
+        ('{"config": {"a": ' + "1" * 400 + ".5}}", "config.a is NaN, an infinity"),
+        ('{"config": {"a": ' + "9" * 5000 + "}}", "a number in it has more than 4,300 digits"),
         ({"notes": "x" * 20_001}, "at most 20,000"),
         ([], "a JSON object"),
         ("{", "JSON"),
@@ -113,8 +121,10 @@ def test_an_invalid_description_changes_nothing(description: Any, sentence: str)
 
 
 def test_characters_that_no_database_stores_are_replaced() -> None:
-    answer = put("grpo-3", '{"notes": "a\\u0000b\\ud800", "tags": ["\\ud800"], "config": {"x": NaN}}', 201).json()
-    assert (answer["notes"], answer["tags"], answer["config"]) == ("a\ufffdb\ufffd", ["\ufffd"], {"x": None})
+    config = {"x": "\ud800", "n": 10**400}
+    answer = put("grpo-3", {"notes": "a\0b\ud800", "tags": ["\ud800"], "config": config}, 201).json()
+    assert (answer["notes"], answer["tags"]) == ("a\ufffdb\ufffd", ["\ufffd"])
+    assert answer["config"]["n"] == 10**400
 
 
 def test_a_body_that_is_not_json_is_refused() -> None:
@@ -128,7 +138,7 @@ def test_a_body_that_is_not_json_is_refused() -> None:
         ('{"step": ', "at line 1, column 10 it is not: expecting value"),
         (b'{"notes": "\xff"}', "its byte 11 is not UTF-8"),
         ('{"config": ' + "[" * 5_000 + "]" * 5_000 + "}", "it is nested too deeply"),
-        ('{"step": ' + "9" * 5_000 + "}", "a number in it has too many digits"),
+        ('{"step": ' + "9" * 5_000 + "}", "a number in it has more than 4,300 digits"),
         ('{"step": "7"}', """step='"7"' cannot be used: it has to be a whole number"""),
         ('{"step": true}', "step='true' cannot be used"),
     ],

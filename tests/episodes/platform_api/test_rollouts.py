@@ -108,6 +108,13 @@ async def test_equal_times_end_equally_in_any_order(client: httpx.AsyncClient) -
     assert infos[0] == infos[1]
 
 
+async def test_it_refuses_updates_whose_numbers_would_be_null(client: httpx.AsyncClient) -> None:
+    one = new_id()
+    answer = await upload(client, message(one, 0), update(one, NOW_MS, score=float("nan")))
+    assert answer.json()["stored"] == 1
+    assert answer.json()["refused"][0]["reason"] == "rollout_info.score isn't a finite number, and would be null."
+
+
 async def test_unknown_types_of_events_are_ignored(client: httpx.AsyncClient) -> None:
     answer = await upload(client, {"eventType": "heartbeat"}, {"eventType": "a type of next year"})
     assert (answer.status_code, answer.json()) == (200, {"stored": 0, "ignored": 2, "refused": []})
@@ -153,6 +160,8 @@ async def test_it_refuses_what_a_foreign_page_could_send(client: httpx.AsyncClie
         ({"content": "\ud800"}, "content had characters that cannot be stored"),
         ({"name": 5}, "name wasn't a text"),
         ({"callId": ["x"]}, "callId wasn't a text"),
+        ({"metadata": {"a": {"b": float("inf")}}}, "metadata.a.b wasn't a finite number"),
+        ({"usage": {"cost": float("nan")}}, "usage.cost wasn't a finite number"),
     ],
 )
 async def test_it_stores_a_wrong_message_and_marks_it(
@@ -168,7 +177,8 @@ async def test_it_stores_a_wrong_message_and_marks_it(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"metadata": {"a": "\ud800", "b": "\0", "c": float("nan")}}, ""),
+        ({"metadata": {"a": "\ud800", "b": "\0", "c": [float("nan")]}}, "metadata.c.0 wasn't a finite number"),
+        ({"metadata": {"a": "NaN 1e400", "n": 10**400}}, ""),
         ({"task_spec": {"\ud800": "\0"}}, ""),
         ({"runName": "r\0\ud800"}, "runName had characters that cannot be stored"),
         ({"environment": "a/\ud800\0b"}, "environment had characters that cannot be stored"),

@@ -62,6 +62,14 @@ IMPOSSIBLE = [
     ({"pick": "spec", "spec": '{"id": 1,\n "log" 2}'}, "at line 2, column 8"),
     ({"pick": "spec", "spec": ""}, "The task is missing"),
     ({"pick": "spec", "spec": "[" * 100_000}, "This JSON can't be used"),
+    (
+        {"pick": "spec", "spec": '{"a": {"b": 1e400}}'},
+        "This JSON can't be used: a.b is NaN, an infinity or a number bey",
+    ),
+    (
+        {"pick": "spec", "spec": '{"a": ' + "9" * 5000 + "}"},
+        "This JSON can't be used: a number in it has more than 4,300",
+    ),
     ({"pick": "spec", "spec": "null"}, "A task can't be null"),
     ({"pick": "spec", "spec": "[1]"}, "A task of echo is a JSON object, such as {}; this is a list, [1]."),
     ({"pick": "spec", "spec": "7"}, "this is a number, 7."),

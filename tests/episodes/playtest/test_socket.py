@@ -217,6 +217,9 @@ async def test_a_tab_of_an_ended_play_gets_the_outcome() -> None:
 MESSAGES = [
     ("{", "is not valid JSON"),
     ("[" * 50_000, "is not valid JSON"),
+    ('{"type": "call", "tool": "echo", "input": {"text": "x", "n": [1e400]}}', "input.n.0 is NaN, an infinity or a"),
+    ('{"type": "call", "tool": "echo", "input": {"text": "x", "n": NaN}}', "input.n is NaN"),
+    ('{"type": "call", "n": ' + "9" * 5000 + "}", "a number in it has more than 4,300 digits"),
     ("[1]", "The message is a list; send a JSON object"),
     ('{"type": "dance"}', "type='dance' is unknown; use one of call, form, alive, here, leave"),
     ('{"type": ["call"]}', "is unknown"),

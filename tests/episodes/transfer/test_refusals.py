@@ -72,6 +72,8 @@ def test_a_bad_value_is_named(tmp_path: Path, line: dict[str, Any], changes: dic
         ('{"orsweb": "episode/1",}', "is not JSON: Something is expected after the comma"),
         ('{"orsweb": "episode/1"} 7', "is not JSON: Extra data at character 24"),
         ('{"orsweb": NaN}', "is not JSON: NaN is not JSON"),
+        ('{"orsweb": "episode/1", "run": {"config": {"a": 1e400}}}', "is not JSON: 1e400 is beyond 1.8e308"),
+        ('{"orsweb": "episode/1", "id": ' + "9" * 5000 + "}", "is not JSON: a number in it has more than 4,300 digits"),
         ('{"orsweb": ' + "[" * 100_000, "is not JSON"),
         ('{"question": "2 + 2?"}', "is not an episode: it has no key 'orsweb'"),
         ("[1, 2]", "is not an episode: it has no key 'orsweb'"),

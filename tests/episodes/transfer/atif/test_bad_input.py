@@ -78,14 +78,17 @@ def results(*found: dict[str, Any]) -> dict[str, Any]:
         ('{"schema_version": "ATIF-v1.7", "steps": [', "is not JSON that can be imported"),
         ('{"schema_version": "ATIF-v1.7", "x": ' + "[" * 100_000, "is not JSON that can be imported"),
         (trajectory(extra={"reward": "high"}), "extra.reward is 'high'; it has to be a finite number, or null"),
-        (trajectory(final_metrics={"extra": {"reward": float("nan")}}), "final_metrics.extra.reward is nan"),
+        (
+            trajectory(final_metrics={"extra": {"reward": float("nan")}}),
+            "final_metrics.extra.reward is NaN, an infinity",
+        ),
         (
             changed_step(4, tool_calls=[{**CALL, "arguments": {"x": [1, float("nan")]}}]),
-            "steps.3.tool_calls.0.arguments.x.1 is nan; write a finite number, null or a text",
+            "steps.3.tool_calls.0.arguments.x.1 is NaN, an infinity or a number beyond 1.8e308; write a finite number",
         ),
         (
             json.dumps(changed_step(4, extra={"a": 0})).replace('"a": 0', '"a": 1e999'),
-            "steps.3.extra.a is inf; write",
+            "steps.3.extra.a is NaN, an infinity or a number beyond 1.8e308; write",
         ),
     ],
 )
