@@ -27,6 +27,7 @@ from episodes.attempts.rule import ENDED, KIND, NO_ROLLOUTS
 from episodes.attempts.summary import NO_GROUPS, NOTHING_LOST, CallCounts, Distributions, Summary
 from episodes.models import CurveBlock, Episode, StepSpan
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
+from episodes.rollups.scopes import Place
 
 Axis = Literal["episode", "time", "step"]
 
@@ -44,7 +45,7 @@ def read_rows(
         return []
     columns = (
         *("end_number", KIND, "steps_count", definitions.value(), _PLACES[axis]),
-        *("failed_count", "refused_count", "environment_id"),
+        *("failed_count", "refused_count", "split_id", "environment_id"),
     )
     found: list[list[EndingRow]] = [[] for _ in parts]
     if most is not None:
@@ -76,7 +77,7 @@ _ENDS: dict[str, tuple[Any, Any]] = {
     "time": (Epoch("began"), Epoch("ended")),
 }
 _HEAD = (
-    "SELECT CAST(%s AS bigint) AS place, number, MAX(last_end) AS last_end, COUNT(*) AS environments"
+    "SELECT CAST(%s AS bigint) AS place, number, MAX(last_end) AS last_end, COUNT(*) AS places"
     " FROM episodes_curveblock WHERE scope = %s AND scope_id = %s AND level = 0"
     " GROUP BY number ORDER BY number DESC LIMIT 1"
 )
@@ -91,8 +92,13 @@ class StoredBlock:
     """Start of the block on the axis."""
     high: float
     """End of the block on the axis; by episode, the place after its last episode."""
-    parts: Mapping[int, Summary]
-    """Summary of its episodes in each environment, by the environment's id; of one environment or more."""
+    parts: Mapping[Place, Summary]
+    """Summary of its episodes in each place; of one or more."""
+
+    @property
+    def pairs(self) -> list[tuple[int, Summary]]:
+        """Summaries of all of its episodes, each with the id of its environment."""
+        return [(place.environment, summary) for place, summary in self.parts.items()]
 
     @property
     def episodes(self) -> int:
@@ -114,8 +120,8 @@ class ScopeHead(NamedTuple):
     last_end: int = 0
     held: int = 0
     """Episodes in these blocks, without those that were removed; 0 until `held_by` has counted them."""
-    environments: int = 1
-    """Number of environments in the last of them, each of which has a row."""
+    places: int = 1
+    """Number of places in the last of them, each of which has a row."""
 
     @property
     def endings(self) -> int:
@@ -140,8 +146,8 @@ def heads_of(scopes: Sequence[Scope]) -> list[ScopeHead]:
         values = [value for place, scope in asked for value in (place, scope.kind, scope.id)]
         with connection.cursor() as cursor:
             cursor.execute(" UNION ALL ".join(parts), values)
-            for place, number, end, environments in cursor.fetchall():
-                found[place] = ScopeHead(number + 1, end, environments=environments)
+            for place, number, end, places in cursor.fetchall():
+                found[place] = ScopeHead(number + 1, end, places=places)
     return found
 
 
@@ -151,17 +157,18 @@ def held_by(scopes: Sequence[Scope], heads: Sequence[ScopeHead]) -> list[ScopeHe
     It reads the largest blocks: those of the lowest level are as many as the episodes divided by BLOCK_ENDINGS.
     """
     ranges = [(one, part) for one, head in zip(scopes, heads, strict=True) for part in block_ranges(0, head.blocks, 1)]
-    counts = dict[tuple[str, int, int | None], int]()
+    counts = dict[tuple[str, int], list[tuple[Place, int]]]()
     if ranges:
         values = [value for scope, part in ranges for value in (scope.kind, scope.id, *part)]
         chosen = RawSQL(" OR ".join([_RANGE] * len(ranges)), values, BooleanField())  # nosec B611 # the values are parameters
-        blocks = CurveBlock.objects.filter(chosen).order_by().values("scope", "scope_id", "environment_id")
-        columns = ("scope", "scope_id", "environment_id", "held")
-        for kind, key, environment, held in blocks.annotate(held=Sum("episodes")).values_list(*columns):
-            counts[kind, key, environment] = held
-            counts[kind, key, None] = counts.get((kind, key, None), 0) + held
-    pairs = zip(scopes, heads, strict=True)
-    return [head._replace(held=counts.get((scope.kind, scope.id, scope.environment), 0)) for scope, head in pairs]
+        blocks = CurveBlock.objects.filter(chosen).order_by().values("scope", "scope_id", "environment_id", "split_id")
+        columns = ("scope", "scope_id", "environment_id", "split_id", "held")
+        for kind, key, environment, split, held in blocks.annotate(held=Sum("episodes")).values_list(*columns):
+            counts.setdefault((kind, key), []).append((Place(environment, split), held))
+    return [
+        head._replace(held=sum(held for place, held in counts.get((scope.kind, scope.id), ()) if scope.holds(place)))
+        for scope, head in zip(scopes, heads, strict=True)
+    ]
 
 
 def block_ranges(first: int, beyond: int, least_blocks: int = MIN_BLOCKS) -> list[BlockRange]:
@@ -197,35 +204,35 @@ def read_blocks(
         " OR ".join([_RANGE] * len(asked)), values, BooleanField()
     )  # the equivalent Q costs more than the query
     found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {(scope.kind, scope.id): {} for scope in scopes}
-    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], *_columns_for(definitions))
+    columns = ("scope", "scope_id", "level", "number", *_ENDS[axis], "split_id", *_columns_for(definitions))
     rows = rows_of(CurveBlock.objects.filter(chosen).values_list(*columns)) if asked else []
-    summaries = _summaries([row[6:] for row in rows], definitions)
-    for (kind, key, level, number, low, high, environment, *_), summary in zip(rows, summaries, strict=True):
+    summaries = _summaries([row[7:] for row in rows], definitions)
+    for (kind, key, level, number, low, high, split, environment, *_), summary in zip(rows, summaries, strict=True):
         if summary.episodes:
             first = number * BLOCKS_ABOVE**level * BLOCK_ENDINGS
-            found[kind, key].setdefault(first, []).append(_PartRow(low, high, environment, summary))
+            found[kind, key].setdefault(first, []).append(_PartRow(low, high, Place(environment, split), summary))
     return [_blocks(scope, found[scope.kind, scope.id], axis) for scope in scopes]
 
 
 class _PartRow(NamedTuple):
-    """The part of a block that is of one environment, with its ends by time."""
+    """The part of a block that is of one place, with its ends by time."""
 
     low: float
     high: float
-    environment: int
+    place: Place
     summary: Summary
 
 
 def _blocks(scope: Scope, found: Mapping[int, Sequence[_PartRow]], axis: Axis) -> list[StoredBlock]:
-    """Return the blocks of a scope, in order; those of a run in one environment follow each other by episode."""
+    """Return the blocks of a scope, in order; those of a part of a run follow each other by episode."""
     blocks, place = list[StoredBlock](), 0
     for first in sorted(found):
-        rows = [row for row in found[first] if scope.environment in (None, row.environment)]
-        parts = {row.environment: row.summary for row in rows}
+        rows = [row for row in found[first] if scope.holds(row.place)]
+        parts = {row.place: row.summary for row in rows}
         if not rows:
             continue
         if axis == "episode":
-            start, episodes = first if scope.environment is None else place, sum([row.summary.episodes for row in rows])
+            start, episodes = place if scope.is_part else first, sum([row.summary.episodes for row in rows])
             place += episodes
             blocks.append(StoredBlock(start, start, start + episodes, parts))
         else:
@@ -298,13 +305,14 @@ def read_spans(
     """Return the spans of each scope in order of training steps, with or without their groups. One query at most."""
     values = [value for scope in scopes for value in (scope.kind, scope.id)]
     chosen = RawSQL(" OR ".join([_OF_SCOPE] * len(scopes)), values, BooleanField())  # nosec B611 # the values are parameters
-    columns: list[Any] = ["scope", "scope_id", "number", "step_low", "step_high", *_columns_for(definitions)]
+    columns: list[Any] = ["scope", "scope_id", "number", "step_low", "step_high", "split_id"]
+    columns += _columns_for(definitions)
     columns += ["groups", "deviations"] if needs_groups else []
     found: dict[tuple[str, int], dict[int, list[_PartRow]]] = {(scope.kind, scope.id): {} for scope in scopes}
     rows = rows_of(StepSpan.objects.filter(chosen).values_list(*columns)) if scopes else []
-    summaries = _summaries([row[5:] for row in rows], definitions)
-    for (kind, key, number, low, high, environment, *_), summary in zip(rows, summaries, strict=True):
-        found[kind, key].setdefault(number, []).append(_PartRow(low, high, environment, summary))
+    summaries = _summaries([row[6:] for row in rows], definitions)
+    for (kind, key, number, low, high, split, environment, *_), summary in zip(rows, summaries, strict=True):
+        found[kind, key].setdefault(number, []).append(_PartRow(low, high, Place(environment, split), summary))
     return {scope: _spans(scope, found[scope.kind, scope.id]) for scope in scopes}
 
 
@@ -312,10 +320,10 @@ def _spans(scope: Scope, found: Mapping[int, Sequence[_PartRow]]) -> list[Stored
     """Return the spans of a scope in order."""
     spans = list[StoredBlock]()
     for number in sorted(found):
-        rows = [row for row in found[number] if scope.environment in (None, row.environment)]
+        rows = [row for row in found[number] if scope.holds(row.place)]
         if rows:
             low, high = min([int(row.low) for row in rows]), max([int(row.high) for row in rows])
-            spans.append(StoredBlock(low, low, high, {row.environment: row.summary for row in rows}))
+            spans.append(StoredBlock(low, low, high, {row.place: row.summary for row in rows}))
     return spans
 
 
@@ -329,13 +337,15 @@ def groups_by_step(scope: Scope, definitions: Definitions, low: int, high: int) 
     if not scope.has_blocks and (floor := floor_of(scope)):
         episodes = episodes.filter(pk__gt=floor)
     rows = rows_of(
-        episodes.values_list("run_step", "environment_id", "task_id", KIND, definitions.value())[:MAX_GROUPED]
+        episodes.values_list("run_step", "environment_id", "split_id", "task_id", KIND, definitions.value())[
+            :MAX_GROUPED
+        ]
     )
-    rollouts: dict[tuple[int, int], list[tuple[int, str, float | None]]] = defaultdict(list)
-    for step, environment, task, kind, value in rows:
+    rollouts: dict[tuple[int, int, int | None], list[tuple[int, str, float | None]]] = defaultdict(list)
+    for step, environment, split, task, kind, value in rows:
         if kind not in NO_ROLLOUTS:
-            rollouts[step, environment].append((task, kind, value))
+            rollouts[step, environment, split].append((task, kind, value))
     found: dict[int, list[GroupCount]] = defaultdict(list)
-    for (step, environment), some in rollouts.items():
+    for (step, environment, _), some in rollouts.items():
         found[step].append(count_of(some, definitions.of(environment)))
     return found

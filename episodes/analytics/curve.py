@@ -319,7 +319,7 @@ class EndRanges:
 def judged_part(part: Part, definitions: Definitions) -> list[JudgedSummary]:
     """Return the summaries of the contents of a point, one for each definition that differs."""
     blocks, rows = part
-    return judged([pair for block in blocks for pair in block.parts.items()], [row for _, row in rows], definitions)
+    return judged([pair for block in blocks for pair in block.pairs], [row for _, row in rows], definitions)
 
 
 def _group(part: Part, axis: Axis, definitions: Definitions, ranges: EndRanges) -> _Group:

@@ -30,7 +30,7 @@ MIN_SHOWN = 0.0005
 
 def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
     """Return by how much the success rate may be off, as a share of all attempts, 0 to 1; 0 if the rate is exact."""
-    environments = {pk for block in found.blocks for pk in block.parts}
+    environments = {pk for block in found.blocks for pk, _ in block.pairs}
     if all(definitions.of(pk).is_edge for pk in environments):
         return 0.0
     below = above = attempts = 0
@@ -50,7 +50,7 @@ def error_bound_of(found: SummaryCover, definitions: Definitions) -> float:
 def _sketches(found: SummaryCover, definitions: Definitions) -> Iterator[tuple[Sketch, Definition]]:
     """Yield the sketches of returns in the blocks that count with their own return, each with its definition."""
     for block in found.blocks:
-        for environment, summary in block.parts.items():
+        for environment, summary in block.pairs:
             definition = definitions.of(environment)
             yield list(summary.own.returns[definition.return_]), definition
             if summary.expired and definition.convention.expired == "keep":

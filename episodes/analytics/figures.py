@@ -87,9 +87,9 @@ def pass_rates(tasks: Sequence[tuple[int, int, int]]) -> list[PassRate]:
     ]
 
 
-EndingRow = tuple[int, str, int, float | None, float | None, int, int, int]
+EndingRow = tuple[int, str, int, float | None, float | None, int, int, int | None, int]
 """A single ending: `end_number`, kind, number of steps that ran, return, place on the axis (seconds since the epoch by
-time, the training step by step, the episode's id by episode), failed calls, refused calls, and environment."""
+time, the training step by step, the episode's id by episode), failed calls, refused calls, split, and environment."""
 
 
 def summary_of(rows: Sequence[EndingRow], return_: Return) -> Summary:

@@ -92,7 +92,7 @@ def histogram(scope: Scope, definition: Definition, measure: Measure = "return")
 
 def _whole(found: SummaryCover, definition: Definition) -> JudgedSummary | None:
     """Return the summary of everything that `found` covers; None without an ending."""
-    summaries = judged([pair for block in found.blocks for pair in block.parts.items()], found.rows, definition)
+    summaries = judged([pair for block in found.blocks for pair in block.pairs], found.rows, definition)
     return summaries[0] if summaries else None
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from django.db.models import QuerySet
 
+from environments.database.json_rows import among
 from environments.models import Environment, Split, Task
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
@@ -30,6 +31,7 @@ from episodes.analytics.leaderboard_results import (
     tasks_attempted,
 )
 from episodes.analytics.players import people_in
+from episodes.analytics.run_splits import SplitChoice, splits_of
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.models import Episode, Run
 from episodes.models.privacy import outside_open_studies, visible_runs
@@ -98,12 +100,15 @@ def leaderboard(
     hidden: frozenset[int] = frozenset(),
     *,
     is_shared: bool = False,
+    are_together: bool = False,
 ) -> Leaderboard:
-    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most.
+    """Return a leaderboard. `definition`: None for the environment's own. Five queries at most, twelve by run.
 
     `hidden`: ids of environments that do not exist for the reader; by run, runs that played there have no row. Neither
     are studies counted that do not exist for the reader.
     `is_shared`: count only the tasks that people and another row attempted.
+    `are_together`: by run, count all tasks though a run played several splits. Otherwise the leaderboard is that of
+    the first split that the newest such run played.
     """
     chosen = definition or definition_of(environment)
     bound, shared = 0, None
@@ -119,9 +124,12 @@ def leaderboard(
             shared = tasks_attempted(people, chosen) & tasks_attempted(others, chosen)
             endings = at_tasks(endings, shared)
         results = results_of(endings, chosen)
-    if hidden and by == "run":
-        seen = set(Run.objects.filter(visible_runs(hidden), name__in=list(results)).values_list("name", flat=True))
+    if by == "run":
+        runs = Run.objects.filter(visible_runs(hidden), among("name", list(results)))
+        seen = dict(runs.order_by("-pk").values_list("name", "pk"))
         results = {key: found for key, found in results.items() if key in seen}
+        if split is None and not are_together and (first := _split_of_runs(environment, list(seen.values()))):
+            return leaderboard(environment, first, by, definition, hidden, is_shared=is_shared)
     of_people = {} if by == "player" else results_of(people if shared is None else at_tasks(people, shared), chosen)
     tasks = _tasks(environment, split) if shared is None else len(shared)
     each = [(key, found, by == "player" and key == "human") for key, found in results.items()]
@@ -138,6 +146,16 @@ def leaderboard(
         is_bounded=bound > 0,
         note=_note(environment, is_bounded=bound > 0),
     )
+
+
+def _split_of_runs(environment: Environment, runs: Sequence[int]) -> Split | None:
+    """Return the first split that the newest run with several splits here played; None if there is no such run.
+
+    `runs`: ids, newest first, of which MAX_ROWS are looked at. Two queries.
+    """
+    played = splits_of(runs[:MAX_ROWS])
+    here = ([one for one in played.get(run, ()) if one.environment_id == environment.pk] for run in runs[:MAX_ROWS])
+    return next(filter(None, map(SplitChoice().of, here)), None)
 
 
 def _best(rows: Sequence[LeaderboardRow]) -> list[LeaderboardRow]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 
 from django.db import connection
 
+from environments.models import Split
 from environments.scoring.convention import Coverage, coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.task_buckets import Z_95
@@ -38,14 +39,14 @@ _KIND = "CASE WHEN e.cause IN ('finished', 'abandoned') THEN '' ELSE e.cause END
 _SIDES = """
     SELECT t.task_id, {environment}, t.kind, t.attempts, {scored}, {total} FROM (
         SELECT * FROM episodes_runtask
-        WHERE run_id = %s AND (SELECT end_number FROM episodes_progress WHERE name = %s) > 0
+        WHERE run_id = %s {of_rows} AND (SELECT end_number FROM episodes_progress WHERE name = %s) > 0
         ORDER BY task_id LIMIT %s
     ) AS t {tasks}
     UNION ALL
     SELECT e.task_id, e.environment_id, {kind}, 1,
         CASE WHEN {value} IS NULL THEN 0 ELSE 1 END, COALESCE({bounded}, 0.0)
     FROM episodes_episode AS e
-    WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s
+    WHERE e.run_id = %s {of_episodes} AND {is_rollout} AND e.end_number > %s
         AND e.end_number > COALESCE((SELECT end_number FROM episodes_progress WHERE name = %s), 0)
 """
 _TASKS = "LEFT JOIN environments_task AS k ON k.id = t.task_id"
@@ -128,25 +129,28 @@ class RunTotals(NamedTuple):
 _OF_REVISIONS = """
     SELECT e.task_id, e.environment_id, {kind}, COUNT(*), COUNT({value}), COALESCE(SUM({bounded}), 0.0)
     FROM episodes_episode AS e
-    WHERE e.run_id = %s AND {is_rollout} AND e.end_number > %s AND e.revision_id IN ({revisions})
+    WHERE e.run_id = %s {of_episodes} AND {is_rollout} AND e.end_number > %s AND e.revision_id IN ({revisions})
     GROUP BY 1, 2, 3 ORDER BY 1 LIMIT %s
 """
 
 
-def paired(runs: Sequence[Run], definitions: Definitions, most: int, revisions: Sequence[int] = ()) -> Pairing:
+def paired(
+    runs: Sequence[Run], definitions: Definitions, most: int, revisions: Sequence[int] = (), split: Split | None = None
+) -> Pairing:
     """Compare runs by their attempts that have a return, each task by the definition of its environment.
 
     The result has `most` tasks at most. `revisions`: ids of the revisions whose episodes count, of which the newest
-    MAX_ENDINGS endings are read; empty: all. One query for each run, and three more.
+    MAX_ENDINGS endings are read; empty: all. `split`: of which alone attempts count. One query for each run, and three
+    more.
     """
     endings = (
         Episode.objects.filter(ENDED, end_number__gt=0).order_by("-end_number").values_list("end_number", flat=True)
     )
     floor = next(iter(endings[MAX_ENDINGS : MAX_ENDINGS + 1]), 0) or 0
     if revisions:
-        found = [_totals_of_revisions(run, definitions, floor, revisions) for run in runs]
+        found = [_totals_of_revisions(run, definitions, floor, revisions, split) for run in runs]
     else:
-        found = [_totals(run, definitions, floor) for run in runs]
+        found = [_totals(run, definitions, floor, split) for run in runs]
     shared = sorted(set(found[0].tasks).intersection(*(one.tasks for one in found[1:]))) if found else []
     # by run, then by task: a run may have thousands
     sides = [[totals.tasks[task] for task in shared] for totals in found]
@@ -173,7 +177,7 @@ def paired(runs: Sequence[Run], definitions: Definitions, most: int, revisions: 
     )
 
 
-def _totals(run: Run, definitions: Definitions, floor: int) -> RunTotals:
+def _totals(run: Run, definitions: Definitions, floor: int, split: Split | None) -> RunTotals:
     """Return what a run reached by task. One query.
 
     Endings up to `floor` count only if the follower has reached them.
@@ -190,12 +194,16 @@ def _totals(run: Run, definitions: Definitions, floor: int) -> RunTotals:
             value=value,
             bounded=_BOUNDED.format(value=value, most=MAX_RETURN),
             is_rollout=Episode.objects.rollouts().condition_sql("e"),
+            of_rows=_of_split("split_id", split),
+            of_episodes=_of_split("e.split_id", split),
         )
         cursor.execute(sql, [run.pk, part, MAX_TASKS, run.pk, floor, part])
         return _added(cursor.fetchall(), definitions)
 
 
-def _totals_of_revisions(run: Run, definitions: Definitions, floor: int, revisions: Sequence[int]) -> RunTotals:
+def _totals_of_revisions(
+    run: Run, definitions: Definitions, floor: int, revisions: Sequence[int], split: Split | None
+) -> RunTotals:
     """Return what a run reached by task with these revisions of environments, in the endings after `floor`."""
     value = _column(definitions, "e.environment_id", "e.return_")
     sql = _OF_REVISIONS.format(
@@ -204,10 +212,16 @@ def _totals_of_revisions(run: Run, definitions: Definitions, floor: int, revisio
         bounded=_BOUNDED.format(value=value, most=MAX_RETURN),
         is_rollout=Episode.objects.rollouts().condition_sql("e"),
         revisions=", ".join(str(int(pk)) for pk in revisions),
+        of_episodes=_of_split("e.split_id", split),
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [run.pk, floor, MAX_TASKS])
         return _added(cursor.fetchall(), definitions)
+
+
+def _of_split(column: str, split: Split | None) -> str:
+    """Return the condition on rows of one split as SQL; empty for None."""
+    return "" if split is None else f"AND {column} = {int(split.pk)}"
 
 
 def _column(definitions: Definitions, environment: str, prefix: str) -> str:

@@ -10,18 +10,27 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from django.db.models import Count, Max, Min, OuterRef, Subquery
+from django.db.models import Count, Max, OuterRef, Subquery
 
 from environments.models import Environment, Split
-from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, Definitions, definitions_in_force
+from environments.scoring.definition import (
+    NOTHING_ASKED,
+    DefinitionAsked,
+    Definitions,
+    definition_of,
+    definitions_in_force,
+)
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
+from episodes.analytics.run_splits import SplitChoice, of_one_split, splits_of
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.models.record import played_with
+from episodes.rollups.scopes import Place
 
+FIRST_SPLIT = SplitChoice()
 MIN_BLOCKS = 10
 """Blocks that are read of each of many runs, about forty at most: twenty runs then cost as much as two curves."""
 
@@ -33,21 +42,25 @@ class RunLine:
     run: Run
     environments: Sequence[Environment]
     """Environments of its ended episodes by name; before the first ending that of its newest episode."""
+    splits: Sequence[Split]
+    """Splits that it played, in the order in which it began to."""
+    split: Split | None
+    """The split whose episodes the figures count; None: all."""
     last: datetime | None
     """Start of the newest episode of the run."""
     definition: Definitions
-    """The definition of its episodes, or the definitions of their environments where these differ."""
+    """The definition of the episodes that count, or the definitions of their environments where these differ."""
     outline: ScopeOutline
     asked: DefinitionAsked
     """The parts of the definition that are given, which replace those of the environments."""
     read: SummaryCover = field(repr=False)
-    """What was read of its episodes."""
-    split: Split | None = None
-    """The split whose episodes count; None: all."""
+    """What was read of all of its episodes."""
 
     @property
     def environment(self) -> Environment | None:
-        """The environment of all its episodes; None if there are several, or none."""
+        """The environment of all episodes that count; None if there are several, or none."""
+        if self.split is not None:
+            return self.split.environment
         return self.environments[0] if len(self.environments) == 1 else None
 
     @property
@@ -66,48 +79,51 @@ class RunLine:
 
     @property
     def filter(self) -> EpisodeFilter:
-        found = EpisodeFilter(run=self.run.name)
-        return replace(found, environment=self.split.environment.name, split=self.split.name) if self.split else found
+        return of_one_split(EpisodeFilter(run=self.run.name), self.split)
 
 
 def lines_of(
     runs: Sequence[Run],
     asked: DefinitionAsked = NOTHING_ASKED,
     key: str | None = None,
-    split: Split | None = None,
+    choice: SplitChoice = FIRST_SPLIT,
 ) -> list[RunLine]:
     """Return a line for each run, in the given order. The number of queries does not depend on that of the runs.
 
     `key`: label of a key, of whose episodes the newest MAX_ENDINGS of each run are counted; None: all episodes.
-    `split`: of which alone those count, likewise.
+    `choice`: which splits the figures count of a run that played several. Raises: BadFilter for another one.
     """
     newest, definitions = _newest(runs, key), definitions_in_force(asked)
-    covers = covers_of([_scope_of(run, key, split) for run in runs], definitions, MIN_BLOCKS)
+    covers = covers_of([_scope_of(run, key) for run in runs], definitions, MIN_BLOCKS)
     places = [one.environments or _place_of(newest.get(run.pk)) for run, one in zip(runs, covers, strict=True)]
     rows = Environment.objects.defer("card", "task_schema").in_bulk({pk for some in places for pk in some})
-    return [
-        RunLine(
-            run,
-            sorted([rows[pk] for pk in some if pk in rows], key=lambda row: row.name),
-            newest[run.pk].created if run.pk in newest else None,
-            (own := definitions.among(some)),
-            outline_of(read, own),
-            asked,
-            read,
-            split,
+    played, lines = splits_of([run.pk for run in runs], key), list[RunLine]()
+    for run, read, some in zip(runs, covers, places, strict=True):
+        splits = played.get(run.pk, [])
+        split = choice.of(splits)
+        own = definitions.among(some if split is None else {split.environment_id})
+        lines.append(
+            RunLine(
+                run,
+                sorted([rows[pk] for pk in some if pk in rows], key=lambda row: row.name),
+                splits,
+                split,
+                newest[run.pk].created if run.pk in newest else None,
+                own,
+                outline_of(read if split is None else read.of_split(split.pk), own),
+                asked,
+                read,
+            )
         )
-        for run, read, some in zip(runs, covers, places, strict=True)
-    ]
+    return lines
 
 
 def _place_of(episode: Episode | None) -> set[int]:
     return {episode.environment_id} if episode else set()
 
 
-def _scope_of(run: Run, key: str | None, split: Split | None) -> Scope:
+def _scope_of(run: Run, key: str | None) -> Scope:
     of_run = Episode.objects.filter(run=run)
-    if split is not None:
-        return filtered(of_run.filter(split=split), "", of_run)
     return scope_of(run) if key is None else filtered(of_run.filter(played_with(key)), "", of_run)
 
 
@@ -122,10 +138,12 @@ def _newest(runs: Sequence[Run], key: str | None = None) -> dict[int, Episode]:
 
 @dataclass(frozen=True, slots=True)
 class JudgedPart:
-    """What a run reached in one of its environments, or in all of them."""
+    """What a run reached in one of its splits, or environments, or in all of them."""
 
     environment: Environment | None
     """None for all environments."""
+    split: Split | None
+    """None for all splits, or for the episodes at tasks of none."""
     definition: Definitions
     total: ScopeFigures
     query: str
@@ -134,21 +152,39 @@ class JudgedPart:
     """Query string of the Episodes page that lists the rollouts that the figures count."""
 
 
+def parts_of(line: RunLine) -> list[JudgedPart]:
+    """Return the figures of a run in each of its splits, in order, and in its environments at tasks of no split."""
+    environments = {one.pk: one for one in line.environments}
+    splits = {split.pk: split for split in line.splits}
+    places = {place for block in line.read.blocks for place in block.parts}
+    places |= {Place(row[-1], row[-2] or 0) for row in line.read.rows}
+    order = [0, *splits]
+    return [
+        _judged_part(line, environments[place.environment], splits.get(place.split))
+        for place in sorted(places, key=lambda one: (order.index(one.split) or len(order), one.environment))
+        if place.environment in environments and place.split in order
+    ]
+
+
 def judged_parts(line: RunLine) -> list[JudgedPart]:
-    """Return the figures of a run in each of its environments, then in all of them; nothing if it has only one."""
-    if line.outline.total is None or line.environment is not None:
+    """Return the parts of a run that has several, and all of them together if its figures count all."""
+    parts = parts_of(line)
+    if len(parts) < 2:
         return []
-    parts = [_judged_part(line, environment) for environment in line.environments]
-    return [*parts, JudgedPart(None, line.definition, line.outline.total, line.query, line.attempts_query)]
+    total = line.outline.total
+    if line.split is not None or total is None:
+        return parts
+    return [*parts, JudgedPart(None, None, line.definition, total, line.query, line.attempts_query)]
 
 
-def _judged_part(line: RunLine, environment: Environment) -> JudgedPart:
-    definition = line.definition.of(environment.pk)
-    blocks = [(environment.pk, one.parts[environment.pk]) for one in line.read.blocks if environment.pk in one.parts]
-    rows = [row for row in line.read.rows if row[-1] == environment.pk]
-    of_part = EpisodeFilter(run=line.run.name, environment=environment.name)
+def _judged_part(line: RunLine, environment: Environment, split: Split | None) -> JudgedPart:
+    definition, place = definition_of(environment, line.asked), Place(environment.pk, split.pk if split else 0)
+    blocks = [(environment.pk, one.parts[place]) for one in line.read.blocks if place in one.parts]
+    rows = [row for row in line.read.rows if (row[-1], row[-2] or 0) == place]
+    of_part = of_one_split(EpisodeFilter(run=line.run.name, environment=environment.name), split)
     return JudgedPart(
         environment,
+        split,
         definition,
         ScopeFigures(judged(blocks, rows, definition)),
         of_part.to_query(),
@@ -176,26 +212,6 @@ class RunPlaces:
     """Environments with most episodes first."""
     is_bounded: bool
     """Whether only the newest MAX_COUNTED episodes were counted for the environments."""
-
-
-def splits_of(run: Run) -> list[Split]:
-    """Return the splits of a run in the order in which it began to play them.
-
-    Those of its first and its newest MAX_COUNTED episodes. Four queries at most.
-    """
-    episodes = Episode.objects.filter(run=run)
-    floor = floor_of(filtered(episodes, "", episodes), MAX_COUNTED)
-    parts = [episodes.filter(pk__gt=floor)]
-    if floor:
-        last = episodes.order_by("pk").values_list("pk", flat=True)[MAX_COUNTED - 1]
-        parts.insert(0, episodes.filter(pk__lte=last))
-    began: dict[int, int] = {}
-    for part in parts:
-        grouped = part.filter(split__isnull=False).order_by().values_list("split").annotate(first=Min("pk"))
-        for split, first in sorted(grouped, key=lambda row: row[1]):
-            began.setdefault(split, first)
-    known = Split.objects.select_related("environment").in_bulk(began)
-    return [known[pk] for pk in began if pk in known]
 
 
 def places_of(run: Run) -> RunPlaces:

@@ -22,6 +22,7 @@ from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PLAYERS, EpisodeFilter
 from episodes.models import Episode, Run
 from episodes.models.privacy import visible_runs
+from episodes.rollups.scopes import Place
 
 MAX_COUNTED = 1_000
 """Episodes of people that are counted, of those that a curve leaves out."""
@@ -47,12 +48,24 @@ class Scope:
     environment: int | None = None
     """Id of the environment to which the scope of a run is limited; None for all of its environments."""
 
+    split: int | None = None
+    """Id of the split to which the scope of a run is limited; None for all of its splits."""
+
     has_groups: bool = False
     """Whether all episodes are of one run, and the rollouts at one task in one of its training steps are together."""
 
     @property
     def has_blocks(self) -> bool:
         return self.kind in ("environment", "split", "run")
+
+    @property
+    def is_part(self) -> bool:
+        """Return whether the scope is a part of a run, whose blocks hold others, too."""
+        return self.environment is not None or self.split is not None
+
+    def holds(self, place: Place) -> bool:
+        """Return whether the scope has what blocks of its kind and id hold of this place."""
+        return self.environment in (None, place.environment) and self.split in (None, place.split)
 
 
 def scope_of(of: Environment | Split | Task | Run) -> Scope:
@@ -72,16 +85,18 @@ def scope_of(of: Environment | Split | Task | Run) -> Scope:
     return Scope("task", of.pk, str(of), episodes, episodes)
 
 
-def part_of_run(run: Run, environment: Environment, label: str) -> Scope:
-    """Return the scope of a run's episodes in one environment."""
+def part_of_run(run: Run, environment: Environment, label: str, split: Split | None = None) -> Scope:
+    """Return the scope of a run's episodes in one environment, or in one of its splits."""
     of_run = Episode.objects.filter(run=run)
+    part = of_run.filter(environment=environment) if split is None else of_run.filter(split=split)
     return Scope(
         "run",
         run.pk,
         label,
-        of_run.filter(environment=environment),
+        part,
         of_run,
         environment=environment.pk,
+        split=split.pk if split else None,
         has_groups=True,
     )
 
@@ -126,6 +141,8 @@ class OverlaidPart:
     label: str
     run: Run | None = None
     """The run whose curve it is, in a chart of runs."""
+    split: Split | None = None
+    """The split to which it is limited, because its run played several."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,8 +171,8 @@ _GROUPED = frozenset(("run", "environment", "split", "task", "suite", "step", "k
 def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all episodes") -> Scope:
     """Return the scope of a filter.
 
-    Every episode counts for an environment, split, run or task alone, and for a run in one environment; for any other
-    filter the newest ones do. Those of people count only if the filter names them.
+    Every episode counts for an environment, split, run or task alone, and for a run in one environment or split; for
+    any other filter the newest ones do. Those of people count only if the filter names them.
     """
     if named.unknown:
         return filtered(Episode.objects.none(), label)
@@ -167,6 +184,9 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
         return scope_of(named.run)
     if given == {"run", "environment"} and named.run and named.environment:
         return part_of_run(named.run, named.environment, label)
+    declared = None if named.split and named.split.is_curated else named.split  # clients do not name the others
+    if given == {"run", "environment", "split"} and named.run and named.environment and declared:
+        return part_of_run(named.run, named.environment, label, declared)
     if given == {"environment", "split"} and named.split:
         return scope_of(named.split)
     if given == {"environment"} and named.environment:

@@ -36,7 +36,7 @@ MAX_RAW_ENDINGS = 10_000
 MIN_RAW = 1280
 """Endings that are read one by one for each of many scopes: ten blocks."""
 MIN_COARSE = 2
-"""Blocks at least of a scope whose blocks have rows for many environments, so that about as many rows are read."""
+"""Blocks at least of a scope whose blocks have rows for many places, so that about as many rows are read."""
 MIN_SCOPE_BLOCKS = 16
 """Blocks of each of very many scopes at least."""
 
@@ -77,7 +77,16 @@ class SummaryCover:
     @property
     def environments(self) -> set[int]:
         """Ids of the environments of the endings."""
-        return {pk for block in self.blocks for pk in block.parts} | {row[-1] for row in self.rows}
+        return {pk for block in self.blocks for pk, _ in block.pairs} | {row[-1] for row in self.rows}
+
+    def of_split(self, split: int) -> SummaryCover:
+        """Return what the cover has of the episodes of one split."""
+        blocks = [
+            replace(block, parts=parts)
+            for block in self.blocks
+            if (parts := {place: summary for place, summary in block.parts.items() if place.split == split})
+        ]
+        return replace(self, blocks=blocks, rows=[row for row in self.rows if row[-2] == split])
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +124,7 @@ def cover(
         spans = read_spans(long, definitions, needs_groups=needs_groups)
         blocks = [spans.get(scope, []) for scope in scopes]
     else:
-        wanted = [
-            block_ranges(0, head.blocks, min(least, max(MIN_COARSE, least // head.environments))) for head in heads
-        ]
+        wanted = [block_ranges(0, head.blocks, min(least, max(MIN_COARSE, least // head.places))) for head in heads]
         blocks = read_blocks(scopes, wanted, definitions, axis)
     bound = max(followed, last_end() - MAX_ENDINGS)
     ends = [min(head.last_end, followed) for head in heads]
@@ -140,7 +147,7 @@ def cover(
 
 def _first_row(scope: Scope, head: ScopeHead, blocks: Sequence[StoredBlock]) -> int:
     """Return the place of the first ending after the blocks."""
-    return head.endings if scope.environment is None else sum(block.episodes for block in blocks)
+    return sum(block.episodes for block in blocks) if scope.is_part else head.endings
 
 
 def _by_step(read: SummaryCover, head: ScopeHead, followed: int) -> SummaryCover:

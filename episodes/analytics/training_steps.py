@@ -61,6 +61,7 @@ class TrainingStep:
 class _EpisodeOfStep(NamedTuple):
     run_step: int
     environment: int
+    split: int | None
     task: int
     end: int | None
     kind: str
@@ -84,7 +85,7 @@ def steps_of(run: Run, definitions: Definitions, most: int, split: Split | None 
     rows = Episode.objects.filter(run=run, run_step__gte=first).order_by("-run_step", "-pk")
     rows = rows if split is None else rows.filter(split=split)
     columns = (
-        *("run_step", "environment_id", "task_id", "end_number", KIND, "steps_count", definitions.value()),
+        *("run_step", "environment_id", "split_id", "task_id", "end_number", KIND, "steps_count", definitions.value()),
         *("failed_count", "refused_count"),
     )
     read = [_EpisodeOfStep._make(row) for row in rows_of(rows.values_list(*columns)[:MAX_READ])]
@@ -97,17 +98,17 @@ def steps_of(run: Run, definitions: Definitions, most: int, split: Split | None 
 def _line(step: int, rows: Sequence[_EpisodeOfStep], definitions: Definitions) -> TrainingStep:
     ended = [(row.end, row) for row in rows if row.end is not None]
     endings = [
-        (end, row.kind, row.steps, row.value, float(step), row.failed, row.refused, row.environment)
+        (end, row.kind, row.steps, row.value, float(step), row.failed, row.refused, row.split, row.environment)
         for end, row in ended
     ]
-    groups: dict[tuple[int, int], list[tuple[str, float | None]]] = defaultdict(list)
+    groups: dict[tuple[int, int | None, int], list[tuple[str, float | None]]] = defaultdict(list)
     for _, row in ended:
-        groups[row.environment, row.task].append((row.kind, row.value))
+        groups[row.environment, row.split, row.task].append((row.kind, row.value))
     spreads = [
         spread_of(
             value for value in returns_counted(members, definitions.of(environment).convention) if value is not None
         )
-        for (environment, _), members in groups.items()
+        for (environment, *_), members in groups.items()
         if len(members) > 1
     ]
     summaries = judged([], endings, definitions)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
@@ -26,6 +27,7 @@ from episodes.analytics.summary_cover import MAX_RAW_ENDINGS, SummaryCover, cove
 from episodes.attempts.endings import Epoch, rows_of
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.blocks import BLOCK_ENDINGS, BLOCKS_ABOVE
+from episodes.rollups.scopes import Place
 
 
 class Range(NamedTuple):
@@ -55,7 +57,7 @@ def zoomed(
         rows = read_rows([episodes], definitions, axis, MAX_ENDINGS)[0]
         return SummaryCover([], rows, places[first] if places else 0, _missing(scope, rows))
     blocks = read_blocks([scope], [block_ranges(first, beyond)], definitions, axis)[0]
-    if places and scope.environment is not None:
+    if places and scope.is_part:
         blocks = [_moved(block, places[first]) for block in blocks]
     tail = scope.episodes.filter(end_number__gt=head.last_end) if beyond == head.blocks else Episode.objects.none()
     rows = read_rows([tail], definitions, axis, MAX_ENDINGS)[0]
@@ -68,11 +70,14 @@ def _missing(scope: Scope, rows: Sequence[EndingRow]) -> str:
 
 def _places_of(scope: Scope, head: ScopeHead) -> Sequence[int]:
     """Return the place of the first ending of each level 0 block, and that of the first ending after them."""
-    if scope.environment is None:
+    if not scope.is_part:
         return range(0, head.endings + 1, BLOCK_ENDINGS)
-    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0, environment_id=scope.environment)
-    sizes = dict(rows_of(blocks.values_list("number", "episodes")))
-    return [0, *accumulate(sizes.get(number, 0) for number in range(head.blocks))]
+    blocks = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=0)
+    sizes = Counter[int]()
+    for number, episodes, *place in rows_of(blocks.values_list("number", "episodes", "environment_id", "split_id")):
+        if scope.holds(Place(*place)):
+            sizes[number] += episodes
+    return [0, *accumulate(sizes[number] for number in range(head.blocks))]
 
 
 def _moved(block: StoredBlock, places: int) -> StoredBlock:

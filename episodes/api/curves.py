@@ -16,6 +16,7 @@ from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
 from episodes.analytics.curve import MAX_POINTS, Curve, curve
 from episodes.analytics.revision_marks import RevisionMark, marks_of
+from episodes.analytics.run_splits import TOGETHER, are_together_in, named_split, of_one_split
 from episodes.analytics.scopes import people_left_out, scope_of_filter
 from episodes.analytics.tokens import TokenCurve, token_curve
 from episodes.analytics.zoom import Range
@@ -26,7 +27,7 @@ from episodes.api.serializers_figures import CurveSerializer, definitions_conten
 from episodes.filtering.conditions import NamedRows
 
 AXES: tuple[Axis, ...] = get_args(Axis)
-OWN = ("x", "from", "to", "points", "threshold", "component", "tokens")
+OWN = ("x", "from", "to", "points", "threshold", "component", "tokens", "splits")
 ALL = "*"
 """Instead of the name of a component: those that most attempts report."""
 
@@ -37,6 +38,12 @@ COMPONENT_TEXT = (
 )
 
 TOKENS_TEXT = "`yes`: `tokens` has the tokens that clients reported. The newest 10,000 episodes are read; default `no`"
+
+
+TOGETHER_TEXT = (
+    "`together`: the splits that the run played are one curve. Without it, a filter by a run that names no split finds "
+    "its first one, if it played several; `split` in the response says which"
+)
 
 
 class CurvesView(ApiView):
@@ -58,6 +65,7 @@ class CurvesView(ApiView):
             "threshold", "A return above it is a success; default: that of the environment, else 0.9", kind=float
         ),
         parameter("component", COMPONENT_TEXT),
+        parameter("splits", TOGETHER_TEXT, enum=(TOGETHER,)),
         parameter("tokens", TOKENS_TEXT, enum=("yes", "no")),
         *FILTERS,
     )
@@ -69,13 +77,17 @@ class CurvesView(ApiView):
         named = NamedRows.of(asked)
         chosen = replace(asked.asked, threshold=real(request, "threshold"))
         self.refuse_unknown(named.unknown)
+        split = None if are_together_in(request.GET) else named_split(asked, named)
+        if split is not None:
+            asked, named = of_one_split(asked, split), replace(named, environment=split.environment, split=split)
         definitions = definition_of(named.environment, chosen) if named.environment else definitions_in_force(chosen)
         scope = scope_of_filter(asked, named)
         found = curve(scope, definitions, axis, points=points, shown=shown)
         components = self._components(found, request.GET.getlist("component"))
         tokens = token_curve(found) if one_of(request, "tokens", ("yes", "no"), "no") == "yes" else None
         people = people_left_out(asked, named)
-        return Response(CurveSerializer(_content(found, components, tokens, people)).data)
+        content = _content(found, components, tokens, people) | {"split": named.split}
+        return Response(CurveSerializer(content).data)
 
     def _components(self, found: Curve, names: list[str]) -> ComponentCurves:
         """Return the curves of the components that the parameter names. Raises: OrsError for an unknown name."""

@@ -11,6 +11,7 @@ from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import TASKS, leaderboard
 from episodes.analytics.leaderboard_results import By
 from episodes.analytics.revision_marks import pooled_in
+from episodes.analytics.run_splits import TOGETHER, SplitChoice, are_together_in
 from episodes.analytics.scopes import scope_of
 from episodes.api.base import ApiView, one_of
 from episodes.api.environments import environment_of, split_of
@@ -24,13 +25,18 @@ BY: tuple[By, ...] = get_args(By)
 class LeaderboardView(ApiView):
     """The leaderboard of an environment or of one of its splits, best mean return first. A key gets a 403."""
 
-    parameters = ("split", "by", "tasks", *DEFINITION_PARAMETERS)
+    parameters = (*SplitChoice.PARAMETERS, "by", "tasks", *DEFINITION_PARAMETERS)
 
     @documented(
         "leaderboard",
         "figures",
         LeaderboardSerializer,
-        parameter("split", "Name of one of its splits; default: all its tasks"),
+        parameter(
+            "split",
+            "Name of one of its splits; default: all its tasks, but by run, if a run played several splits, the first "
+            "that the newest such run played",
+        ),
+        parameter("splits", "`together`: by run, all tasks though runs played several splits", enum=(TOGETHER,)),
         parameter("by", "What a row stands for; default `model`", enum=BY),
         parameter("tasks", "Which tasks count; `shared`: those that people and another row attempted", enum=TASKS),
         *DEFINITION,
@@ -43,7 +49,8 @@ class LeaderboardView(ApiView):
         definition = definition_of(environment, definition_in(request.GET))
         split = split_of(environment, request.GET.get("split", ""))
         is_shared = one_of(request, "tasks", TASKS, "all") == "shared"
-        found = leaderboard(environment, split, by, definition, self.reader.hidden, is_shared=is_shared)
+        together, hidden = are_together_in(request.GET), self.reader.hidden
+        found = leaderboard(environment, split, by, definition, hidden, is_shared=is_shared, are_together=together)
         content = {
             "environment": name,
             "split": found.split.name if found.split else None,

@@ -21,6 +21,7 @@ from environments.runtime.secrets_mask import mask_of
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import service_or_none
 from environments.wire import json_problem, parsed_json
+from episodes.analytics.run_splits import TOGETHER, SplitChoice, played_split
 from episodes.analytics.runs import lines_of
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, one_of, page, whole
@@ -40,13 +41,16 @@ from episodes.runs.trainer_updates import etag_of, run_by_name, runs_of, steer
 """What an account needs in order to describe runs."""
 
 
+ALL_SPLITS = parameter("splits", "`together`: `figures` count all splits that a run played", enum=(TOGETHER,))
+
+
 class RunsView(ApiView):
     """All runs, newest first; for a key, those that it created or that have an episode that was played with it.
 
     Each rollout counts by the definition of its own environment.
     """
 
-    parameters = ("name", "state", "tag", "limit", "after", *DEFINITION_PARAMETERS)
+    parameters = ("name", "state", "tag", "limit", "after", *SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
 
     @documented(
         "runs",
@@ -55,6 +59,8 @@ class RunsView(ApiView):
         parameter("name", "Exact name of a run, or title of several"),
         parameter("state", "State of a run, as its trainer says", enum=STATES),
         parameter("tag", "A tag of a run"),
+        parameter("split", "Name of a split: runs that played it, with their figures there"),
+        ALL_SPLITS,
         *("limit",),
         parameter("after", "Cursor of a page; take it from `next`"),
         *DEFINITION,
@@ -64,6 +70,8 @@ class RunsView(ApiView):
         wanted = {"tags__name": request.GET.get("tag", ""), "state": one_of(request, "state", STATES)}
         rows = runs_of(self.reader.key_label, self.reader.hidden)
         rows = rows.named(name) if (name := request.GET.get("name", "")) else rows
+        choice = SplitChoice.parse(request.GET)
+        rows = rows.filter(played_split(choice.split, self.reader.key_label)) if choice.split else rows
         rows = rows.order_by("-pk")
         rows = rows.defer("config", "notes").prefetch_related("tags")
         rows = rows if after is None else rows.filter(pk__lt=after)
@@ -77,9 +85,18 @@ class RunsView(ApiView):
 class RunView(ApiView):
     """One run. Each rollout counts by the definition of its own environment."""
 
-    parameters = DEFINITION_PARAMETERS
+    parameters = ("environment", *SplitChoice.PARAMETERS, *DEFINITION_PARAMETERS)
 
-    @documented("run", "runs", RunDetailResultsSerializer, *DEFINITION, may_miss=True)
+    @documented(
+        "run",
+        "runs",
+        RunDetailResultsSerializer,
+        parameter("environment", "Environment of the split"),
+        parameter("split", "One of several splits that the run played, which `figures` count; default: the first"),
+        ALL_SPLITS,
+        *DEFINITION,
+        may_miss=True,
+    )
     def get(self, request: Request, pk: int) -> Response:
         run = runs_of(self.reader.key_label, self.reader.hidden).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
@@ -145,9 +162,10 @@ class SteeredRunView(ApiView):
 
 def _context(request: Request, reader: Reader, runs: Sequence[Run]) -> dict[str, Any]:
     """Return what the serializers of runs with figures need."""
-    lines = lines_of(runs, definition_in(request.GET), reader.key_label)
-    results = {one.run.pk: Results(one.definition, one.outline.total, one.outline.missing) for one in lines}
-    return {"request": request, "results": results, "reader": reader}
+    choice = SplitChoice.parse(request.GET)
+    lines = {one.run.pk: one for one in lines_of(runs, definition_in(request.GET), reader.key_label, choice)}
+    results = {pk: Results(one.definition, one.outline.total, one.outline.missing) for pk, one in lines.items()}
+    return {"request": request, "results": results, "lines": lines, "reader": reader}
 
 
 def _check_permission(reader: Reader) -> None:

@@ -11,6 +11,7 @@ from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import Definition, Definitions
 from environments.scoring.returns import RETURNS
 from episodes.analytics.figures import ScopeFigures
+from episodes.analytics.runs import RunLine, parts_of
 from episodes.api.attributes_serializer import AttributesSerializer
 from episodes.api.serializers import (
     CoverageSerializer,
@@ -125,11 +126,59 @@ class ResultsField(s.Field[Any, Any, Any, Any]):
 
     def to_representation(self, value: Any) -> dict[str, Any] | None:
         found: Results = self.context["results"][value.pk]
-        if found.figures is None:
-            return None
-        figures = FiguresSerializer(found.figures).data
-        definition = definitions_content(found.definition)
-        return {**figures, "definition": definition, "is_bounded": bool(found.missing), "note": found.missing}
+        return None if found.figures is None else _results(found)
+
+
+def _results(found: Results) -> dict[str, Any]:
+    figures, definition = FiguresSerializer(found.figures).data, definitions_content(found.definition)
+    return {**figures, "definition": definition, "is_bounded": bool(found.missing), "note": found.missing}
+
+
+SPLIT_TEXT = (
+    "Split whose episodes alone `figures` count, because the run played several: the one that the request names, else "
+    "the first; null: all count"
+)
+
+
+class SplitNameSerializer(s.Serializer[Any]):
+    environment = s.CharField(source="environment.name")
+    split = s.CharField(source="name")
+
+
+class SplitResultsSerializer(ResultSerializer):
+    environment = s.CharField(help_text="Name of the environment")
+    split = s.CharField(allow_null=True, help_text="Name of the split; null for episodes at tasks of none")
+
+
+@extend_schema_field(SplitNameSerializer(allow_null=True, help_text=SPLIT_TEXT))
+class ShownSplitField(s.Field[Any, Any, Any, Any]):
+    """The split whose figures are those of a run, of which the context has `lines`: id -> RunLine."""
+
+    def __init__(self) -> None:
+        super().__init__(source="*", read_only=True)
+
+    def to_representation(self, value: Any) -> dict[str, Any] | None:
+        split = self.context["lines"][value.pk].split
+        return None if split is None else SplitNameSerializer(split).data
+
+
+@extend_schema_field(SplitResultsSerializer(many=True, help_text="Figures of each split that the run played, in order"))
+class BySplitField(s.Field[Any, Any, Any, Any]):
+    """The figures of the parts of a run, of which the context has `lines`: id -> RunLine."""
+
+    def __init__(self) -> None:
+        super().__init__(source="*", read_only=True)
+
+    def to_representation(self, value: Any) -> list[dict[str, Any]]:
+        line: RunLine = self.context["lines"][value.pk]
+        return [
+            {
+                "environment": part.environment.name if part.environment else None,
+                "split": part.split.name if part.split else None,
+                **_results(Results(part.definition, part.total, line.outline.missing)),
+            }
+            for part in parts_of(line)
+        ]
 
 
 class EnvironmentResultsSerializer(EnvironmentSerializer):
@@ -138,10 +187,14 @@ class EnvironmentResultsSerializer(EnvironmentSerializer):
 
 class RunResultsSerializer(RunSerializer):
     figures = ResultsField()
+    split = ShownSplitField()
+    by_split = BySplitField()
 
 
 class RunDetailResultsSerializer(RunDetailSerializer):
     figures = ResultsField()
+    split = ShownSplitField()
+    by_split = BySplitField()
 
 
 class PlaceField(s.FloatField):
@@ -212,6 +265,7 @@ class MarkSerializer(s.Serializer[Any]):
 
 
 class CurveSerializer(s.Serializer[Any]):
+    split = SplitNameSerializer(allow_null=True, help_text="Split whose episodes alone count; null: of all that match")
     definition = DefinitionsSerializer()
     x = s.ChoiceField(["episode", "time", "step"])
     total = FiguresSerializer(

@@ -43,7 +43,7 @@ class SuggestedPair:
 
 @require_safe
 @never_cache
-@takes("episodes", "row", "revision", *DEFINITION_PARAMETERS, *SWITCHES)
+@takes("episodes", "row", "revision", "environment", "split", *DEFINITION_PARAMETERS, *SWITCHES)
 def compare(request: HttpRequest) -> HttpResponse:
     """Compare `episodes=1,2` or `runs=3,4`; without either, return the page on which to choose."""
     if request.GET.get("runs", "").strip(", "):

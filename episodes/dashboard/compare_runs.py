@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from urllib.parse import quote
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -12,12 +11,13 @@ from django.urls import reverse
 
 from environments.access.privacy import hidden_from, visible_tasks
 from environments.display.task_line import summary, summary_field
-from environments.models import Task
+from environments.models import Split, Task
 from environments.scoring.definition import definitions_in_force
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.revision_marks import pooled_in
 from episodes.analytics.run_comparison import paired
+from episodes.analytics.run_splits import SplitChoice, common_split, labelled, of_one_split, splits_of
 from episodes.analytics.scopes import MAX_SERIES, scope_of
 from episodes.dashboard.curve_query import CurveAsked
 from episodes.dashboard.curve_series import drawn
@@ -41,9 +41,11 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     asked = CurveAsked.parse(given, hidden)
     runs = _runs(asked.runs[:MAX_SERIES], given["runs"], hidden)
     only_definition = EpisodeFilter.of_definition(definition_in(given))
-    asked = replace(asked, filter=replace(only_definition, revision=asked.filter.revision, hidden=hidden))
     name, revisions = revision_asked(request)
-    pairing = paired(runs, definitions_in_force(asked.definition), SHOWN_TASKS, revisions)
+    splits, split = _splits(runs, SplitChoice.parse(given))
+    filters = replace(only_definition, revision=asked.filter.revision, hidden=hidden)
+    asked = replace(asked, filter=of_one_split(filters, split))
+    pairing = paired(runs, definitions_in_force(asked.definition), SHOWN_TASKS, revisions, split)
     tasks = tasks_shown([one.task for one in pairing.tasks], hidden)
     names = task_names(list(tasks))
     found = drawn(asked, MIN_BLOCKS)
@@ -53,7 +55,10 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "pairing": pairing,
         "has_mixed_conventions": pairing.definition.convention is None,
         "revision": name,
-        "of_revision": f"&revision={quote(name)}" if name else "",
+        "of_part": "&" + of_one_split(EpisodeFilter(revision=name or None), split).to_query() if name or split else "",
+        "splits": labelled(splits),
+        "split": split,
+        "are_together": asked.are_together,
         "pooled": pooled_in([scope_of(run) for run in runs]),
         "attempted": list(zip(runs, pairing.attempted, pairing.coverage, strict=True)),
         "rows": [
@@ -66,6 +71,21 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
         "curve_query": asked.to_query(),
     }
     return render(request, "episodes/compare_runs.html", context)
+
+
+def _splits(runs: Sequence[Run], choice: SplitChoice) -> tuple[list[Split], Split | None]:
+    """Return the splits to choose from, if a run played several, and the one that is compared; None: all of them.
+
+    Raises: BadFilter.
+    """
+    known = splits_of([run.pk for run in runs])
+    played = [splits for run in runs if (splits := known.get(run.pk))]
+    every = list(dict.fromkeys(split for splits in played for split in splits))
+    if choice.split is not None:
+        return every, choice.of(every)
+    if choice.are_together or all(len(splits) < 2 for splits in played):
+        return every if any(len(splits) > 1 for splits in played) else [], None
+    return every, common_split(played) or played[0][0]
 
 
 def _check_names(given: Mapping[str, str]) -> None:

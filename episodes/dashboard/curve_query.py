@@ -12,6 +12,7 @@ from environments.database.storable import id_in
 from environments.display.numbers import digits_of
 from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
+from episodes.analytics.run_splits import TOGETHER, are_together_in
 from episodes.analytics.scopes import OVERLAYS, Overlay
 from episodes.analytics.zoom import Range
 from episodes.dashboard.figure_menu import FIGURES, Figure
@@ -24,7 +25,20 @@ from episodes.models.privacy import visible_runs
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 FORMATS = ("json", "csv")
-PARAMETERS = ("x", "y", "by", "runs", *SMOOTHING_PARAMETERS, "log", "band", "from", "to", "threshold", "format")
+PARAMETERS = (
+    "x",
+    "y",
+    "by",
+    "runs",
+    "splits",
+    *SMOOTHING_PARAMETERS,
+    "log",
+    "band",
+    "from",
+    "to",
+    "threshold",
+    "format",
+)
 _RUN = re.compile(r'[ \t]*(?:"((?:[^"]|"")+)"[ \t]*|([^",\s][^,]*)|)(?:,|\Z)')
 _RUN_LIST_FORM = (
     "run numbers or names separated by commas, such as 3,4; a name that is a number or holds a comma "
@@ -44,6 +58,8 @@ class CurveAsked:
     """Draw one curve for each run, environment or model; None draws a single curve of all episodes."""
     runs: tuple[int, ...] = ()
     """Ids of the runs to draw, instead of `by`; the first MAX_SERIES of them are drawn."""
+    are_together: bool = False
+    """Whether the splits that a run played are drawn as one curve."""
     smoothing: Smoothing = NOT_SMOOTHED
     is_log: bool = False
     has_band: bool | None = None
@@ -78,6 +94,7 @@ class CurveAsked:
             figures=value("y", _figures, ("return",)),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
             runs=value("runs", partial(run_ids, hidden=hidden), ()),
+            are_together=are_together_in(query),
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
             has_band=value("band", flag, None),
@@ -99,6 +116,7 @@ class CurveAsked:
             "y": ",".join(self.figures) if self.figures != ("return",) else "",
             "by": self.by or "",
             "runs": ",".join(map(str, self.runs)),
+            "splits": TOGETHER if self.are_together else "",
             **self.smoothing.values(),
             "log": "yes" if self.is_log else "",
             "band": "" if self.has_band is None else ("yes" if self.has_band else "no"),

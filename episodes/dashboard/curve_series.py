@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import cycle
 
-from environments.models import Environment
+from environments.models import Environment, Split
 from environments.scoring.convention import Coverage
 from environments.scoring.definition import (
     DEFINITION_PARAMETERS,
@@ -19,6 +19,7 @@ from environments.scoring.definition import (
 from episodes.analytics.components import ComponentCurves, ComponentSeries, component_curves
 from episodes.analytics.curve import Curve, curve, curves
 from episodes.analytics.revision_marks import RevisionMark, marks_of
+from episodes.analytics.run_splits import common_split, of_one_split, pools_splits, splits_of, within
 from episodes.analytics.scopes import (
     MAX_SERIES,
     Overlaid,
@@ -130,6 +131,14 @@ class Drawn:
     series: list[ChartSeries]
     people: str = ""
     """A sentence about the episodes of people that the curves leave out; empty if there are none."""
+    splits: Sequence[Split] = ()
+    """Splits that the runs played, if one of them played several."""
+
+    @property
+    def split(self) -> Split | None:
+        """The split that all curves of runs with several are limited to; None if they differ, or show all."""
+        shown = {part.split or self.named.split for part in self.overlay.parts} - {None}
+        return shown.pop() if len(shown) == 1 else None
 
     @property
     def environment(self) -> Environment | None:
@@ -231,7 +240,7 @@ class Drawn:
 def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
     """Return the curves that `asked` describes. `least_blocks`: passed to `curves`; a zoom is as fine as possible."""
     named = NamedRows.of(asked.filter)
-    overlay = _overlay(asked)
+    overlay, splits = _of_splits(asked, named, _overlay(asked))
     found = _curves(asked, named, overlay.parts, least_blocks)
     environments = _environments(found, named.environment)
     hues = _hues(overlay, named)
@@ -248,7 +257,7 @@ def drawn(asked: CurveAsked, least_blocks: int | None = None) -> Drawn:
         )
     ]
     people = "" if asked.by == "player" else people_left_out(asked.filter, named)
-    return Drawn(asked, named, overlay, series, people)
+    return Drawn(asked, named, overlay, series, people, splits)
 
 
 def _hues(overlay: Overlaid, named: NamedRows) -> list[int]:
@@ -273,6 +282,32 @@ def _overlay(asked: CurveAsked) -> Overlaid:
     if asked.by is not None:
         return overlaid(asked.filter, asked.by, needs_step=asked.x == "step")
     return Overlaid([OverlaidPart(asked.filter, _label(asked.filter))], 1)
+
+
+def _of_splits(asked: CurveAsked, named: NamedRows, overlay: Overlaid) -> tuple[Overlaid, list[Split]]:
+    """Return the parts with each run limited to the split that is shown of it, and all splits that the runs played.
+
+    Runs that are compared show the same split if they have one in common. Nothing changes if no run played several.
+    """
+    runs = [part.run or (named.run if part.filter.run is not None else None) for part in overlay.parts]
+    known = splits_of({run.pk for run in runs if run}, asked.filter.key)
+    played = [
+        within(known.get(run.pk, []), part.filter) if run else [] for run, part in zip(runs, overlay.parts, strict=True)
+    ]
+    several = [splits for splits in played if len(splits) > 1]
+    every = list(dict.fromkeys(split for splits in several for split in splits))
+    if asked.are_together or not several or not pools_splits(asked.filter):
+        return overlay, every
+    common = common_split([splits for splits in played if splits])
+    parts = [
+        _limited(part, common or splits[0]) if len(splits) > 1 else part
+        for part, splits in zip(overlay.parts, played, strict=True)
+    ]
+    return replace(overlay, parts=parts), every
+
+
+def _limited(part: OverlaidPart, split: Split) -> OverlaidPart:
+    return replace(part, filter=of_one_split(part.filter, split), label=f"{part.label} · {split.name}", split=split)
 
 
 def _environments(found: Sequence[Curve], named: Environment | None) -> list[Environment | None]:
@@ -307,7 +342,8 @@ def _named(part: OverlaidPart, asked: CurveAsked, named: NamedRows) -> NamedRows
     if part.filter == asked.filter:
         return named
     if part.run is not None and not named.unknown:
-        return replace(named, run=part.run)
+        named = replace(named, run=part.run)
+        return replace(named, environment=part.split.environment, split=part.split) if part.split else named
     return NamedRows.of(part.filter)
 
 

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from, visible
 from environments.models import Environment, Split
+from episodes.analytics.run_splits import labelled
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS
 from episodes.dashboard.curve_chart import charts_of, csv_of
 from episodes.dashboard.curve_query import AXES, CurveAsked
@@ -46,6 +47,7 @@ def curves(request: HttpRequest) -> HttpResponse:
     if asked.format == "json":
         return JsonResponse({"charts": charts_of(found)})
     context = panel_of(request, found) | _form(found)
+    context |= {"splits_of_runs": labelled(found.splits), "split": found.split, "are_together": asked.are_together}
     if request.headers.get("HX-Request"):
         return render(request, "episodes/curve_tables.html", context)
     return render(request, "episodes/curves.html", context, status=400 if found.named.unknown else 200)

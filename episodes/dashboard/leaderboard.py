@@ -17,6 +17,7 @@ from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import TASKS, Leaderboard, LeaderboardRow, leaderboard
 from episodes.analytics.leaderboard_results import By
 from episodes.analytics.revision_marks import pooled_in
+from episodes.analytics.run_splits import SplitChoice, are_together_in
 from episodes.analytics.scopes import scope_of
 from episodes.attempts.conventions import parts_in_address
 from episodes.dashboard.guards import environment_named
@@ -26,7 +27,7 @@ from episodes.filtering.parameters import BadFilter, chosen, definition_in, trim
 from episodes.models import Run
 from episodes.transfer.csv_lines import COVERAGE_COLUMNS, coverage_header, coverage_values, csv_line, definition_header
 
-PARAMETERS = ("split", "by", "tasks", *DEFINITION_PARAMETERS, "sort", "format")
+PARAMETERS = (*SplitChoice.PARAMETERS, "by", "tasks", *DEFINITION_PARAMETERS, "sort", "format")
 SORTS = ("mean", "success", "n", "coverage", "key")
 _FIGURES = {"coverage": "tasks_share"}
 """Names of columns in addresses and files -> attributes of a row, where they differ."""
@@ -65,7 +66,9 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
     is_shared = chosen(TASKS)("tasks", given.get("tasks", "all")) == "shared"
     definition = definition_of(environment, definition_in(given))
     split, hidden = _split(environment, given.get("split")), hidden_from(request.user)
-    return leaderboard(environment, split, by, definition, hidden, is_shared=is_shared), sort
+    are_together = are_together_in(given)
+    found = leaderboard(environment, split, by, definition, hidden, is_shared=is_shared, are_together=are_together)
+    return found, sort
 
 
 def _split(environment: Environment, name: str | None) -> Split | None:

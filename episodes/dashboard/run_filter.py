@@ -9,12 +9,13 @@ from typing import NamedTuple
 from django.db.models import QuerySet
 from django.http import QueryDict
 
+from episodes.analytics.run_splits import SplitChoice, played_split
 from episodes.filtering.parameters import BadFilter, chosen, count_in, given, trimmed, words
 from episodes.models import Run
 from episodes.runs.config_values import ConfigCondition, config_values
 from episodes.runs.description import STATES
 
-PARAMETERS = ("state", "tag", "config", "columns", "after")
+PARAMETERS = ("state", "tag", "config", "columns", "after", *SplitChoice.PARAMETERS)
 RUNS_PER_PAGE = 20
 MAX_COLUMNS = 8
 MAX_SEARCHED = 2_000
@@ -50,6 +51,8 @@ class RunListFilter:
     """Values of the configuration that the list shows."""
     after: int
     """Id of the last run of the previous page; 0 for the first page."""
+    splits: SplitChoice
+    """Which splits the figures count; a run has played the one that is named."""
 
     @classmethod
     def parse(cls, query: QueryDict) -> RunListFilter:
@@ -67,17 +70,19 @@ class RunListFilter:
             conditions=[ConfigCondition.parse("config", one) for one in _given(query, "config")],
             columns=columns,
             after=given(query, "after", count_in) or 0,
+            splits=SplitChoice.parse(query),
         )
 
     @property
     def is_empty(self) -> bool:
-        return not (self.states or self.tags or self.conditions)
+        return not (self.states or self.tags or self.conditions or self.splits.split)
 
     def page(self, rows: QuerySet[Run]) -> RunPage:
         """Return a page of `rows`, newest first."""
         rows = rows.filter(pk__lt=self.after) if self.after else rows
         rows = rows.filter(state__in=self.states) if self.states else rows
         rows = rows.filter(pk__in=Run.objects.filter(tags__name__in=self.tags).values("pk")) if self.tags else rows
+        rows = rows.filter(played_split(self.splits.split)) if self.splits.split else rows
         rows = rows.order_by("-pk")
         shown = rows.prefetch_related("tags").defer("notes")
         if not self.conditions:

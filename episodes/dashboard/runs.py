@@ -15,10 +15,10 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
 from environments.display import parts
-from environments.models import Split
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.revision_marks import several_codes
-from episodes.analytics.runs import MAX_COUNTED, RunPlaces, judged_parts, lines_of, places_of, splits_of
+from episodes.analytics.run_splits import SplitChoice, labelled, of_one_split
+from episodes.analytics.runs import MAX_COUNTED, RunLine, RunPlaces, judged_parts, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
@@ -60,10 +60,12 @@ def runs(request: HttpRequest) -> HttpResponse:
     page = wanted.page(Run.objects.filter(visible_runs(hidden)))
     configs = {run.pk: config_values(run.config) for run in page.runs}
     known = dict.fromkeys([*wanted.columns, *(name for values in configs.values() for name in values)])
-    lines = lines_of(page.runs, definition)
+    lines = lines_of(page.runs, definition, choice=wanted.splits)
     context = {
         "lines": [(line, _cells(configs[line.run.pk], wanted.columns)) for line in lines],
         "missing": next((line.outline.missing for line in lines if line.outline.missing), ""),
+        "splits": list(dict.fromkeys([*filter(None, [wanted.splits.split]), *_names_of_splits(lines)])),
+        "has_several_splits": any(len(line.splits) > 1 for line in lines),
         "next": page.next,
         "is_first": not wanted.after,
         "wanted": wanted,
@@ -82,6 +84,10 @@ def runs(request: HttpRequest) -> HttpResponse:
     return render(request, "episodes/runs_table.html" if is_refetched else "episodes/runs.html", context)
 
 
+def _names_of_splits(lines: Sequence[RunLine]) -> list[str]:
+    return [split.name for line in lines for split in line.splits]
+
+
 def _cells(values: Mapping[str, Scalar], columns: Sequence[str]) -> list[str | None]:
     """Return the text of each column; None where the configuration lacks the value."""
     return [_cell(values[name]) if name in values else None for name in columns]
@@ -93,7 +99,7 @@ def _cell(value: Scalar) -> str:
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split", "splits")
+@takes(*DEFINITION_PARAMETERS, *SWITCHES, "part", "environment", "split")
 def run(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the page of a run, or the part of it that is fetched again. It takes the parameters of a curve.
 
@@ -106,22 +112,14 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404(f"There is no run {pk}. The Runs page lists all runs that agents have named.")
     has_steps = Episode.objects.filter(run=row, run_step__isnull=False).exists()
     values = {"x": "step" if has_steps else "episode"} | request.GET.dict() | {"run": row.name}
-    splits = splits_of(row)
     try:
         part = given({"part": values.pop("part", "")}, "part", chosen(tuple(PARTS)), "page") or "page"
-        are_together = given({"splits": values.pop("splits", "")}, "splits", chosen(("together",))) is not None
         asked = CurveAsked.parse(values)
-        split = _split(splits, asked.filter) if len(splits) > 1 and not are_together else None
+        line = lines_of([row], asked.definition, choice=SplitChoice.parse(values))[0]
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    line = lines_of([row], asked.definition, split=split)[0]
-    own = line.filter
-    asked = replace(
-        asked,
-        filter=replace(
-            EpisodeFilter.of_definition(asked.filter.asked, row.name), environment=own.environment, split=own.split
-        ),
-    )
+    of_run = EpisodeFilter.of_definition(asked.filter.asked, row.name)
+    asked = replace(asked, filter=of_one_split(of_run, line.split))
     places = places_of(row)
     chart = panel_of(request, drawn(asked)) if part == "page" else {}
     hidden = hidden_from(request.user)
@@ -133,17 +131,18 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "line": line,
         "environment": line.environment,
         **definitions_context(line.definition, line.asked, line.environment),
-        "splits": splits if len(splits) > 1 else [],
-        "split": split,
+        "splits": labelled(line.splits) if len(line.splits) > 1 else [],
+        "split": line.split,
+        "are_together": line.split is None,
         "switches": _switches(request, asked),
         "curve_query": asked.to_query(),
         "run_query": line.query,
         "groups_query": "".join(f"{name}={quote(text)}&" for name, text in asked.definition.values().items()),
         "judged": judged_parts(line),
-        "by_environment_query": replace(asked, by="environment").to_query(),
+        "by_environment_query": replace(asked, filter=of_run, by="environment").to_query(),
         "where": _environments(row, places, asked.x),
         "counted": MAX_COUNTED if places.is_bounded else None,
-        "steps": steps_of(row, line.definition, SHOWN_STEPS, split),
+        "steps": steps_of(row, line.definition, SHOWN_STEPS, line.split),
         "reported": reported_usage(row),
         "episodes": page_of(replace(asked.filter, hidden=hidden), size=SHOWN_EPISODES).rows,
     }
@@ -152,21 +151,9 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, f"episodes/{PARTS[part]}.html", context)
 
 
-def _split(splits: Sequence[Split], asked: EpisodeFilter) -> Split:
-    """Return the split that the address names; the first without one. Raises: BadFilter."""
-    if asked.split is None:
-        return splits[0]
-    for split in splits:
-        if (split.environment.name, split.name) == (asked.environment, asked.split):
-            return split
-    known = ", ".join(f"{split.environment.name} {split.name}" for split in splits)
-    raise BadFilter("split", asked.split, f"the run played {known}")
-
-
 def _switches(request: HttpRequest, asked: CurveAsked) -> QueryDict:
     """Return the parameters of this page with the run, its split and the axis, which the page of curves needs."""
     query = request.GET.copy()
-    query.pop("splits", None)
     for name, text in (asked.filter.values() | {"x": asked.x}).items():
         query[name] = text
     return query

@@ -182,6 +182,9 @@ class Episode(models.Model):
                 name="episode_run_step",
                 condition=HAS_RUN & models.Q(run_step__isnull=False),
             ),
+            models.Index(  # the splits that a run played, and its episodes in one of them
+                fields=["run", "split", "id"], name="episode_run_split", condition=HAS_RUN & HAS_SPLIT
+            ),
             models.Index(fields=["task", "id"], name="episode_task"),  # a task's attempts in order
             models.Index(fields=["split", "id"], name="episode_split", condition=HAS_SPLIT),  # a split's, newest first
             models.Index(  # a revision's, newest first

@@ -21,12 +21,14 @@ SCOPES = [("environment", "environment"), ("split", "split"), ("run", "run")]
 class Summed(models.Model):
     """A stored summary of endings of one environment, split or run: see `episodes/rollups/summaries.py`.
 
-    Of a run in several environments there is a row for each of them, because each has its own definition of return.
+    Of a run there is a row for each environment and split in which it played: each environment has its own definition
+    of return, and splits are not pooled.
     """
 
     scope = models.CharField(max_length=11, choices=SCOPES)
     scope_id = models.BigIntegerField()
     environment_id = models.BigIntegerField(db_default=0, help_text="Environment of all of its episodes")
+    split_id = models.BigIntegerField(db_default=0, help_text="Of a run: split of all of its episodes; 0: none")
     first_end = models.BigIntegerField(help_text="end_number of its first episode")
     last_end = models.BigIntegerField(help_text="end_number of its last episode")
     began = models.DateTimeField(help_text="When the first of its episodes ended")
@@ -73,7 +75,7 @@ class CurveBlock(Summed):
     class Meta:
         constraints: ClassVar = [  # a curve at one level, in order
             models.UniqueConstraint(
-                fields=["scope", "scope_id", "level", "number", "environment_id"], name="curveblock_unique"
+                fields=["scope", "scope_id", "level", "number", "environment_id", "split_id"], name="curveblock_unique"
             )
         ]
 
@@ -109,7 +111,7 @@ class StepSpan(Summed):
     class Meta:
         constraints: ClassVar = [  # a curve
             models.UniqueConstraint(
-                fields=["scope", "scope_id", "width", "number", "environment_id"], name="stepspan_unique"
+                fields=["scope", "scope_id", "width", "number", "environment_id", "split_id"], name="stepspan_unique"
             )
         ]
 
@@ -118,16 +120,17 @@ class StepSpan(Summed):
 
 
 class StepGroup(models.Model):
-    """What is known of one group: the rollouts of a run at one task in one training step."""
+    """What is known of one group: the rollouts of a run at one task of a split in one training step."""
 
     run_id = models.BigIntegerField()
     run_step = models.BigIntegerField()
     task_id = models.BigIntegerField()
+    split_id = models.BigIntegerField(db_default=0, help_text="0: none")
     state = models.TextField(help_text="JSON array, as `episodes/attempts/group_states.py` makes it")
 
     class Meta:
         constraints: ClassVar = [
-            models.UniqueConstraint(fields=["run_id", "run_step", "task_id"], name="stepgroup_unique")
+            models.UniqueConstraint(fields=["run_id", "run_step", "task_id", "split_id"], name="stepgroup_unique")
         ]
 
     def __str__(self) -> str:
@@ -198,10 +201,11 @@ class ToolUse(models.Model):
 
 
 class RunTask(models.Model):
-    """Rollouts of one run at one task with one kind of ending; those that finished or were abandoned share a row."""
+    """Rollouts of one run at one task of a split with one kind of ending; finished and abandoned ones share a row."""
 
     run_id = models.BigIntegerField()
     task_id = models.BigIntegerField()
+    split_id = models.BigIntegerField(db_default=0, help_text="0: none")
     kind = models.CharField(max_length=12, db_default="", help_text="Empty for finished and abandoned ones")
     attempts = models.PositiveIntegerField(default=0, help_text="Rollouts")
     # by definition of return: number of attempts that have one, and the sum of their returns
@@ -215,7 +219,9 @@ class RunTask(models.Model):
     total_mean = models.FloatField(default=0.0)
 
     class Meta:
-        constraints: ClassVar = [models.UniqueConstraint(fields=["run_id", "task_id", "kind"], name="runtask_unique")]
+        constraints: ClassVar = [
+            models.UniqueConstraint(fields=["run_id", "task_id", "split_id", "kind"], name="runtask_unique")
+        ]
 
     def __str__(self) -> str:
         return f"run {self.run_id} at task {self.task_id} {self.kind}"

@@ -1,6 +1,6 @@
 """The part that makes CurveBlock rows of environments, splits and runs, each when its last episode has ended.
 
-A block has a row for each environment of its episodes, so one of a run in several environments has several rows.
+A block has a row for each place of its episodes: their environment, and of a run their split.
 Endings that do not fill a block yet stay in memory, scope by scope, and are read from the episodes after a start.
 """
 
@@ -18,7 +18,7 @@ from environments.database.bulk_writer import BulkWriter, Values
 from episodes.attempts.endings import Ending, endings_of, rows_of
 from episodes.models import CurveBlock, Episode
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import Edges, RollupScope, by_environment, by_scope, edges_of_environments
+from episodes.rollups.scopes import Edges, Place, RollupScope, by_place, by_scope, edges_of_environments, place_of
 from episodes.rollups.summaries import (
     COLUMNS,
     RollupSummary,
@@ -35,7 +35,7 @@ BLOCKS_ABOVE = 4
 """Blocks of one level that a block of the next level holds."""
 MAX_SCOPES = 1000
 """Scopes whose endings are remembered; when there are more, those that were quiet for longest are forgotten."""
-_COLUMNS = ("scope", "scope_id", "level", "number", "environment_id", *COLUMNS)
+_COLUMNS = ("scope", "scope_id", "level", "number", "environment_id", "split_id", *COLUMNS)
 
 
 @dataclass(slots=True)
@@ -51,7 +51,7 @@ class RollupBlock(NamedTuple):
     scope: RollupScope
     level: int
     number: int
-    environment: int
+    place: Place
     summary: RollupSummary
 
 
@@ -90,11 +90,11 @@ class BlocksPart:
                 scope=scope.kind, scope_id=scope.id, first_end__lte=numbers[-1], last_end__gte=numbers[0]
             )
             held = dict[int, list[Ending]]()
-            for pk, environment, low, high in rows_of(
-                blocks.values_list("pk", "environment_id", "first_end", "last_end")
+            for pk, environment, split, low, high in rows_of(
+                blocks.values_list("pk", "environment_id", "split_id", "first_end", "last_end")
             ):
                 some = gone[bisect_left(numbers, low) : bisect_right(numbers, high)]
-                held[pk] = [ending for ending in some if ending.environment == environment]
+                held[pk] = [ending for ending in some if place_of(scope.kind, ending) == (environment, split)]
             shrink(CurveBlock, {pk: some for pk, some in held.items() if some})
 
     def empty(self) -> bool:
@@ -118,8 +118,8 @@ def _read_open(scope: RollupScope, before: int) -> _Open:
     return _Open(number + 1, endings_of(after))
 
 
-Parts = Mapping[int, RollupSummary]
-"""The content of a block, by environment."""
+Parts = Mapping[Place, RollupSummary]
+"""The content of a block, by place."""
 
 
 def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> Iterator[RollupBlock]:
@@ -129,9 +129,11 @@ def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> I
         first, filling.endings = filling.endings[:BLOCK_ENDINGS], filling.endings[BLOCK_ENDINGS:]
         level, number = 0, filling.number
         filling.number += 1
-        parts: Parts = {key: summary_of(some) for key, some in by_environment(first).items()}
+        parts: Parts = {key: summary_of(some) for key, some in by_place(scope.kind, first).items()}
         while True:
-            recent[level, number] = parts = {key: one.compressed(edges.get(key, ())) for key, one in parts.items()}
+            recent[level, number] = parts = {
+                key: one.compressed(edges.get(key.environment, ())) for key, one in parts.items()
+            }
             yield from (RollupBlock(scope, level, number, key, one) for key, one in parts.items())
             if (number + 1) % BLOCKS_ABOVE:
                 break
@@ -142,11 +144,11 @@ def _filled(scope: RollupScope, filling: _Open, edges: Mapping[int, Edges]) -> I
 
 
 def _merged(blocks: Sequence[Parts]) -> Parts:
-    found: dict[int, list[RollupSummary]] = {}
+    found: dict[Place, list[RollupSummary]] = {}
     for parts in blocks:
-        for environment, summary in parts.items():
-            found.setdefault(environment, []).append(summary)
-    return {environment: merged(summaries) for environment, summaries in found.items()}
+        for place, summary in parts.items():
+            found.setdefault(place, []).append(summary)
+    return {place: merged(summaries) for place, summaries in found.items()}
 
 
 def _siblings(scope: RollupScope, level: int, numbers: range, recent: Mapping[tuple[int, int], Parts]) -> list[Parts]:
@@ -155,10 +157,12 @@ def _siblings(scope: RollupScope, level: int, numbers: range, recent: Mapping[tu
     found = {number: dict(recent[level, number]) for number in numbers if (level, number) in recent}
     if missing:
         rows = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id, level=level, number__in=missing)
-        for number, environment, *row in rows.values_list("number", "environment_id", *columns_read()):
-            found.setdefault(number, {})[environment] = read_summary(row)
+        for number, environment, split, *row in rows.values_list(
+            "number", "environment_id", "split_id", *columns_read()
+        ):
+            found.setdefault(number, {})[Place(environment, split)] = read_summary(row)
     return [found[number] for number in sorted(found)]
 
 
 def _row(block: RollupBlock, writer: BulkWriter) -> Values:
-    return (*block.scope, block.level, block.number, block.environment, *values_of(block.summary, writer))
+    return (*block.scope, block.level, block.number, *block.place, *values_of(block.summary, writer))

@@ -16,16 +16,19 @@ from episodes.attempts.endings import Ending, endings_of, rows_of
 from episodes.attempts.group_states import GroupState, GroupTally
 from episodes.attempts.rule import NO_ROLLOUTS
 from episodes.models import Episode, Progress, StepGroup
+from episodes.rollups.scopes import Place
 
 _MAX_KEYS = 200
 """Groups in one query: databases limit the length of a statement."""
-_KEY = "(run_id = %s AND run_step = %s AND task_id = %s)"
+_KEY = "(run_id = %s AND run_step = %s AND task_id = %s AND split_id = %s)"
 
 
 class GroupKey(NamedTuple):
     run: int
     step: int
     task: int
+    split: int
+    """0: none."""
 
 
 @dataclass(slots=True)
@@ -48,7 +51,7 @@ class GroupChange:
         members: dict[GroupKey, list[Ending]] = defaultdict(list)
         for ending in endings:
             if ending.run is not None and ending.run_step is not None and ending.kind not in NO_ROLLOUTS:
-                members[GroupKey(ending.run, ending.run_step, ending.task)].append(ending)
+                members[GroupKey(ending.run, ending.run_step, ending.task, ending.split or 0)].append(ending)
         self._environments = {ending.task: ending.environment for ending in endings}
         self._read_states(members)
         for key, found in members.items():
@@ -59,7 +62,7 @@ class GroupChange:
     def remove(self, endings: Sequence[Ending]) -> None:
         """Read the groups of these endings, and what they are without them. One query for each training step too."""
         keys = {
-            GroupKey(one.run, one.run_step, one.task)
+            GroupKey(one.run, one.run_step, one.task, one.split or 0)
             for one in endings
             if one.run is not None and one.run_step is not None and one.kind not in NO_ROLLOUTS
         }
@@ -72,22 +75,22 @@ class GroupChange:
             last = Progress.objects.filter(name="steps").values("end_number")
             rest = Episode.objects.filter(run=run, run_step=step, end_number__lte=last).exclude(pk__in=removed)
             for one in endings_of(rest):
-                key = GroupKey(run, step, one.task)
+                key = GroupKey(run, step, one.task, one.split or 0)
                 if key in keys and one.kind not in NO_ROLLOUTS:
                     state = self._states.setdefault(key, GroupState())
                     state.add(one.kind, (one.return_sum, one.return_last, one.return_max, one.return_mean))
         self._gone = keys - set(self._states)
 
-    def differences(self) -> Mapping[tuple[int, int, int], GroupTally]:
-        """Return by run, training step and environment how its groups change."""
-        found: dict[tuple[int, int, int], GroupTally] = defaultdict(GroupTally)
+    def differences(self) -> Mapping[tuple[int, int, Place], GroupTally]:
+        """Return by run, training step and place how its groups change."""
+        found: dict[tuple[int, int, Place], GroupTally] = defaultdict(GroupTally)
         for key, state in self._states.items():
-            place = key.run, key.step, self._environments[key.task]
+            place = key.run, key.step, Place(self._environments[key.task], key.split)
             if key in self._before:
                 found[place].add(self._before[key], -1)
             found[place].add(state.tally)
         for key in self._gone:
-            found[key.run, key.step, self._environments[key.task]].add(self._before[key], -1)
+            found[key.run, key.step, Place(self._environments[key.task], key.split)].add(self._before[key], -1)
         return found
 
     def write(self) -> None:
@@ -96,7 +99,7 @@ class GroupChange:
         new = [(*key, state.text) for key, state in self._states.items() if key not in self._ids]
         writer = BulkWriter(connection)
         writer.update(StepGroup, ("state",), changed)
-        writer.insert(StepGroup, ("run_id", "run_step", "task_id", "state"), new)
+        writer.insert(StepGroup, ("run_id", "run_step", "task_id", "split_id", "state"), new)
         StepGroup.objects.filter(pk__in=[self._ids[key] for key in self._gone]).delete()
 
     def _read_states(self, keys: Collection[GroupKey]) -> None:
@@ -105,7 +108,8 @@ class GroupChange:
             some = wanted[start : start + _MAX_KEYS]
             values = [value for key in some for value in key]
             rows = StepGroup.objects.filter(RawSQL(" OR ".join([_KEY] * len(some)), values, BooleanField()))  # nosec B611 # the values are parameters
-            for pk, run, step, task, text in rows_of(rows.values_list("pk", "run_id", "run_step", "task_id", "state")):
-                key = GroupKey(run, step, task)
+            columns = ("pk", "state", "run_id", "run_step", "task_id", "split_id")
+            for pk, text, *values in rows_of(rows.values_list(*columns)):
+                key = GroupKey(*values)
                 self._ids[key], self._states[key] = pk, GroupState.from_text(text)
                 self._before[key] = self._states[key].tally

@@ -14,7 +14,7 @@ from episodes.attempts.rule import NO_ROLLOUTS, OWN_KINDS
 from episodes.models import RunTask
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
 
-KEY = ("run_id", "task_id", "kind")
+KEY = ("run_id", "task_id", "split_id", "kind")
 COUNTS = ("attempts", *(f"scored_{name}" for name in RETURNS), *(f"total_{name}" for name in RETURNS))
 
 Counts = list[Any]
@@ -27,11 +27,12 @@ class RunTasksPart:
     most_steps = NO_LIMIT
 
     def gather(self, endings: Sequence[Ending]) -> list[Values]:
-        rows: dict[tuple[int, int, str], Counts] = {}
+        rows: dict[tuple[int, int, int, str], Counts] = {}
         for ending in endings:
             if ending.run is not None and ending.kind not in NO_ROLLOUTS:
                 kind = "" if ending.kind in OWN_KINDS else ending.kind
-                _add(rows.setdefault((ending.run, ending.task, kind), [0] * 5 + [0.0] * 4), ending)
+                key = ending.run, ending.task, ending.split or 0, kind
+                _add(rows.setdefault(key, [0] * 5 + [0.0] * 4), ending)
         return [(*key, *row) for key, row in sorted(rows.items())]
 
     def write(self, gathered: list[Values]) -> None:

@@ -50,9 +50,21 @@ def by_scope(endings: Iterable[Ending]) -> dict[RollupScope, list[Ending]]:
     return found
 
 
-def by_environment(endings: Iterable[Ending]) -> dict[int, list[Ending]]:
-    """Return the endings of each environment, by its id, in their order."""
-    found: dict[int, list[Ending]] = {}
+class Place(NamedTuple):
+    """Where episodes of a scope were played, which its rows are divided by."""
+
+    environment: int
+    split: int
+    """Of a run: the split; 0 for episodes of none, and in other scopes."""
+
+
+def place_of(scope: ScopeKind, ending: Ending) -> Place:
+    return Place(ending.environment, (ending.split or 0) if scope == "run" else 0)
+
+
+def by_place(scope: ScopeKind, endings: Iterable[Ending]) -> dict[Place, list[Ending]]:
+    """Return the endings of a scope in each place, in their order."""
+    found: dict[Place, list[Ending]] = {}
     for ending in endings:
-        found.setdefault(ending.environment, []).append(ending)
+        found.setdefault(place_of(scope, ending), []).append(ending)
     return found

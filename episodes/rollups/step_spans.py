@@ -1,9 +1,9 @@
 """The part that makes StepSpan rows of environments, splits and runs, from which curves over training steps are drawn.
 
 Episodes of runs that train at the same time end in any order, so a span takes the episodes of its training steps
-whenever they end. A span has a row for each environment of its episodes. Spans of a run also count its groups. When a
-scope has more than MAX_SPANS spans, neighbours are merged. Endings without a training step are in no span and cost
-nothing here.
+whenever they end. A span has a row for each place of its episodes: their environment, and of a run their split. Spans
+of a run also count its groups. When a scope has more than MAX_SPANS spans, neighbours are merged. Endings without a
+training step are in no span and cost nothing here.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from episodes.attempts.group_states import GroupTally
 from episodes.models import StepGroup, StepSpan
 from episodes.rollups.group_changes import GroupChange
 from episodes.rollups.rollup_part import NO_LIMIT, delete_some
-from episodes.rollups.scopes import SCOPES, Edges, RollupScope, by_environment, by_scope, edges_of_environments
+from episodes.rollups.scopes import SCOPES, Edges, Place, RollupScope, by_place, by_scope, edges_of_environments
 from episodes.rollups.summaries import (
     COLUMNS,
     RollupSummary,
@@ -38,8 +38,8 @@ from episodes.rollups.summaries import (
 MAX_SPANS = 256
 """Maximum number of spans of one scope."""
 MAX_ROWS, MIN_SPANS = 768, 64
-"""Spans are also merged down to MIN_SPANS while they have more than MAX_ROWS rows, one for each environment: a curve
-reads them all."""
+"""Spans are also merged down to MIN_SPANS while they have more than MAX_ROWS rows, one for each place: a curve reads
+them all."""
 MERGED_SPANS = 2
 """Neighbours that become one span when a scope has too many."""
 MAX_SCOPES = 1000
@@ -48,23 +48,24 @@ _MAX_CONDITIONS = 100
 """Conditions in one query: databases limit the length of a statement."""
 _SCOPE = "scope = %s AND scope_id = %s"
 _COLUMNS = (
-    *("scope", "scope_id", "width", "number", "environment_id", "step_low", "step_high", "groups", "deviations"),
-    *COLUMNS,
+    *("scope", "scope_id", "width", "number", "environment_id", "split_id", "step_low", "step_high"),
+    *("groups", "deviations", *COLUMNS),
 )
 
 
 @dataclass(slots=True)
 class _Layout:
-    """Width of the spans of one scope, and their numbers with each of their environments."""
+    """Width of the spans of one scope, and their numbers with each of their places."""
 
     width: int = 1
-    rows: set[tuple[int, int]] = field(default_factory=set)
+    rows: set[tuple[int, Place]] = field(default_factory=set)
 
-    def make_room(self, endings: Iterable[Ending]) -> None:
-        self.rows |= {(one.run_step // self.width, one.environment) for one in endings if one.run_step is not None}
+    def make_room(self, parts: Mapping[Place, Sequence[Ending]]) -> None:
+        endings = ((place, one.run_step) for place, some in parts.items() for one in some)
+        self.rows |= {(step // self.width, place) for place, step in endings if step is not None}
         while self._has_too_many():
             self.width *= MERGED_SPANS
-            self.rows = {(number // MERGED_SPANS, environment) for number, environment in self.rows}
+            self.rows = {(number // MERGED_SPANS, place) for number, place in self.rows}
 
     def _has_too_many(self) -> bool:
         spans = len({number for number, _ in self.rows})
@@ -72,7 +73,7 @@ class _Layout:
 
 
 class _SpanContent(NamedTuple):
-    """The content of a span in one environment: its lowest and highest training step, and a summary of its endings."""
+    """The content of a span in one place: its lowest and highest training step, and a summary of its endings."""
 
     low: int
     high: int
@@ -85,7 +86,7 @@ class _SpanContent(NamedTuple):
 
 class _Row(NamedTuple):
     pk: int
-    environment: int
+    place: Place
     content: _SpanContent
 
 
@@ -115,23 +116,23 @@ class SpansPart:
         before = {scope: self._layouts[scope].width for scope in parts}
         fresh = {scope: self._spread(scope, part) for scope, part in parts.items()}
         change.groups.read(endings)
-        tallies = defaultdict[tuple[RollupScope, tuple[int, int]], GroupTally](GroupTally)
-        for (run, step, environment), tally in change.groups.differences().items():
+        tallies = defaultdict[tuple[RollupScope, tuple[int, Place]], GroupTally](GroupTally)
+        for (run, step, place), tally in change.groups.differences().items():
             scope = RollupScope("run", run)
-            tallies[scope, (step // self._layouts[scope].width, environment)].add(tally)
+            tallies[scope, (step // self._layouts[scope].width, place)].add(tally)
         for (scope, span), tally in tallies.items():
             fresh[scope][span][0] = fresh[scope][span][0].with_groups(tally)
         numbers = {scope: {number for number, _ in spans} for scope, spans in fresh.items()}
         for scope, row in _read(numbers, before, self._layouts):
-            fresh[scope][row.content.low // self._layouts[scope].width, row.environment].append(row.content)
+            fresh[scope][row.content.low // self._layouts[scope].width, row.place].append(row.content)
             change.stale.append(row.pk)
         writer = BulkWriter(connection)
         for scope, spans in fresh.items():
             width = self._layouts[scope].width
-            for (number, environment), each in spans.items():
-                low, high, summary = _together(each, edges.get(environment, ()))
-                place, groups = (*scope, width, number, environment), summary.summary.groups.texts
-                change.fresh.append((*place, low, high, *groups, *values_of(summary, writer)))
+            for (number, place), each in spans.items():
+                low, high, summary = _together(each, edges.get(place.environment, ()))
+                key, groups = (*scope, width, number, *place), summary.summary.groups.texts
+                change.fresh.append((*key, low, high, *groups, *values_of(summary, writer)))
         while len(self._layouts) > MAX_SCOPES:
             self._layouts.popitem(last=False)
         return change
@@ -147,16 +148,16 @@ class SpansPart:
     def remove(self, endings: Sequence[Ending]) -> None:
         for scope, gone in by_scope(ending for ending in endings if ending.run_step is not None).items():
             spans = StepSpan.objects.filter(scope=scope.kind, scope_id=scope.id)
-            by_place = by_environment(gone)
+            parts = by_place(scope.kind, gone)
             held = dict[int, list[Ending]]()
-            for pk, width, number, environment in spans.values_list("pk", "width", "number", "environment_id"):
-                some = by_place.get(environment, ())
+            for pk, width, number, *values in spans.values_list("pk", "width", "number", "environment_id", "split_id"):
+                some = parts.get(Place(*values), ())
                 held[pk] = [one for one in some if (one.run_step or 0) // width == number]
             shrink(StepSpan, {pk: some for pk, some in held.items() if some})
         change = GroupChange()
         change.remove(endings)
-        for (run, step, environment), tally in change.differences().items():
-            _add_groups(run, step, environment, tally)
+        for (run, step, place), tally in change.differences().items():
+            _add_groups(run, step, place, tally)
         change.write()
         StepSpan.objects.filter(episodes=0, scope__in=SCOPES, scope_id__in=_ids_of(endings)).delete()
 
@@ -170,28 +171,30 @@ class SpansPart:
             self._layouts.setdefault(scope, _Layout())
             self._layouts.move_to_end(scope)
         for rows in _queries(unknown):
-            columns = ("scope", "scope_id", "width", "number", "environment_id")
-            for kind, key, width, *row in rows_of(rows.values_list(*columns)):
+            columns = ("scope", "scope_id", "width", "number", "environment_id", "split_id")
+            for kind, key, width, number, *place in rows_of(rows.values_list(*columns)):
                 layout = self._layouts[RollupScope(kind, key)]
                 layout.width = width
-                layout.rows.add((row[0], row[1]))
+                layout.rows.add((number, Place(*place)))
 
-    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[tuple[int, int], list[_SpanContent]]:
-        """Return the contents of new endings by the numbers of their spans and by environment, in a layout that has
-        room for them.
+    def _spread(self, scope: RollupScope, endings: Sequence[Ending]) -> dict[tuple[int, Place], list[_SpanContent]]:
+        """Return the contents of new endings by the numbers of their spans and by place, in a layout that has room for
+        them.
         """
-        layout = self._layouts[scope]
-        layout.make_room(endings)
-        parts = defaultdict[tuple[int, int], list[Ending]](list)
-        for ending in endings:
-            if ending.run_step is not None:
-                parts[ending.run_step // layout.width, ending.environment].append(ending)
+        layout, places = self._layouts[scope], by_place(scope.kind, endings)
+        layout.make_room(places)
+        parts = defaultdict[tuple[int, Place], list[Ending]](list)
+        for place, some in places.items():
+            for ending in some:
+                if ending.run_step is not None:
+                    parts[ending.run_step // layout.width, place].append(ending)
         return defaultdict(list, {place: [_content_of(part)] for place, part in parts.items()})
 
 
-def _add_groups(run: int, step: int, environment: int, tally: GroupTally) -> None:
+def _add_groups(run: int, step: int, place: Place, tally: GroupTally) -> None:
     """Change the groups in the span of a run that holds the training step."""
-    of_run = StepSpan.objects.filter(scope="run", scope_id=run, environment_id=environment)
+    environment, split = place
+    of_run = StepSpan.objects.filter(scope="run", scope_id=run, environment_id=environment, split_id=split)
     for span in of_run.filter(step_low__lte=step, step_high__gte=step):
         groups = GroupTally.from_texts(span.groups, span.deviations)
         groups.add(tally)
@@ -229,13 +232,15 @@ def _read(
             some = ", ".join(["%s"] * len(wanted))
             conditions.append((f"{_SCOPE} AND width = %s AND number IN ({some})", (*scope, before[scope], *wanted)))
     columns = (
-        *("scope", "scope_id", "pk", "environment_id", "step_low", "step_high", "groups", "deviations"),
+        *("scope", "scope_id", "pk", "environment_id", "split_id", "step_low", "step_high", "groups", "deviations"),
         *columns_read(),
     )
     for rows in _queries(conditions):
-        for kind, key, pk, environment, low, high, groups, deviations, *row in rows_of(rows.values_list(*columns)):
-            content = _SpanContent(low, high, read_summary(row)).with_groups(GroupTally.from_texts(groups, deviations))
-            yield RollupScope(kind, key), _Row(pk, environment, content)
+        for kind, key, pk, environment, split, low, high, *row in rows_of(rows.values_list(*columns)):
+            groups, deviations, *summary = row
+            content = _SpanContent(low, high, read_summary(summary))
+            content = content.with_groups(GroupTally.from_texts(groups, deviations))
+            yield RollupScope(kind, key), _Row(pk, Place(environment, split), content)
 
 
 def _queries(conditions: Sequence[tuple[str, Sequence[Any]]]) -> Iterable[QuerySet[StepSpan]]:

@@ -46,8 +46,8 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("
 
 COUNTED: tuple[tuple[Any, tuple[str, ...]], ...] = (
     (Activity, ("period", "start", "environment_id", "episodes", "scored", "successes", "steps", "refused", "probes")),
-    (RunTask, ("run_id", "task_id", "kind", "attempts", "scored_sum", "scored_last")),
-    (StepGroup, ("run_id", "run_step", "task_id", "state")),
+    (RunTask, ("run_id", "task_id", "split_id", "kind", "attempts", "scored_sum", "scored_last")),
+    (StepGroup, ("run_id", "run_step", "task_id", "split_id", "state")),
     (StepSpan, ("scope", "scope_id", "width", "number", "episodes", "steps")),
     (ToolUse, ("environment_id", "tool", "day", "ok", "refused", "failed", "durations")),
     (EpisodeComponent, ("episode_id", "component_id", "value_sum")),
@@ -79,7 +79,8 @@ def recount() -> None:
 def derived() -> dict[str, Any]:
     found = {model.__name__: sorted(model.objects.values_list(*columns), key=str) for model, columns in COUNTED}
     found["Activity"] = [row for row in found["Activity"] if row[3]]
-    spans_ = StepSpan.objects.values_list("scope", "scope_id", "number", "environment_id", "causes", "groups")
+    places = ("scope", "scope_id", "number", "environment_id", "split_id")
+    spans_ = StepSpan.objects.values_list(*places, "causes", "groups")
     found["causes"] = sorted((*row, json.loads(causes), json.loads(groups or "{}")) for *row, causes, groups in spans_)
     return found
 
@@ -107,6 +108,7 @@ def test_blocks_count_the_episodes_that_are_left() -> None:
     for block in CurveBlock.objects.all():
         left = Episode.objects.filter(
             **{block.scope: block.scope_id, "environment": block.environment_id},
+            **({"split": block.split_id or None} if block.scope == "run" else {}),
             end_number__range=(block.first_end, block.last_end),
         )
         own = [row.return_sum for row in left if row.cause in ("finished", "abandoned") and not row.is_probe]

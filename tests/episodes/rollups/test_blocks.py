@@ -41,7 +41,9 @@ def found() -> list[tuple[CurveBlock, list[Ending]]]:
             of_scope[key] = played(**{block.scope: block.scope_id})
         size = SIZE * 4**block.level
         endings = of_scope[key][block.number * size :][:size]
-        pairs.append((block, [one for one in endings if one.environment == block.environment_id]))
+        split = block.split_id if block.scope == "run" else None
+        held = [one for one in endings if one.environment == block.environment_id]
+        pairs.append((block, [one for one in held if split is None or (one.split or 0) == split]))
     return pairs
 
 

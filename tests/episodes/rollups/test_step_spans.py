@@ -43,6 +43,7 @@ def of(span: StepSpan) -> list[Ending]:
     """Return the endings that the span should hold."""
     endings = played(**{span.scope: span.scope_id})
     held = [one for one in endings if one.environment == span.environment_id]
+    held = [one for one in held if span.scope != "run" or (one.split or 0) == span.split_id]
     return [one for one in held if one.run_step is not None and one.run_step // span.width == span.number]
 
 

@@ -1,0 +1,138 @@
+"""The splits that runs played, and the one whose figures are shown of a run that played several.
+
+That is the one that the reader names, else the first that the run began to play; all of them together
+only if the reader asks for that. Pages and the API take `splits=together`, and name the split.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from django.db.models import Exists, Min, OuterRef
+
+from environments.database.json_rows import rows_among
+from environments.models import Split
+from episodes.filtering.conditions import NamedRows
+from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import BadFilter, chosen, given, words
+from episodes.models import Episode
+from episodes.models.record import played_with
+
+TOGETHER = "together"
+"""Value of the parameter `splits` that pools the splits of a run."""
+# a loose index scan: the splits of a run are few and its episodes many
+_PLAYED = """
+    WITH RECURSIVE played(run_id, split_id) AS (
+        SELECT r.id, (SELECT MIN(e.split_id) FROM episodes_episode AS e
+            WHERE e.run_id = r.id AND e.split_id IS NOT NULL)
+        FROM episodes_run AS r WHERE r.id {among}
+        UNION ALL
+        SELECT p.run_id, (SELECT MIN(e.split_id) FROM episodes_episode AS e
+            WHERE e.run_id = p.run_id AND e.split_id > p.split_id)
+        FROM played AS p WHERE p.split_id IS NOT NULL
+    )
+    SELECT p.run_id, p.split_id, (SELECT MIN(e.id) FROM episodes_episode AS e
+        WHERE e.run_id = p.run_id AND e.split_id = p.split_id) AS first
+    FROM played AS p WHERE p.split_id IS NOT NULL
+"""
+
+
+def splits_of(runs: Collection[int], key: str | None = None) -> dict[int, list[Split]]:
+    """Return the splits of each run in the order in which it began to play them. Two queries.
+
+    `key`: label of a key, of whose episodes alone they are; None: of all.
+    """
+    if not runs:
+        return {}
+    if key is None:
+        rows = rows_among(_PLAYED, [], runs)
+    else:
+        episodes = Episode.objects.filter(played_with(key), run__in=runs, split__isnull=False)
+        rows = list(episodes.order_by().values_list("run", "split").annotate(first=Min("pk")))
+    known = Split.objects.select_related("environment").in_bulk({split for _, split, _ in rows})
+    played = dict[int, list[Split]]()
+    for run, split, _ in sorted(rows, key=lambda row: row[2]):
+        if split in known:
+            played.setdefault(run, []).append(known[split])
+    return played
+
+
+def played_split(name: str, key: str | None = None) -> Exists:
+    """Return the condition on runs that played a split of this name; `key` is that of `splits_of`."""
+    named = Split.objects.filter(name=name).values("pk")
+    episodes = Episode.objects.filter(run=OuterRef("pk"), split__in=named)
+    return Exists(episodes if key is None else episodes.filter(played_with(key)))
+
+
+@dataclass(frozen=True, slots=True)
+class SplitChoice:
+    """What a reader says about the splits of runs."""
+
+    environment: str | None = None
+    split: str | None = None
+    are_together: bool = False
+
+    PARAMETERS: ClassVar = ("split", "splits")
+
+    @classmethod
+    def parse(cls, query: Mapping[str, str]) -> SplitChoice:
+        """Return the choice in an address. Raises: BadFilter."""
+        environment, split = (given(query, name, words) for name in ("environment", "split"))
+        return cls(environment, split, are_together_in(query))
+
+    def of(self, splits: Sequence[Split]) -> Split | None:
+        """Return the split that is shown of a run that played these; None: all that it played. Raises: BadFilter."""
+        if self.are_together or len(splits) < 2:
+            return None
+        if self.split is None:
+            return splits[0]
+        for split in splits:
+            if split.name == self.split and self.environment in (None, split.environment.name):
+                return split
+        known = ", ".join(f"{split.environment.name} {split.name}" for split in splits)
+        raise BadFilter("split", self.split, f"the run played {known}")
+
+
+def are_together_in(query: Mapping[str, str]) -> bool:
+    """Return whether the address asks for the splits of runs together. Raises: BadFilter."""
+    return given(query, "splits", chosen((TOGETHER,))) is not None
+
+
+def common_split(played: Sequence[Sequence[Split]]) -> Split | None:
+    """Return the split that is shown of runs that are compared: the first of the first run that all of them played.
+
+    `played`: the splits of each run. None if no run has several, or all have none in common.
+    """
+    if all(len(splits) < 2 for splits in played):
+        return None
+    return next((split for split in played[0] if all(split in splits for splits in played[1:])), None)
+
+
+def of_one_split(asked: EpisodeFilter, split: Split | None) -> EpisodeFilter:
+    """Return the filter for the split alone; as it is for None."""
+    return asked if split is None else replace(asked, environment=split.environment.name, split=split.name)
+
+
+def labelled(splits: Sequence[Split]) -> list[tuple[Split, str]]:
+    """Return each split with its name, after that of its environment where they are of several."""
+    has_one = len({split.environment_id for split in splits}) == 1
+    return [(split, split.name if has_one else f"{split.environment.name} {split.name}") for split in splits]
+
+
+def pools_splits(asked: EpisodeFilter) -> bool:
+    """Return whether the filter may find episodes of several splits, and its sender has not said of which."""
+    return asked.split is None and asked.task is None and asked.suite is None
+
+
+def within(splits: Sequence[Split], asked: EpisodeFilter) -> list[Split]:
+    """Return those of the splits that are in the environment of the filter, if it names one."""
+    return [split for split in splits if asked.environment in (None, split.environment.name)]
+
+
+def named_split(asked: EpisodeFilter, named: NamedRows) -> Split | None:
+    """Return the split that is shown where the filter names a run, and no split; None: all that it finds."""
+    if named.run is None or not pools_splits(asked):
+        return None
+    return SplitChoice().of(within(splits_of([named.run.pk], asked.key).get(named.run.pk, []), asked))
