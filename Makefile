@@ -17,7 +17,7 @@ BESIDE_JOBS ?= 2
 # Compiled test files are kept even where a shell forbids it, or every worker compiles all of them: 4 CPU seconds each.
 PYTEST = PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder
 # What differs by database: SQL of our own, what is written from several threads, what a session leaves, one visit a page.
-DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_cluster.py conformance/test_cluster_pages.py conformance/test_database_away.py conformance/test_episodes.py \
+DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_cluster.py conformance/test_cluster_pages.py conformance/test_cluster_runs.py conformance/test_database_away.py conformance/test_episodes.py \
   conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
   conformance/test_restart.py conformance/test_saved_sessions.py environments/cluster environments/database \
   $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \

@@ -17,7 +17,7 @@ from tests.conformance.record import Recorded, recorded
 from tests.server import LiveServer
 
 NEED_POSTGRESQL = [
-    *("test_balancers.py", "test_cluster.py", "test_cluster_pages.py"),
+    *("test_balancers.py", "test_cluster.py", "test_cluster_pages.py", "test_cluster_runs.py"),
     "test_processes.py",
 ]
 collect_ignore = [] if os.environ.get("ORSWEB_TEST_DATABASE") == "postgresql" else NEED_POSTGRESQL
