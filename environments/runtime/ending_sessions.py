@@ -23,6 +23,7 @@ from environments.runtime.fault_log import log_fault
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.records import Cause, Record, RecordedPast, Row, SessionPlaces
+from environments.runtime.secrets_mask import RecentSecrets
 
 log = structlog.get_logger(__name__)
 
@@ -49,6 +50,7 @@ class EndingSessions:
     def __init__(self, record: Record, limits: Limits, running: RunningCalls) -> None:
         self._record, self._limits, self._running = record, limits, running
         self.live: dict[str, LiveEpisode] = {}
+        self.secrets = RecentSecrets()
         self.refuses_sessions = self.is_draining = False
         self.suspended: set[str] = set()  # ids of sessions with which the next server goes on
         self.places: SessionPlaces | None = None  # of a server that keeps what opens sessions again
@@ -67,6 +69,12 @@ class EndingSessions:
         self._record.record(*rows, committed=partial(_resolve, durable))
         return durable
 
+    def mask(self, episode: LiveEpisode, *secrets: str) -> None:
+        """Mask further secrets of a live session, in its record and in what is printed."""
+        new = tuple(secret for secret in secrets if secret not in episode.secrets)
+        self.secrets.hold(episode.owner, new)
+        episode.mask_further(new)
+
     def find(self, sid: str, owner: str) -> LiveEpisode:
         """Return the live session. Raises: SessionNotFound, also for a session of another key; Draining."""
         if (episode := self.live.get(sid)) is None:
@@ -83,6 +91,7 @@ class EndingSessions:
     def _forget(self, episode: LiveEpisode) -> None:
         """Free the session's id and its place."""
         del self.live[episode.sid]
+        self.secrets.release(episode.owner, episode.secrets)
         if episode.is_suspended:
             self.suspended.add(episode.sid)
         elif self.places is not None and not episode.is_reopened:

@@ -68,7 +68,7 @@ class LiveEpisode:
         *("cause", "clock", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
         *("has_snapshot", "instance", "is_suspended", "key", "last_used", "limit", "lost_calls", "number"),
         *("on_step", "owner", "past", "player", "ready", "request", "run", "sid", "state", "survival", "timer"),
-        *("is_reopened", "is_replayable", "unsent", "usage", "work"),
+        *("is_reopened", "is_replayable", "sealed", "secrets", "unsent", "usage", "work"),
     )
 
     def __init__(self, request: SessionRequest, now: float) -> None:
@@ -102,6 +102,8 @@ class LiveEpisode:
         self.is_suspended = False  # whether the server stops, and the next one goes on with the episode
         self.is_reopened = False  # whether its client opens the session again, so that its id stays in use
         self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
+        self.sealed = b""  # the secrets of a dormant session, encrypted
+        self.secrets = request.masked  # what is masked
         self._mask = mask_of(request.masked)
         self.run = self._mask.text(request.run.name) if request.run.name else ""
         self._waiters: list[asyncio.Future[None]] | None = None
@@ -156,6 +158,7 @@ class LiveEpisode:
         self.state, self.request, self.survival = "dormant", None, left.survival
         self.environment, self.number, self.ready = left.environment, left.number, left.ready
         self._is_named, self.unsent, self.lost_calls = left.is_named, left.unsent, list(left.running)
+        self.sealed = left.sealed
         self._has_noted_prompt, self._has_noted_ready = left.has_prompt, left.ready is not None
 
     def recount(self, step: StepTaken) -> None:
@@ -165,9 +168,10 @@ class LiveEpisode:
         completed = step.started + (step.waited_ms + step.duration_ms) / 1000
         self._count(recorded_outcome(step), step.started, completed)
 
-    def use_key(self, key: str, *masked: str) -> None:
-        """Mask the API key that the client of a dormant session sends, and its other secrets, `masked`."""
-        self._mask, self.key = mask_of((key, *masked) if key else masked), key
+    def mask_further(self, secrets: tuple[str, ...]) -> None:
+        """Mask these secrets too, of a session that an earlier server has started."""
+        self.secrets += secrets
+        self._mask = mask_of(self.secrets)
 
     def masked_outcome(self, outcome: CallOutcome) -> CallOutcome:
         """Return an outcome as `step_row` records it."""

@@ -212,6 +212,8 @@ class OpenEpisode:
     """Indexes of steps whose results were perhaps not sent; they may not be recorded."""
     running: tuple[NotedCall, ...] = ()
     """Calls that ran when the server died."""
+    sealed: bytes = b""
+    """The secrets of its session, encrypted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -223,7 +225,6 @@ class RecordedPast:
     """As the agent got it: blocks or messages; None if it got none."""
     steps: Sequence[StepTaken]
     snapshot: SnapshotTaken | None = None
-    sealed: bytes = b""
 
 
 Hidden = frozenset[int]

@@ -50,8 +50,6 @@ class ReturningSessions(Sessions):
 
     vault: SecretsVault | None = None
     """What encrypts secrets; None: they are not stored."""
-    on_unsealed: Callable[[str, tuple[str, ...]], None]
-    """Set by the service; called with the owner of a session and its secrets, which may be in lines of the log."""
 
     def take_over(self, left: Iterable[OpenEpisode | SessionRequest], usage_of: Callable[[str], KeyUsage]) -> None:
         """Keep sessions that an earlier server left until they are used or expire. Called before the first request.
@@ -65,8 +63,9 @@ class ReturningSessions(Sessions):
                 continue
             usage = usage_of(one.key_label)
             request = SessionRequest(one.session_id, one.key_label, one.environment, run=RunInfo(one.run), usage=usage)
-            episode = self.live[one.session_id] = LiveEpisode(request, time.monotonic())
+            episode = self._live_episode(request)
             episode.continue_from(one)
+            self._mask_sealed(episode, one.sealed)
             episode.counts = self.counts[one.environment]
             episode.is_replayable = self.registry.get(one.environment).replayable
             usage.sessions.taken += 1  # even over its quota: it had its place before
@@ -74,10 +73,16 @@ class ReturningSessions(Sessions):
 
     def _take_over_unbound(self, request: SessionRequest, usage: KeyUsage) -> None:
         request.usage = usage
-        episode = self.live[request.sid] = LiveEpisode(request, time.monotonic())
+        episode = self._live_episode(request)
         episode.state = "dormant"
+        self._mask_sealed(episode, request.sealed)
         usage.sessions.taken += 1
         self._limit_time(episode)
+
+    def _mask_sealed(self, episode: LiveEpisode, sealed: bytes) -> None:
+        """Mask the secrets of a session before it is used: its client may upload them, and its programs print them."""
+        if sealed and self.vault is not None and (unsealed := self.vault.unseal(sealed)) is not None:
+            self.mask(episode, *unsealed[1])
 
     async def create(self, request: SessionRequest) -> None:
         """Open a session as `Sessions.create` does.
@@ -109,7 +114,7 @@ class ReturningSessions(Sessions):
 
     def _wake_unbound(self, episode: LiveEpisode, request: SessionRequest) -> None:
         try:
-            request.secrets = self._unseal(episode, request.sealed) if request.sealed else None
+            request.secrets = self._unseal(request.sealed) if request.sealed else None
         except OtherPast as error:
             log.warning("a session did not come back", session=episode.masked_sid, reason=str(error))
             self.run_in_background(self.close(episode, "interrupted"))
@@ -152,7 +157,7 @@ class ReturningSessions(Sessions):
         # without an API key, the openreward client sends empty secrets
         secrets = dict.fromkeys(KEY_SECRETS, episode.key) if episode.survival == "key" else None
         if episode.survival == "sealed":
-            secrets = self._unseal(episode, past.sealed)
+            secrets = self._unseal(episode.sealed)
         request = SessionRequest(episode.sid, episode.owner, hosted.name, secrets=secrets)
         if await self._construct(episode, instance, json.loads(past.spec_json), request):
             with self._running.note(episode.number, episode.environment, "setup"):
@@ -173,16 +178,13 @@ class ReturningSessions(Sessions):
         if hosted.replayable:
             episode.lost_calls.clear()  # they are made again
 
-    def _unseal(self, episode: LiveEpisode, sealed: bytes) -> dict[str, str]:
-        """Return the secrets that the session had, which are masked from now on. Raises: OtherPast."""
+    def _unseal(self, sealed: bytes) -> dict[str, str]:
+        """Return the secrets that a session had. Raises: OtherPast."""
         if self.vault is None:
             raise OtherPast("it had secrets, which are kept encrypted, and ORSWEB_SECRETS_KEY_FILE is not set")
         if (found := self.vault.unseal(sealed)) is None:
             raise OtherPast("it had secrets, which no key in ORSWEB_SECRETS_KEY_FILE decrypts")
-        secrets, masked = found
-        self.on_unsealed(episode.owner, masked)
-        episode.use_key(episode.key, *masked)
-        return secrets
+        return found[0]
 
     async def _load(self, episode: LiveEpisode, instance: PlayedInstance, state: bytes) -> None:
         with self._running.note(episode.number, episode.environment, "load"):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -25,7 +26,10 @@ MIN_SECRET_CHARACTERS = 8
 MAX_SECRET_CHARACTERS = 65_536
 """Longer secrets are refused, because searching for them would take too long."""
 MAX_RECENT_SECRETS = 32
-"""Secrets that are remembered for each key: what a client uploads is searched for every one of them."""
+"""Secrets of ended sessions that are remembered for each key: uploads and some prints come late."""
+JOINED_SIZES = (8, 32)
+"""Numbers of secrets, or parts of long ones, that are searched for at once. Each secret is in three searches one after
+the other: making one takes 0.4 ms for each secret, while the event loop waits, and one for 512 was slow by itself."""
 MAX_MASKS = 512
 """Masks that are kept for further sessions with the same secrets."""
 SLICE_CHARACTERS = 256 * 1024
@@ -48,14 +52,23 @@ class Mask:
 
     def __init__(self, secrets: Iterable[str], min_characters: int = MIN_SECRET_CHARACTERS) -> None:
         texts = dict.fromkeys(secret for secret in secrets if len(secret) >= min_characters)
-        self._windows = [_Window(window) for secret in texts for window in windows_of(secret)]
-        self._shortest = min((len(one.text) for one in self._windows), default=0)  # no form is shorter
-        self._any = _Hint([hint for window in self._windows for hint in window.hints]) if self._windows else None
+        self._search_for([_Window(window) for secret in texts for window in windows_of(secret)])
 
-    @property
-    def is_empty(self) -> bool:
-        """Return whether there is nothing to mask."""
-        return self._any is None
+    def _search_for(self, windows: list[_Window]) -> None:
+        self._windows = windows
+        self._shortest = min((len(one.text) for one in windows), default=0)  # no form is shorter
+        self._any = _Hint([hint for window in windows for hint in window.hints]) if windows else None
+
+    @classmethod
+    def joined(cls, masks: Iterable[Mask]) -> Mask:
+        """Return the mask of the secrets of all `masks`."""
+        joined = cls(())
+        joined._search_for([window for mask in masks for window in mask._windows])
+        return joined
+
+    def __len__(self) -> int:
+        """Return how many secrets, or parts of long ones, are searched for."""
+        return len(self._windows)
 
     def text(self, text: str) -> str:
         """Return the text with secrets masked, also if they are wrapped over lines."""
@@ -215,37 +228,45 @@ def mask_of(secrets: tuple[str, ...]) -> Mask:
     return Mask(line for secret in secrets for line in lines_of(secret))
 
 
-class RecentSecrets:
-    """The latest secrets of the sessions of each key, to mask what its clients and the log say about them later."""
+class SecretSet:
+    """Secrets of many sessions, which are searched for together: a text costs a few searches, however many there are.
+
+    One thread at a time changes it; any thread may mask.
+    """
 
     def __init__(self) -> None:
-        self._masks: dict[str, dict[str, Mask]] = {}
-        self.on_new: Callable[[str, str], None] = lambda owner, secret: None
-        """Called with each secret that was not known for its owner."""
+        self._masks: dict[str, Mask] = {}
+        self._joined: tuple[Mask, ...] = ()
+        self._forgotten = 0  # secrets that are still searched for
 
-    @property
-    def are_none(self) -> bool:
-        """Whether no secret was added yet."""
-        return not self._masks
+    def __contains__(self, secret: str) -> bool:
+        return secret in self._masks
 
-    def add(self, owner: str, secrets: Iterable[str]) -> None:
-        """Remember the secrets of a new session; of more than MAX_RECENT_SECRETS, the oldest are forgotten."""
-        for secret in secrets:
-            known = self._masks.get(owner, {})
-            if len(secret) >= MIN_SECRET_CHARACTERS and secret not in known:
-                known[secret] = mask_of((secret,))
-                self._masks[owner] = known
-                if len(known) > MAX_RECENT_SECRETS:
-                    del known[next(iter(known))]
-                self.on_new(owner, secret)
+    def __bool__(self) -> bool:
+        return bool(self._masks)
 
-    def is_empty(self, owner: str) -> bool:
-        """Return whether no secret of the key is remembered."""
-        return not self._masks.get(owner)
+    def add(self, secret: str) -> None:
+        self._masks[secret] = mask = mask_of((secret,))
+        self._joined = _joined((*self._joined, mask))
 
-    def json(self, owner: str, text: str) -> str:
-        """Return the JSON text without the secrets that are remembered for the key."""
-        masks, said = tuple(self._masks.get(owner, {}).values()), None
+    def discard(self, secret: str) -> None:
+        del self._masks[secret]
+        self._forgotten += 1
+        if self._forgotten > len(self._masks):
+            joined: tuple[Mask, ...] = ()
+            for mask in self._masks.values():
+                joined = _joined((*joined, mask))
+            self._forgotten, self._joined = 0, joined
+
+    def text(self, text: str) -> str:
+        """Return the text without the secrets."""
+        for mask in self._joined:
+            text = mask.text(text)
+        return text
+
+    def json(self, text: str) -> str:
+        """Return the JSON text without the secrets, also if they are split over messages."""
+        masks, said = self._joined, None
         for mask in masks:
             text = mask.json_strings(text)
         for mask in masks:
@@ -255,22 +276,99 @@ class RecentSecrets:
             said = said if text is before else None
         return text
 
+
+def _joined(masks: tuple[Mask, ...]) -> tuple[Mask, ...]:
+    """Return the masks with many small ones made one."""
+    for size in JOINED_SIZES:
+        small = [mask for mask in masks if len(mask) < size]
+        if sum(map(len, small)) >= size:
+            masks = (*(mask for mask in masks if len(mask) >= size), Mask.joined(small))
+    return masks
+
+
+class _SecretsOfKey(SecretSet):
+    """The secrets of the sessions of one key."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holders = Counter[str]()
+        """How many living sessions have each secret."""
+        self.ended: dict[str, None] = {}
+        """Those that no living session has, the oldest first."""
+
+
+class RecentSecrets:
+    """The secrets of the sessions of each key that live, and the latest of those that have ended.
+
+    They are masked in what its clients, hosted code and the log say later.
+    """
+
+    def __init__(self) -> None:
+        self._of_key: dict[str, _SecretsOfKey] = {}
+        self._all = SecretSet()
+        self._keys_with = Counter[str]()  # each secret
+        self._tell: Callable[[str, bool], None] = lambda secret, is_known: None
+
+    def tell(self, listener: Callable[[str, bool], None]) -> None:
+        """Call `listener` with each secret that is known, and with each that becomes known or is forgotten later."""
+        self._tell = listener
+        for secret in self._keys_with:
+            listener(secret, True)
+
+    def hold(self, owner: str, secrets: Iterable[str]) -> None:
+        """Remember the secrets of a session until it has released them, and some time longer."""
+        own = self._of_key.setdefault(owner, _SecretsOfKey())
+        for secret in _long_enough(secrets):
+            if secret not in own:
+                own.add(secret)
+                self._keys_with[secret] += 1
+                if self._keys_with[secret] == 1:
+                    self._all.add(secret)
+                    self._tell(secret, True)
+            own.holders[secret] += 1
+            own.ended.pop(secret, None)
+
+    def release(self, owner: str, secrets: Iterable[str]) -> None:
+        """Note that a session has ended. Of the secrets without one, the latest MAX_RECENT_SECRETS are remembered."""
+        own = self._of_key[owner]
+        for secret in _long_enough(secrets):
+            own.holders[secret] -= 1
+            if not own.holders[secret]:
+                del own.holders[secret]
+                own.ended[secret] = None
+        while len(own.ended) > MAX_RECENT_SECRETS:
+            self._forget(own, next(iter(own.ended)))
+
+    def _forget(self, own: _SecretsOfKey, secret: str) -> None:
+        del own.ended[secret]
+        own.discard(secret)
+        self._keys_with[secret] -= 1
+        if not self._keys_with[secret]:
+            del self._keys_with[secret]
+            self._all.discard(secret)
+            self._tell(secret, False)
+
+    def add(self, owner: str, secrets: Sequence[str]) -> None:
+        """Remember secrets that no session has, or not yet, like those of one that has just ended."""
+        self.hold(owner, secrets)
+        self.release(owner, secrets)
+
+    def is_empty(self, owner: str) -> bool:
+        """Return whether no secret of the key is remembered."""
+        return not self._of_key.get(owner)
+
+    def json(self, owner: str, text: str) -> str:
+        """Return the JSON text without the secrets that are remembered for the key."""
+        own = self._of_key.get(owner)
+        return text if own is None else own.json(text)
+
     def log_line(self, line: str) -> str:
         """Return a line of the log, which any thread may have written, without the secrets of all keys."""
-        if not line.startswith("{"):
-            return self.text(line)
-        for mask in self._all():
-            line = mask.json(line)
-        return line
+        return self._all.json(line) if line.startswith("{") else self._all.text(line)
 
-    def text(self, text: str) -> str:
-        """Return a text without the secrets of all keys."""
-        for mask in self._all():
-            text = mask.text(text)
-        return text
 
-    def _all(self) -> list[Mask]:
-        return [mask for masks in tuple(self._masks.values()) for mask in tuple(masks.values())]
+def _long_enough(secrets: Iterable[str]) -> Iterator[str]:
+    return (secret for secret in secrets if len(secret) >= MIN_SECRET_CHARACTERS)
 
 
 def _cut(piece: str, start: int, spans: Sequence[tuple[int, int]]) -> str:

@@ -41,7 +41,6 @@ from environments.runtime.play_load import PlayLoad, load_of
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import GOES_ON, Hidden, OpenEpisode, Record, Row, SessionPlaces, StepTaken, TaskSource
 from environments.runtime.returning_sessions import ReturningSessions
-from environments.runtime.secrets_mask import RecentSecrets
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session_checks import check_alive, check_path, is_closing
 from environments.runtime.session_reading import SessionReading
@@ -74,13 +73,12 @@ class SessionService(SessionReading):
     ) -> None:
         self.registry, self.tasks, self.limits = registry, tasks, limits
         self._running = running or RunningCalls()
-        self.recent_secrets = RecentSecrets()
         self._record, self._host = record, host
         self._sessions = ReturningSessions(registry, tasks, record, host, limits, self._running)
         self.has_survivors = False  # whether an earlier server left sessions
         self._lingering = LingeringCalls(limits.result_linger_seconds, limits.max_linger_bytes)
         self._sessions.on_orphan = self._lingering.add
-        self._sessions.on_unsealed = self.recent_secrets.add
+        self.recent_secrets = self._sessions.secrets
 
     def open(self) -> None:
         """Start the background tasks that expire idle sessions, remove old results, and keep the host's alive."""
@@ -157,7 +155,8 @@ class SessionService(SessionReading):
         """Mask `key`, which its client sends, in what is recorded of a session that an earlier server has started."""
         episode = self._sessions.live.get(sid)
         if key and episode is not None and episode.owner == owner and episode.state == "dormant":
-            episode.use_key(key)
+            self._sessions.mask(episode, key)
+            episode.key = key
 
     def ping(self, sid: str, owner: str) -> None:
         """Keep the session from expiring. Raises: SessionNotFound, also for a session that is ending; Draining."""

@@ -100,8 +100,13 @@ class Sessions(EndingSessions):
             raise SessionExists
         if len(self.live) >= self._limits.max_sessions:
             raise TooManySessions(self._limits.max_sessions)
-        episode = self.live[request.sid] = LiveEpisode(request, time.monotonic())
+        episode = self._live_episode(request)
         self._limit_time(episode)
+        return episode
+
+    def _live_episode(self, request: SessionRequest) -> LiveEpisode:
+        episode = self.live[request.sid] = LiveEpisode(request, time.monotonic())
+        self.secrets.hold(episode.owner, episode.secrets)
         return episode
 
     def _limit_time(self, episode: LiveEpisode, more_seconds: float = 0.0) -> None:

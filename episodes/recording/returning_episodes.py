@@ -60,12 +60,14 @@ def open_episodes(
     if sessions is not None:
         running = running.filter(session_id__in=sessions)
     found = [row for row in running.order_by("pk").values_list(*_OPEN_FIELDS) if row[0] not in blamed]
-    by_session = {row[2]: _open_episode(left, *row) for row in found}
+    sealed = dict(SessionSecrets.objects.filter(pk__in=running.filter(survival="sealed")).values_list("pk", "sealed"))
+    by_session = {row[2]: _open_episode(left, bytes(sealed.get(row[0], b"")), *row) for row in found}
     return list(by_session.values())
 
 
 def _open_episode(
     left: LeftBehind,
+    sealed: bytes,
     number: int,
     environment: str,
     session_id: str,
@@ -91,6 +93,7 @@ def _open_episode(
         ready=None if ready is None else ready.timestamp(),
         unsent=frozenset(unsent),
         running=(*(call for call in left.running if call.episode == number), *_unrecorded(number, unsent)),
+        sealed=sealed,
     )
 
 
@@ -114,16 +117,14 @@ def recorded_past(number: int) -> RecordedPast:
 
     Rows are read as tuples, because hundreds of sessions come back at once and model objects take half as long again.
     """
-    spec, prompt, survival = Episode.objects.values_list("task__spec", "prompt", "survival").get(pk=number)
+    spec, prompt = Episode.objects.values_list("task__spec", "prompt").get(pk=number)
     rows = list(Step.objects.filter(episode=number).order_by("index").values_list(*_STEP_FIELDS))
     digests = {digest for row in rows for digest in row[-2:] if digest} | ({prompt} if prompt else set())
     texts = dict(texts_of_blobs(digests, MAX_BIGINT)) if digests else {}
     kept = SessionSnapshot.objects.filter(pk=number).values_list("step", "state", "problem").first()
     snapshot = SnapshotTaken(number, kept[0], bytes(kept[1]), kept[2]) if kept else None
-    secrets = SessionSecrets.objects.filter(pk=number) if survival == "sealed" else SessionSecrets.objects.none()
-    sealed = secrets.values_list("sealed", flat=True).first()
     steps = [_step_taken(row, texts) for row in rows]
-    return RecordedPast(spec, texts[prompt] if prompt else None, steps, snapshot, bytes(sealed or b""))
+    return RecordedPast(spec, texts[prompt] if prompt else None, steps, snapshot)
 
 
 def _step_taken(row: Sequence[Any], texts: Mapping[str, str]) -> StepTaken:

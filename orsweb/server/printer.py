@@ -4,7 +4,8 @@ Standard output and standard error of the server become pipes, so it makes no di
 and how: `print`, `warnings`, a traceback, C code, or a program that hosted code has started. The
 printer reads them and prints whole lines, as is done for worker processes. While the server has
 been given no secret, it prints everything as it comes. The log has a way of its own to standard
-error and masks itself (`orsweb/logs.py`).
+error and masks itself (`orsweb/logs.py`): in the pipe, its lines would be joined to what hosted
+code has printed without a line break, be cut where they are long, and end with the printer.
 
 The printer is a process. A thread would not read while code fills a pipe and holds the
 interpreter's lock, which would last for ever, and would not print the last words of a crash. It is
@@ -31,7 +32,7 @@ from pathlib import Path
 import structlog
 
 from environments.hosts.printed_lines import MAX_LINE_BYTES, PrintedLines
-from environments.runtime.secrets_mask import RecentSecrets
+from environments.runtime.secrets_mask import RecentSecrets, SecretSet
 
 LAST_WORDS_SECONDS = 1.0
 """How long the server waits at its end until everything is printed."""
@@ -52,9 +53,9 @@ def start() -> None:
 
 
 def tell_secrets(secrets: RecentSecrets) -> None:
-    """Tell the printer, if there is one, about every secret from now on."""
+    """Tell the printer, if there is one, about every secret that is known, and from now on."""
     if _printer is not None:
-        secrets.on_new = _printer.tell
+        secrets.tell(_printer.tell)
 
 
 # --- the printer, as the server sees it -------------------------------------------------------------------------------
@@ -90,10 +91,10 @@ class PrinterProcess:
         waiting.start()
         atexit.register(self._end, waiting)
 
-    def tell(self, owner: str, secret: str) -> None:
-        """Make the printer mask a secret of a key."""
+    def tell(self, secret: str, is_known: bool) -> None:
+        """Make the printer mask a secret, or forget it."""
         with contextlib.suppress(OSError):  # it has ended
-            os.write(self._secrets, json.dumps([owner, secret]).encode() + b"\n")
+            os.write(self._secrets, json.dumps([secret, is_known]).encode() + b"\n")
 
     def _wait(self, pid: int) -> None:
         """Discard what is printed once the printer has ended; that would fail the code that prints."""
@@ -152,7 +153,7 @@ class Printer:
     def __init__(self, secrets: int) -> None:
         os.set_blocking(secrets, False)
         self._secrets, self._unread = secrets, b""
-        self._known = RecentSecrets()
+        self._known, self._has_known = SecretSet(), False
         self._lock = threading.Lock()
         """Invariant: who has it has added every secret that it has read."""
 
@@ -176,8 +177,9 @@ class Printer:
             while data := os.read(self._secrets, MAX_LINE_BYTES):
                 *messages, self._unread = (self._unread + data).split(b"\n")
                 for message in messages:
-                    owner, secret = json.loads(message)
-                    self._known.add(owner, [secret])
+                    self._has_known = True
+                    secret, is_known = json.loads(message)
+                    (self._known.add if is_known else self._known.discard)(secret)
             return False
         return True
 
@@ -185,7 +187,7 @@ class Printer:
         lines = PrintedLines()
         while data := os.read(source, MAX_LINE_BYTES):
             self._catch_up()  # what was written in a session follows its secrets
-            _write(output, data if self._known.are_none else self._masked(lines.add(data)))
+            _write(output, self._masked(lines.add(data)) if self._has_known else data)
         _write(output, self._masked(lines.end()))
 
     def _masked(self, data: bytes) -> bytes:

@@ -82,6 +82,12 @@ class Printing(Small):
         return said("printed")
 
     @tool
+    def print_line(self) -> ToolOutput:
+        """Print it in a line."""
+        print(f"line {self.token}")
+        return said("printed")
+
+    @tool
     def print_in_parts(self) -> ToolOutput:
         """Print it in parts, and within what is no line of text."""
         middle = len(self.token) // 2

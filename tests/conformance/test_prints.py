@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import uuid
 
-from environments.runtime.secrets_mask import STARS
+from environments.runtime.secrets_mask import MAX_RECENT_SECRETS, STARS
 from tests.conformance.agent import Agent, eventually
 from tests.server import LiveServer
 
@@ -14,6 +14,16 @@ WHOLE = (
     "ValueError: invalid literal for int() with base 10: 'thread",
 )
 IN_PARTS = ("part", "progress", "binary \N{REPLACEMENT CHARACTER}")
+
+
+def test_no_session_loses_its_secret_to_others_of_its_key() -> None:
+    secrets = [f"token/{uuid.uuid4().hex}" for _ in range(2 * MAX_RECENT_SECRETS)]
+    with LiveServer(*HOSTS) as server:
+        agents = [Agent(server).open({"id": 1}, "printing", secrets={"token": secret}) for secret in secrets]
+        for agent in agents:
+            agent.call("print_line")
+        eventually(lambda: server.log.count(f"line {STARS}") == len(agents))
+        assert not any(secret in server.log for secret in secrets)
 
 
 def test_no_way_of_printing_shows_a_secret() -> None:

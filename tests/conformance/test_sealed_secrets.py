@@ -6,6 +6,7 @@ import base64
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from episodes.models import SessionSecrets
@@ -62,6 +63,14 @@ def test_a_session_goes_on_with_its_secrets_also_after_a_rotation(
     agent.close()
     eventually(lambda: not SessionSecrets.objects.using(ALIAS).exists())
     assert SECRET not in server.log
+
+
+def test_its_secrets_are_masked_before_it_is_used_again(server: LiveServer) -> None:
+    agent = again(opened(server), server)
+    assert httpx.get(f"{server.url}/episodes/{SECRET}").status_code == 404
+    eventually(lambda: "GET /episodes/********" in server.log)
+    assert SECRET not in server.log
+    agent.close()
 
 
 @pytest.mark.parametrize(

@@ -18,6 +18,7 @@ from environments.errors import Draining, SessionExists
 from environments.runtime.quotas import KeyUsage, Quotas
 from environments.runtime.records import EpisodeEnded, OpenEpisode
 from environments.runtime.returning_sessions import REOPENED
+from environments.runtime.secrets_mask import STARS
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session_request import SessionRequest
 from tests.environments.runtime.play import Play, until
@@ -201,3 +202,10 @@ async def test_the_openreward_client_needs_no_key_on_a_server_without_keys() -> 
     async with left_behind() as (play, left):
         take_over(play, replace(left, survival="key"))
         assert (await play.answer("s", "add", number=3)).text == "6"
+
+
+async def test_the_key_of_its_client_is_masked_as_soon_as_it_is_sent() -> None:
+    async with left_behind() as (play, left):
+        take_over(play, replace(left, key_label="lab", survival="key"))
+        play.service.name_key("s", "lab", "lab-key-0123")
+        assert play.service.recent_secrets.log_line("it is lab-key-0123") == f"it is {STARS}"

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import time
+import timeit
+from functools import partial
 from typing import Any
 
 from environments import wire
@@ -83,11 +86,41 @@ def test_it_masks_a_number_that_is_a_secret() -> None:
     assert Mask(["1234567890"]).json('{"pin":1234567890,"n":12}') == f'{{"pin":"{STARS}","n":12}}'
 
 
-def test_the_latest_secrets_of_each_key_are_remembered() -> None:
-    recent = RecentSecrets()
-    recent.add("alice", [f"secret-{number:03}" for number in range(MAX_RECENT_SECRETS + 1)])
-    assert json.loads(recent.json("alice", '"secret-000 secret-001"')) == f"secret-000 {STARS}"
+def test_the_secrets_of_a_key_are_remembered_while_its_sessions_live_and_then_the_latest() -> None:
+    recent, told = RecentSecrets(), list[tuple[str, bool]]()
+    recent.tell(lambda secret, is_known: told.append((secret, is_known)))
+    secrets = [f"secret-{number:03}" for number in range(2 * MAX_RECENT_SECRETS)]
+    for secret in (*secrets, secrets[0]):
+        recent.hold("alice", [secret])
+    assert recent.log_line(" ".join(secrets)) == " ".join([STARS] * len(secrets))
+    for secret in secrets:
+        recent.release("alice", [secret])  # another session has the first
+    forgotten = secrets[1:MAX_RECENT_SECRETS]
+    assert told == [(secret, True) for secret in secrets] + [(secret, False) for secret in forgotten]
+    recent.add("alice", [f"later-{number:03}" for number in range(2 * MAX_RECENT_SECRETS)])
+    assert recent.log_line(" ".join([*secrets[:3], "later-063"])) == f"{STARS} secret-001 secret-002 {STARS}"
+    assert json.loads(recent.json("alice", '"secret-000 secret-001"')) == f"{STARS} secret-001"
     assert recent.is_empty("bob")
+
+
+def test_a_secret_of_two_keys_is_remembered_until_both_have_forgotten_it() -> None:
+    recent = RecentSecrets()
+    recent.hold("alice", ["secret-of-both"])
+    recent.add("bob", ["secret-of-both", *(f"later-{number:03}" for number in range(2 * MAX_RECENT_SECRETS))])
+    assert recent.log_line("secret-of-both") == STARS
+    assert recent.json("bob", '"secret-of-both"') == '"secret-of-both"'
+
+
+def test_a_line_of_the_log_costs_no_time_for_each_secret() -> None:
+    few, many = RecentSecrets(), RecentSecrets()
+    for recent, count in ((few, 4), (many, 512)):
+        recent.hold("alice", [f"{number:03}-{'secret' * 4}" for number in range(count)])
+    line = "2026-01-01T00:00:00Z [info     ] a session came back            episode=12 seconds=0.013 steps=4 " * 2
+    cost_of_few, cost_of_many = (
+        min(timeit.repeat(partial(recent.log_line, line), timer=time.thread_time, number=50, repeat=20))
+        for recent in (few, many)
+    )
+    assert cost_of_many < 16 * cost_of_few  # of 128 times as many secrets
 
 
 def test_a_line_of_the_log_has_no_secret_of_any_key() -> None:
