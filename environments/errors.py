@@ -8,10 +8,16 @@ from __future__ import annotations
 
 import difflib
 import math
+import re
 from collections.abc import Iterable
 
 MAX_QUOTED_CHARACTERS = 200
 """Longest part of a refused name that a message repeats."""
+
+
+_FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
+_OF_A_LIBRARY = re.compile(r"/lib/python3[^/]*/|^<|/environments/(authoring|hosts|runtime)/")
+"""Matches files of Python, of installed packages, and of this server where it calls the code of authors."""
 
 
 class OrsError(Exception):
@@ -170,6 +176,13 @@ class EnvironmentFault(OrsError):
     def __init__(self, kind: str, text: str, trace: str = "") -> None:
         super().__init__(f"{kind}: {text}" if text else kind)
         self.kind, self.text, self.trace = kind, text, trace
+
+    @property
+    def place(self) -> str:
+        """The line that raised, the author's own rather than a library's: "/srv/shop.py, line 12"; empty if unknown."""
+        frames: list[tuple[str, str]] = _FRAME.findall(self.trace)
+        own = [frame for frame in frames if not _OF_A_LIBRARY.search(frame[0])]
+        return ", line ".join((own or frames)[-1]) if frames else ""
 
     def copy(self) -> EnvironmentFault:
         """Return an equal fault without the frames that this one has passed through, to be stored or raised again."""

@@ -42,6 +42,7 @@ from environments.keys.keyring import ring
 from environments.keys.quota_ledger import QuotaLedger
 from environments.keys.shared_quotas import SharedQuotas
 from environments.runtime.crash_notes import RunningCalls
+from environments.runtime.fault_log import log_class_fault
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
 from environments.runtime.opening_notes import OpeningNotes, read_openings
 from environments.runtime.quotas import KeyUsage
@@ -212,6 +213,10 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     async with starting_alone(membership):
         report = await sync(registry, host, is_alone=recovers and membership is None)
     log.debug("environments synced", seconds=round(report.seconds, 2))
+    for failure in report.failures:
+        log_class_fault(
+            "unavailable, because its tasks cannot be listed", failure.environment, failure.split, failure.fault
+        )
     for split in report.splits:
         if split.is_taken:
             log.warning("a split that the class declares is not served", split=str(split))

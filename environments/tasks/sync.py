@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
-from django.db import transaction
+from django.db import DatabaseError, transaction
 
 from environments import conf
 from environments.authoring import task_schema
@@ -24,9 +24,10 @@ from environments.authoring.hosted_environment import HostedEnvironment
 from environments.authoring.registry import Registry
 from environments.database.json_rows import adding_tasks, execute
 from environments.database.planner_statistics import refresh_statistics
+from environments.database.storable import storable
 from environments.database.worker_threads import Workers
 from environments.database.write_pauses import rows_at_once, write_alone
-from environments.errors import EnvironmentFault, Unhostable
+from environments.errors import EnvironmentFault, InvalidIndex, Unhostable
 from environments.models import Environment, Split, SyncConflict
 from environments.models.folding import fold_json
 from environments.runtime.host import Host
@@ -38,7 +39,7 @@ from environments.tasks.split_errors import SplitBusy
 from environments.tasks.split_indexes import renew_missing
 from environments.tasks.sync_conflicts import keep_quarantined, note_conflicts
 from environments.tasks.sync_merge import Merge, listed_before, mark_dropped, merge_places, unmark_dropped
-from environments.tasks.sync_report import SplitSync, SyncReport
+from environments.tasks.sync_report import SplitSync, SyncReport, UnlistableTasks
 
 BATCH_TASKS = 1000
 BYTES_OF_TASK = 2048
@@ -70,12 +71,15 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
 
     `is_whole`: the registry has everything that is hosted, in order; other environments are not hosted then.
     `is_alone`: nobody else writes to the database meanwhile, so it is written in large batches.
-    Raises: Unhostable, with one sentence that says what to change.
+    An environment that cannot list its tasks becomes unavailable, and keeps those that it listed before.
+
+    Raises: Unhostable, with one sentence that says what to change, also when no environment can list its tasks.
     """
     started = time.monotonic()
     writer = Workers(1, "sync")
     synced: list[SplitSync] = []
     procedural: list[str] = []
+    failures: list[UnlistableTasks] = []
     try:
         if is_alone:
             await writer.run(write_alone)
@@ -84,7 +88,13 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
             if known := await writer.run(known_lists, hosted):
                 synced += known
                 continue
-            lists, is_procedural = await _lists(hosted, host)
+            try:
+                lists, is_procedural = await _lists(hosted, host)
+            except UnlistableTasks as failure:
+                failures.append(failure)
+                hosted.unavailable = hosted.unavailable or storable(f"{failure.reason} Correct that.")
+                await writer.run(write_unavailable, hosted.name, hosted.unavailable)
+                continue
             procedural += [hosted.name] * is_procedural
             written = await _write_tasks(hosted, lists, writer, is_procedural=is_procedural)
             await writer.run(note_code, hosted, written)
@@ -94,7 +104,44 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
             await writer.run(refresh_statistics)
     finally:
         writer.close()
-    return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started)
+    if len(failures) == len(registry):
+        one, *others = failures
+        raise Unhostable(f"No environment can be served. {' '.join(map(str, failures))}") if others else one
+    return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started, tuple(failures))
+
+
+async def check_tasks(registry: Registry, host: Host) -> None:
+    """Read tasks as a sync of `registry` does, but write nothing.
+
+    Environments that cannot be played here anyway are left out. Raises: UnlistableTasks.
+    """
+    reader = Workers(1, "sync")
+    try:
+        for hosted in (one for one in registry if one.is_described and not one.unavailable):
+            try:
+                is_known = bool(await reader.run(known_lists, hosted))
+            except DatabaseError:  # it may not exist yet, or not be migrated
+                is_known = False
+            if not is_known and (await _lists(hosted, host))[1]:
+                await _check_first_tasks(hosted, host)
+    finally:
+        reader.close()
+
+
+async def _check_first_tasks(hosted: HostedEnvironment, host: Host) -> None:
+    """Ask a procedural class for the number of tasks and the first one of each split. Raises: UnlistableTasks."""
+    tasks = host.tasks(hosted.name)
+    for split in hosted.splits:
+        call = f"num_tasks({split.name!r})"
+        try:
+            if await tasks.count(split.name):
+                call = f"get_task({split.name!r}, 0)"
+                await tasks.get(split.name, 0)
+        except EnvironmentFault as fault:
+            raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
+        except InvalidIndex as error:
+            missing = EnvironmentFault("IndexError", f"num_tasks({split.name!r}) counts more tasks than there are")
+            raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, missing) from error
 
 
 async def sync_environment(hosted: HostedEnvironment, host: Host) -> list[SplitSync]:
@@ -116,7 +163,10 @@ async def sync_environment(hosted: HostedEnvironment, host: Host) -> list[SplitS
 
 
 async def _lists(hosted: HostedEnvironment, host: Host) -> tuple[ClassLists, bool]:
-    """Return the tasks that an environment lists, and whether it is procedural and so lists none."""
+    """Return the tasks that an environment lists, and whether it is procedural and so lists none.
+
+    Raises: UnlistableTasks.
+    """
     texts: dict[str, list[str]] = {}
     for split in hosted.splits:
         try:
@@ -124,7 +174,8 @@ async def _lists(hosted: HostedEnvironment, host: Host) -> tuple[ClassLists, boo
         except NotImplementedError:
             return ClassLists({}), True
         except EnvironmentFault as fault:
-            raise Unhostable(f"{hosted.name}: list_tasks({split.name!r}) cannot be served: {fault}.") from fault
+            call = f"list_tasks({split.name!r})"
+            raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
     return ClassLists(texts), False
 
 

@@ -7,10 +7,25 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from environments.errors import EnvironmentFault, Unhostable, shorten
+
+MAX_REASON_CHARACTERS = 500
 TAKEN = (
     "a split of this name was made in the admin, so that one is served and the class's is not; delete it in the admin "
     "and restart, or give the class's split another name"
 )
+
+
+class UnlistableTasks(Unhostable):
+    """A class cannot list its tasks. `reason` is one line that says why, without the name of the environment."""
+
+    def __init__(self, environment: str, origin: str, call: str, split: str, fault: EnvironmentFault) -> None:
+        """`origin`: of the environment; `call`: the class method and its arguments; `fault`: what it raised."""
+        text = shorten(" ".join(str(fault).split()).rstrip("."), MAX_REASON_CHARACTERS)
+        place = f" ({fault.place})" if fault.place else ""
+        self.environment, self.split, self.fault = environment, split, fault
+        self.reason = f"{call} of {origin} cannot be served: {text}{place}."
+        super().__init__(f"{environment}: {self.reason}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,3 +91,5 @@ class SyncReport:
     procedural: tuple[str, ...]
     """Names of the environments whose class generates each task on demand."""
     seconds: float
+    failures: tuple[UnlistableTasks, ...] = ()
+    """Of the environments that became unavailable, because they could not list their tasks."""

@@ -27,6 +27,7 @@ from environments.runtime.service import SessionService
 from environments.service import ask_service
 from orsweb.operations.readiness import READINESS, ReadyCheck
 from orsweb.operations.server_load import ServerLoad, load_of
+from orsweb.server.succession import state_of_supervisor
 
 MAX_WAIT_SECONDS = 5.0
 """How long the page waits for the event loop, which code of an environment may hold."""
@@ -96,8 +97,11 @@ def _state(hidden: frozenset[str]) -> dict[str, Any]:
         return {"problem": str(error)}
     except TimeoutError:
         return {"problem": HELD}
+    supervisor = state_of_supervisor()
+    refusal = supervisor.problem if supervisor else ""
     recorder, rows = load.recorder, [row for row in _environments(load) if row.name not in hidden]
     return {
+        "refusal": "The log says why." if refusal and hidden else refusal,  # it may name what is hidden
         "is_ready": all(check.is_met for check in checks),
         "checks": [_check_row(check) for check in checks],
         "environments": rows,

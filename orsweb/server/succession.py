@@ -20,6 +20,8 @@ from itertools import chain
 from pathlib import Path
 from typing import NoReturn
 
+from django.conf import settings
+
 from environments import conf
 
 RELOAD = signal.SIGUSR1
@@ -167,6 +169,12 @@ def read_state(directory: Path) -> ServeState | None:
         os.kill(state.pid, 0)
         return state
     return None
+
+
+def state_of_supervisor() -> ServeState | None:
+    """Return what the `serve` has noted that has started this process; None if none has."""
+    states = map(read_state, Path(settings.DATA_DIR).glob("process-*"))
+    return next((state for state in states if state and state.pid == os.getppid()), None)
 
 
 def others_of_database(directory: Path) -> list[ServeState]:

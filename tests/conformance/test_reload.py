@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import html
 import signal
 from collections.abc import Iterator
 from typing import NamedTuple
 
+import httpx
 import pytest
 
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.reloading import reload, visited, write
 from tests.server import LiveServer
+
+REFUSED = "The server goes on as it was, because the new code cannot be served."
+FAILING = "print('listing'); raise RuntimeError('no\\ndisk')"
 
 
 class Reloaded(NamedTuple):
@@ -85,9 +90,28 @@ def test_it_goes_on_as_it_was_if_the_new_code_is_broken(reloaded: Reloaded) -> N
     (server.cwd / "changing_env.py").write_text("this is no Python")
     status, text = reload(server)
     assert status == 1
-    assert text.startswith("CommandError: The server goes on as it was, because the new code cannot be served. ")
+    assert text.startswith(f"CommandError: {REFUSED} ")
     assert "SyntaxError" in text or "changing_env" in text
     assert server.pid == old and server.is_healthy()
+
+
+def test_it_goes_on_as_it_was_if_the_new_code_lists_no_tasks(reloaded: Reloaded) -> None:
+    server, old = reloaded.server, reloaded.server.pid
+    write(server.cwd, "three", first=FAILING)
+    status, text = reload(server)
+    line = (server.cwd / "changing_env.py").read_text().splitlines().index(f"        {FAILING}") + 1
+    sentence = (
+        "changing: list_tasks('train') of changing_env:Changing cannot be served: RuntimeError: no disk "
+        f"({server.cwd}/changing_env.py, line {line})."
+    )
+    assert (status, text) == (1, f"CommandError: {REFUSED} {sentence}\n")
+    assert server.pid == old and server.is_healthy()
+    page = httpx.get(f"{server.url}/operations/", timeout=60).text  # loads the pages
+    assert "The last reload was refused, so the old code goes on." in page and html.escape(sentence) in page
+
+
+def test_a_reload_needs_a_server(reloaded: Reloaded) -> None:
+    server = reloaded.server
     assert server.stop() == 0
     assert reload(server) == (
         1,

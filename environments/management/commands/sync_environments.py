@@ -36,6 +36,8 @@ class Command(TerminalCommand):
         except (Unhostable, EnvironmentFault) as error:
             raise CommandError(str(error)) from error
         self._print(report)
+        if report.failures:
+            raise CommandError("\n".join(map(str, report.failures)))
 
     def _print(self, report: SyncReport) -> None:
         for split in report.splits:

@@ -5,6 +5,7 @@ If it cannot start, it prints one sentence to stderr and exits with status 1. Af
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import errno
 import os
@@ -22,12 +23,15 @@ from django.db import DatabaseError, connection
 
 from environments import conf
 from environments.authoring.callable_tools import uncallable_names
+from environments.authoring.registry import Registry
+from environments.authoring.revision import note_revisions
 from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
-from environments.hosts.loading import load
+from environments.hosts.loading import EveryHost, load
 from environments.runtime.records import RETURN_SECONDS
+from environments.runtime.threads import ThreadPool
 from environments.service import get_service
-from environments.tasks.sync import check_declared
+from environments.tasks.sync import check_declared, check_tasks
 from orsweb.server import database_lock, exposure, listening, pending_migrations, printer, succession, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
@@ -158,19 +162,33 @@ def _reachable_host() -> str:
 
 
 def _check(host: str) -> None:
-    """Load what a server on `host` loads. Raises: SystemExit with a sentence that says what is wrong."""
+    """Load what a server on `host` loads, and read the tasks. Raises: SystemExit with a sentence on what is wrong."""
     import orsweb.asgi  # noqa: F401
 
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
-        for hosted in load(conf.specifications(), conf.remote_keys(), conf.path_prefix()):
+        registry = load(conf.specifications(), conf.remote_keys(), conf.path_prefix())
+        for hosted in registry:
             if hosted.is_described:
                 check_declared(hosted)
                 for sentence in uncallable_names(hosted.tool_names):
                     print(f"{hosted.name}: {sentence}", file=sys.stderr)
+        note_revisions(registry, conf.version())
+        asyncio.run(_check_tasks(registry))
     except (Unhostable, ImproperlyConfigured) as error:
         _explain(error)
+
+
+async def _check_tasks(registry: Registry) -> None:
+    """Raises: Unhostable."""
+    pool = ThreadPool()
+    host = EveryHost(registry, pool, conf.limits())
+    try:
+        await check_tasks(registry, host)
+    finally:
+        await host.close()
+        pool.close()
 
 
 def _refusal_of_processes() -> str:
@@ -259,4 +277,5 @@ def _explain(error: BaseException) -> NoReturn:
 
 
 def _fail(sentence: str) -> NoReturn:
+    sys.stdout.flush()  # what hosted code has printed comes before the sentence, of which a reload reads the last line
     raise SystemExit(sentence)

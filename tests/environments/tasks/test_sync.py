@@ -254,8 +254,23 @@ def test_it_refuses_what_is_no_list(tasks: Any) -> None:
 
 
 def test_it_tells_what_list_tasks_raised() -> None:
-    with pytest.raises(Unhostable, match=r"shop: list_tasks\('train'\) cannot be served: OSError: no such file\."):
+    with pytest.raises(
+        Unhostable,
+        match=r"shop: list_tasks\('train'\) of .*:Shop cannot be served: OSError: no such file \(.*, line \d+\)\.",
+    ):
         sync_now(listing({"train": OSError("no such file")}))
+
+
+def test_a_class_that_lists_no_tasks_keeps_its_own_and_does_not_keep_others_from_listing() -> None:
+    sync_now(listing({"train": numbered(2)}), listing({"train": []}, "bank"))
+    report = sync_now(listing({"train": OSError("no\0disk")}), listing({"train": numbered(1)}, "bank"))
+    assert [failure.environment for failure in report.failures] == ["shop"]
+    reasons = dict(Environment.objects.values_list("name", "unavailable"))
+    assert "OSError: no\ufffddisk (" in reasons["shop"] and not reasons["bank"]
+    served = Split.objects.filter(is_served=True).order_by("size").values_list("environment__name", "size")
+    assert list(served) == [("bank", 1), ("shop", 2)]
+    sync_now(listing({"train": numbered(3)}), listing({"train": numbered(1)}, "bank"))
+    assert not Environment.objects.exclude(unavailable="").exists()
 
 
 @each(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import os
 import signal
 import socket
@@ -17,14 +18,17 @@ from environments import command_line
 from tests import programs
 from tests.conformance.agent import eventually
 from tests.envs_unavailable import REASON
+from tests.rows import each
 from tests.server import ROOT, LiveServer
 
 KEYS = {"ORSWEB_API_KEYS": "alice:secret-of-alice"}
 
 
-def refusal(*args: str, env: Mapping[str, str] | None = None, beside: LiveServer | None = None) -> str:
+def refusal(
+    *args: str, env: Mapping[str, str] | None = None, beside: LiveServer | None = None, cwd: Path = ROOT
+) -> str:
     """Return what a server that does not start prints, after checking that it is one sentence and the status 1."""
-    refused = LiveServer(*args, env=env, beside=beside).launch()
+    refused = LiveServer(*args, env=env, beside=beside, cwd=cwd).launch()
     try:
         assert refused.process.wait(60) == 1
         assert refused.log.count("\n") == 1, refused.log
@@ -76,11 +80,68 @@ def test_a_check_warns_of_tools_that_models_cannot_call() -> None:
         assert f"{name}: Tool name 'größe' is not accepted by the APIs of models" in done.stderr
 
 
+def write_failing(here: Path, *methods: str) -> None:
+    """Write a module `failing` into `here`, with a class that has these class methods: a signature and a body each."""
+    bodies = "".join(f"    @classmethod\n    def {method}\n" for method in methods)
+    (here / "failing.py").write_text(f"from tests.envs import Echo\nclass Failing(Echo):\n{bodies}")
+
+
+UNLISTED = "list_tasks(cls, split): raise NotImplementedError"
+COUNTED = "num_tasks(cls, split): return 2"
+
+
+@each(
+    "methods, call, error, line",
+    [
+        (["list_tasks(cls, split): 1 / 0"], "list_tasks('train')", "ZeroDivisionError: division by zero", 4),
+        (["list_tasks(cls, split): yield from map(int, 'x')"], "list_tasks('train')", "ValueError: invalid", 4),
+        ([UNLISTED, "num_tasks(cls, split): return {}['n']"], "num_tasks('train')", "KeyError: 'n'", 6),
+        ([UNLISTED, COUNTED, "get_task(cls, split, n): 1 / n"], "get_task('train', 0)", "ZeroDivisionError", 8),
+    ],
+)
+def test_a_check_reads_tasks(tmp_path: Path, methods: list[str], call: str, error: str, line: int) -> None:
+    write_failing(tmp_path, *methods)
+    done = programs.run("serve", "tests.envs:Echo", "failing:Failing", "--check", cwd=tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"failing: {call} of failing:Failing cannot be served: {error}")
+    assert done.stderr.endswith(f" ({tmp_path}/failing.py, line {line}).\n")
+
+
+def test_a_check_reads_one_task_of_a_class_that_lists_none(tmp_path: Path) -> None:
+    get = "get_task(cls, split, n): print(split, n); return {}"
+    write_failing(tmp_path, UNLISTED, "num_tasks(cls, split): return 10 ** 12", get)
+    done = programs.run("serve", "failing:Failing", "--check", cwd=tmp_path)
+    assert (done.returncode, done.stdout) == (0, "train 0\ntest 0\n")
+
+
+def test_a_class_that_lists_no_tasks_is_unavailable_and_the_others_start(tmp_path: Path) -> None:
+    write_failing(tmp_path, "list_tasks(cls, split): 1 / 0")
+    with LiveServer("tests.envs:Echo", "failing:Failing", cwd=tmp_path) as server:
+        reason = (
+            "list_tasks('train') of failing:Failing cannot be served: ZeroDivisionError: division by zero "
+            f"({tmp_path}/failing.py, line 4). Correct that."
+        )
+        eventually(lambda: f"\n                failing is unavailable: {reason}\n" in server.log)
+        assert reason in html.unescape(httpx.get(f"{server.url}/environments/failing/", timeout=60).text)
+        body, headers = {"env_name": "failing", "split": "train", "index": 0}, {"X-Session-ID": "a"}
+        refused = httpx.post(f"{server.url}/create", json=body, headers=headers)
+        assert refused.json() == {"detail": f"Environment 'failing' is unavailable. {reason}"}
+        played = httpx.post(f"{server.url}/create", json=body | {"env_name": "echo"}, headers=headers)
+        assert played.status_code == 200
+
+
 # --- refusals --------------------------------------------------------------------------------------------------------
 
 
 def test_it_refuses_a_class_that_cannot_be_imported() -> None:
     assert refusal("no_such_module:Env").startswith("'no_such_module:Env' cannot be imported: ModuleNotFoundError")
+
+
+def test_it_refuses_to_start_when_no_class_lists_tasks(tmp_path: Path) -> None:
+    write_failing(tmp_path, "list_tasks(cls, split): 1 / 0")
+    sentence = refusal("failing:Failing", "other=failing:Failing", cwd=tmp_path)
+    assert sentence.startswith("No environment can be served. failing: list_tasks('train') of failing:Failing cannot")
+    assert "other: list_tasks('train')" in sentence
 
 
 def test_it_refuses_other_machines_without_a_key() -> None:
