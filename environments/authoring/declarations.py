@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, ValidationError
 
 from environments import wire
-from environments.authoring.reserved_names import RESERVED_NAMES
+from environments.authoring.reserved_names import CONTRACT, RESERVED_NAMES
 from environments.authoring.tools import ToolTable, find_tools
 from environments.errors import MAX_QUOTED_CHARACTERS, Unhostable, describe, shorten
 from environments.wire import Split, ToolSpec
@@ -104,6 +104,42 @@ def toolsets_of(cls: type) -> tuple[type, ...]:
     if not isinstance(toolsets, Sequence) or not all(isinstance(one, type) for one in toolsets):
         raise Unhostable(f"{cls.__name__}.toolsets must be a tuple of classes, such as (MyToolset,).")
     return tuple(toolsets)
+
+
+def names_of(cls: type, attribute: str) -> tuple[str, ...]:
+    """Return the names in a class attribute such as `hidden_fields`; empty if it is not declared."""
+    names = getattr(cls, attribute, None)
+    label = f"{cls.__name__}.{attribute}"
+    if isinstance(names, str):
+        raise Unhostable(f"{label} is the text {_short_repr(names)}; write a tuple of names, such as ({names!r},).")
+    if names is None:
+        return ()
+    if not isinstance(names, Collection) or not all(isinstance(name, str) for name in names):
+        raise Unhostable(f'{label} is {_short_repr(names)}; write a tuple of names, such as ("answer",).')
+    return tuple(names)
+
+
+def misspelled_attributes(cls: type, base: type) -> list[str]:
+    """Return a sentence for each attribute that is one edit away from one of the contract, which the class lacks.
+
+    `base`: the Environment of its SDK, whose own attributes are left out.
+    """
+    own = {name for one in cls.__mro__ if one is not base and issubclass(one, base) for name in vars(one)}
+    return [
+        f"{cls.__name__}.{name} is no attribute that a server reads; did you mean {meant}?"
+        for name in sorted(own - CONTRACT - set(dir(base)))
+        if not getattr(inspect.getattr_static(cls, name), "_env_tool", False)
+        and (meant := next((one for one in sorted(CONTRACT - own) if _is_one_edit_away(name, one)), ""))
+    ]
+
+
+def _is_one_edit_away(name: str, other: str) -> bool:
+    """Return whether one letter that is left out, added, replaced or swapped with the next makes `other` of `name`."""
+    pairs = enumerate(zip(name, other, strict=False))
+    start = next((n for n, (one, two) in pairs if one != two), min(len(name), len(other)))
+    mine, theirs = name[start:], other[start:]
+    is_swapped = mine[:2] == theirs[1::-1] and mine[2:] == theirs[2:]
+    return name != other and (mine[1:] == theirs[1:] or mine[1:] == theirs or mine == theirs[1:] or is_swapped)
 
 
 def tools_of(cls: type, toolsets: tuple[type, ...], output: type[BaseModel]) -> ToolTable:

@@ -25,6 +25,8 @@ from environments.authoring.declarations import (
     check_class_methods,
     hand_controls_of,
     listed_tools,
+    misspelled_attributes,
+    names_of,
     served_name,
     splits_of,
     tools_of,
@@ -94,14 +96,20 @@ class HostedClass(HostedEnvironment):
         self.tools: ToolTable = tools_of(cls, self.toolsets, sdk.tool_output)
         self.splits: list[Split] = splits_of(cls)
         self._check()
+        self.misspelled: list[str] = misspelled_attributes(cls, sdk.base)
+        """A sentence for each attribute that is probably meant to be another one."""
         self.unavailable: str = unavailable_of(cls)
         self.hand_controls: HandControls = hand_controls_of(cls)
         self.revision: ClassRevision | None = None  # set by `revision.note_revisions` when the server starts
         _ = self.class_tools  # computed now, because an author's own list_tools may raise
-        for tool, reason in self.tools.skipped.items():
+        if self.tools.skipped or self.misspelled:
             import structlog  # late, because it is a third of what worker processes would take to start
 
-            structlog.get_logger(__name__).warning("tool_skipped", tool=tool, reason=reason)
+            log = structlog.get_logger(__name__)
+            for tool, reason in self.tools.skipped.items():
+                log.warning("tool_skipped", tool=tool, reason=reason)
+            for sentence in self.misspelled:
+                log.warning("attribute_unknown", reason=sentence)
 
     def _check(self) -> None:
         """Check everything that the author has to declare. Raises: Unhostable for the first problem."""
@@ -109,6 +117,8 @@ class HostedClass(HostedEnvironment):
         self._check_isolation()
         self._check_resources()
         self._check_snapshots()
+        for attribute in ("hidden_fields", "revision_packages", "required_secrets"):
+            names_of(self.cls, attribute)
         self._check_content()
         self._check_constructor()
 
@@ -188,9 +198,9 @@ class HostedClass(HostedEnvironment):
     def has_own_messages(self) -> bool:
         return self.overrides("get_messages")
 
-    @property
+    @cached_property
     def hidden_fields(self) -> frozenset[str]:
-        return frozenset(getattr(self.cls, "hidden_fields", ()))
+        return frozenset(names_of(self.cls, "hidden_fields"))
 
     def declared(self, name: str, default: Any) -> Any:
         """Return the class attribute `name`, or `default`."""

@@ -1,4 +1,6 @@
-"""Names that no environment may have, because environment names are first segments of URL paths."""
+"""Names that have a meaning: those that no environment may have, because environment names are first segments of URL
+paths, and the attributes of a class that a server reads.
+"""
 
 PAGES = frozenset(
     (
@@ -23,3 +25,15 @@ FOR_OPERATORS = frozenset(("ready", "metrics"))
 """What probes and Prometheus read; see `orsweb/operations/endpoints.py`."""
 
 RESERVED_NAMES = PAGES | PROTOCOL_WORDS | OTHER_PROTOCOLS | FOR_OPERATORS
+
+CONTRACT = frozenset(
+    (
+        "convention", "default_return", "exploits", "fixed_tasks", "get_messages", "get_prompt", "get_task",
+        "get_task_range", "hand_controls", "hidden_fields", "isolation", "list_splits", "list_task_tools", "list_tasks",
+        "list_tools", "num_tasks", "oracle", "own_thread", "python", "recoverable_errors", "replayable",
+        "required_secrets", "resources", "revision_packages", "reward_range", "score_group", "setup", "snapshot_every",
+        "success_threshold", "task_schema", "teardown", "toolsets", "unavailable",
+    )
+)  # fmt: skip
+"""Attributes of a class that a server or `check_environment` reads, but for `name`, `save` and `load`: other short
+words are one edit away from these."""

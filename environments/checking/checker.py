@@ -69,6 +69,8 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
         report = CheckReport(specification)
         report.ok("environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}.")
         _check_card(report, hosted)
+        if hosted.misspelled:
+            report.judge("environment", "attributes", hosted.misspelled, "", "warning")
 
         def make() -> CheckState:
             checked = LocalEnvironment(hosted, limit, options.secrets)

@@ -95,6 +95,7 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
                 hosted.unavailable = hosted.unavailable or storable(f"{failure.reason} Correct that.")
                 await writer.run(write_unavailable, hosted.name, hosted.unavailable)
                 continue
+            _warn_of_hidden_fields(hosted, lists)
             procedural += [hosted.name] * is_procedural
             written = await _write_tasks(hosted, lists, writer, is_procedural=is_procedural)
             await writer.run(note_code, hosted, written)
@@ -177,6 +178,14 @@ async def _lists(hosted: HostedEnvironment, host: Host) -> tuple[ClassLists, boo
             call = f"list_tasks({split.name!r})"
             raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
     return ClassLists(texts), False
+
+
+def _warn_of_hidden_fields(hosted: HostedEnvironment, lists: ClassLists) -> None:
+    """Log the hidden fields that no task has: perhaps another one should be hidden."""
+    texts = [text for of_split in lists.texts.values() for text in of_split]
+    for name in sorted(hosted.hidden_fields or ()) if texts else ():
+        if not any(json.dumps(name) in text for text in texts):
+            log.warning("no task has a hidden field", environment=hosted.name, field=name)
 
 
 async def _write_tasks(

@@ -82,13 +82,14 @@ async def _check_again(state: CheckState, prompts: Sequence[tuple[Sample, Any]])
 
 
 def _check_hidden(state: CheckState, prompts: Sequence[tuple[Any, str]]) -> None:
-    declared = tuple(getattr(state.local.hosted.cls, "hidden_fields", ())) if state.local else ()
+    declared = state.local.hosted.hidden_fields if state.local else frozenset()
     names = {name for task, _ in prompts if isinstance(task, dict) for name in task}
-    suspected = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - set(declared)
+    suspected = {name for name in names if ANSWER_NAME.fullmatch(name.lower())} - declared
     if not declared and not suspected:
         return state.report.skip(SUBJECT, "no answers", "No field is listed in hidden_fields or named like an answer.")
-    if missing := sorted(set(declared) - names):
-        state.report.warn(SUBJECT, "hidden fields", f"hidden_fields names {missing[0]!r}, which no sampled task has.")
+    if missing := sorted(declared - names):
+        listed = ", ".join(map(repr, missing))
+        state.report.warn(SUBJECT, "hidden fields", f"hidden_fields names {listed}, which no sampled task has.")
     for name in sorted({*declared, *suspected}):
         if problem := _leak(name, prompts):
             add = state.report.fail if name in declared else state.report.warn

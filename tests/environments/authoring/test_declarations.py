@@ -9,6 +9,7 @@ import openreward.environments as orw
 import ors
 import pytest
 from pydantic import BaseModel
+from structlog.testing import capture_logs
 
 from environments import Environment, ToolOutput, tool
 from environments.authoring.hosted_class import HostedClass
@@ -46,6 +47,11 @@ def _exit(cls: type) -> Any:
         ({"go": tool(_schemaless)}, "Odd has a tool whose input has no JSON Schema"),
         ({"toolsets": Small}, "Odd.toolsets must be a tuple of classes, such as (MyToolset,)"),
         ({"toolsets": (5,)}, "Odd.toolsets must be a tuple of classes"),
+        ({"hidden_fields": "word"}, "Odd.hidden_fields is the text 'word'; write a tuple of names, such as ('word',)."),
+        ({"hidden_fields": 5}, "Odd.hidden_fields is 5; write a tuple of names"),
+        ({"hidden_fields": [b"word"]}, "Odd.hidden_fields is [b'word']; write a tuple of names"),
+        ({"revision_packages": "numpy"}, "Odd.revision_packages is the text 'numpy'; write a tuple of names"),
+        ({"required_secrets": "key"}, "Odd.required_secrets is the text 'key'; write a tuple of names"),
         ({"list_tools": classmethod(raising)}, "Odd.list_tools() raised RuntimeError: no disk."),
         ({"list_tools": classmethod(lambda cls: [5])}, "Odd.list_tools() must return a ListToolsOutput"),
         ({"name": classmethod(lambda cls: "Ping")}, "Environment name 'ping' is reserved"),
@@ -126,3 +132,30 @@ def test_it_awaits_no_async_list_splits_and_leaves_no_coroutine_behind() -> None
         warnings.simplefilter("always")
         HostedClass(odd({**WHOLE, "list_splits": classmethod(_async_splits)}))
     assert not [warning for warning in seen if "_async_splits" in str(warning.message)]
+
+
+@pytest.mark.parametrize("base", [Environment, ors.Environment, orw.Environment])
+@each(
+    ("attribute", "meant"),
+    [
+        ("hidden_field", "hidden_fields"),
+        ("reward_rang", "reward_range"),
+        ("isolaton", "isolation"),
+        ("replayabel", "replayable"),
+        ("succes_threshold", "success_threshold"),
+        ("set_up", "setup"),
+        ("recoverable_error", "recoverable_errors"),
+    ],
+)
+def test_it_warns_of_attributes_that_are_probably_misspelled(attribute: str, meant: str, base: type) -> None:
+    with capture_logs() as logged:
+        HostedClass(odd({**WHOLE, attribute: None}, base))
+    sentence = f"Odd.{attribute} is no attribute that a server reads; did you mean {meant}?"
+    assert [(entry["event"], entry["reason"]) for entry in logged] == [("attribute_unknown", sentence)]
+
+
+@each("members", [{"game": 1}, {"hidden": 1}, {"hidden_field": 1, "hidden_fields": ("word",)}])
+def test_it_does_not_warn_of_others(members: dict[str, Any]) -> None:
+    with capture_logs() as logged:
+        HostedClass(odd({**WHOLE, **members}))
+    assert not logged

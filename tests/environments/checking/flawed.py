@@ -217,6 +217,14 @@ class Telling(Sound):
     hidden_fields = ("place",)
 
 
+class Misspelling(Sound):
+    hidden_field = ("place",)
+
+
+class HidingNothing(Sound):
+    hidden_fields = ("answer", "key")
+
+
 class Changing(Sound):
     numbers = count()
 

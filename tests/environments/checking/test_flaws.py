@@ -37,6 +37,8 @@ FLAWS = [
     ("Unkept", "tasks", "task schema", "failed", "Task train[2] does not match task_schema: $.place"),
     ("NotJson", "tasks", "listings", "failed", "task 0"),
     ("Silent", "prompts", "prompts", "failed", "is empty"),
+    ("Misspelling", "environment", "attributes", "warning", "Misspelling.hidden_field is no attribute"),
+    ("HidingNothing", "prompts", "hidden fields", "warning", "names 'answer', 'key', which no sampled task has"),
     ("Telling", "prompts", "no answers", "failed", "contains the task's 'place'"),
     ("Changing", "prompts", "repeatable prompt", "warning", "differs in a second session"),
     ("WrongImage", "prompts", "prompts", "failed", "the data is image/gif, but the type is image/png"),

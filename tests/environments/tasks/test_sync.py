@@ -10,6 +10,7 @@ import pytest
 from django.core.management import CommandError, call_command
 from django.utils import timezone
 from pytest_django import Settings
+from structlog.testing import capture_logs
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import ClassRevision
@@ -259,6 +260,13 @@ def test_it_tells_what_list_tasks_raised() -> None:
         match=r"shop: list_tasks\('train'\) of .*:Shop cannot be served: OSError: no such file \(.*, line \d+\)\.",
     ):
         sync_now(listing({"train": OSError("no such file")}))
+
+
+def test_it_warns_of_hidden_fields_that_no_task_has() -> None:
+    with capture_logs() as logged:
+        sync_now(listing({"train": [{"q": 1}], "test": [{"answer": 2}]}, hidden_fields=("answer", "anwser")))
+    fields = [entry["field"] for entry in logged if entry["event"] == "no task has a hidden field"]
+    assert fields == ["anwser"]
 
 
 def test_a_class_that_lists_no_tasks_keeps_its_own_and_does_not_keep_others_from_listing() -> None:
