@@ -294,6 +294,11 @@ def check_declared(hosted: HostedEnvironment) -> None:
 def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
     """Return the columns of an environment as its class declares them. Raises: Unhostable."""
     low, high = _floats(hosted, "reward_range", (0.0, 1.0), count=2)
+    if low >= high:
+        declared = hosted.declared("reward_range", ())
+        raise Unhostable(
+            f"{hosted.name}: reward_range is {declared!r}; it must be two finite numbers, the lower first."
+        )
     [threshold] = _floats(hosted, "success_threshold", (0.9,), count=1)
     default_return = hosted.declared("default_return", "sum")
     if default_return not in RETURNS:

@@ -282,7 +282,14 @@ def test_a_class_that_lists_no_tasks_keeps_its_own_and_does_not_keep_others_from
 
 
 @each(
-    "said", [{"default_return": "median"}, {"reward_range": (0,)}, {"reward_range": "ab"}, {"success_threshold": None}]
+    "said",
+    [
+        {"default_return": "median"},
+        {"reward_range": (0,)},
+        {"reward_range": "ab"},
+        {"reward_range": (1, 0)},
+        {"success_threshold": None},
+    ],
 )
 def test_it_refuses_what_no_page_could_show(said: dict[str, Any]) -> None:
     with pytest.raises(Unhostable, match=f"^shop: {next(iter(said))} is "):
