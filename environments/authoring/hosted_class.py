@@ -88,12 +88,13 @@ class HostedClass(HostedEnvironment):
         if sdk is None:
             raise Unhostable(f"{cls!r} is not an Environment class; derive it from environments.Environment.")
         _unmark_bases(cls)
-        check_class_methods(cls)
         self.cls, self.sdk = cls, sdk
-        self.name = served_name(cls, alias)
-        self.origin = f"{cls.__module__}:{cls.__qualname__}"
         self.toolsets: tuple[type, ...] = toolsets_of(cls)
         self.tools: ToolTable = tools_of(cls, self.toolsets, sdk.tool_output)
+        self._check_tool_names()
+        check_class_methods(cls)
+        self.name = served_name(cls, alias)
+        self.origin = f"{cls.__module__}:{cls.__qualname__}"
         self.splits: list[Split] = splits_of(cls)
         self._check()
         self.misspelled: list[str] = misspelled_attributes(cls, sdk.base)
@@ -121,6 +122,14 @@ class HostedClass(HostedEnvironment):
             names_of(self.cls, attribute)
         self._check_content()
         self._check_constructor()
+
+    def _check_tool_names(self) -> None:
+        """Refuse tools that replace what every environment has. A toolset may use these names. Raises: Unhostable."""
+        own = [name for name, tool in self.tools.by_name.items() if tool.toolset is None]
+        if taken := [name for name in own if name == "task_spec" or callable(getattr(self.sdk.base, name, None))]:
+            what = "an attribute" if taken[0] == "task_spec" else "a method"
+            label = f"{self.cls.__name__}.{taken[0]}"
+            raise Unhostable(f"{label} is a tool, but every environment has {what} of that name; rename the tool.")
 
     def _check_tools(self) -> None:
         label = self.cls.__name__

@@ -8,7 +8,7 @@ import ors
 import pytest
 from structlog.testing import capture_logs
 
-from environments import TextBlock, ToolOutput, ToolSpec, tool
+from environments import Environment, TextBlock, ToolOutput, ToolSpec, tool
 from environments.authoring.hosted_class import HostedClass, sdk_of
 from environments.errors import InvalidRequest, Unhostable
 from environments.wire import GroupCandidate, Message, TerminalToolSpec
@@ -157,6 +157,14 @@ def test_it_refuses_a_class_with_one_sentence(body: dict[str, Any], sentence: st
         HostedClass(odd(body))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("base", [Environment, ors.Environment, orw.Environment])
+@each("name", ["setup", "teardown", "get_prompt", "task_spec", "name", "list_tools", "list_tasks"])
+def test_it_refuses_a_tool_that_replaces_what_every_environment_has(name: str, base: type) -> None:
+    sentence = rf"^Odd.{name} is a tool, but every environment has an? \w+ of that name; rename the tool\.$"
+    with pytest.raises(Unhostable, match=sentence):
+        HostedClass(odd({**WHOLE, name: GO["go"]}, base))
 
 
 def test_it_hosts_a_class_that_counts_and_gets_instead_of_listing() -> None:
