@@ -15,6 +15,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel
@@ -41,6 +42,8 @@ def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclu
     """
 
     def mark(function: Fn) -> Fn:
+        if isinstance(function, property):
+            raise TypeError("@tool marks a method, not a property; remove @property")
         for name, value in (("", True), ("_shared", shared), ("_concurrent", concurrent), ("_exclusive", exclusive)):
             setattr(function, f"_env_tool{name}", value)
         return function
@@ -168,6 +171,8 @@ def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dic
         raw = inspect.getattr_static(owner, name, None)
         function = raw.__func__ if isinstance(raw, staticmethod | classmethod) else raw
         if not callable(function) or not getattr(function, "_env_tool", False):
+            if why := _reason_against_mark(raw):
+                skipped[f"{owner.__name__}.{name}"] = why
             continue
         real = inspect.unwrap(function)
         hints = get_type_hints(real, include_extras=True)
@@ -176,6 +181,15 @@ def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dic
             skipped[f"{owner.__name__}.{name}"] = reason
         else:
             yield _tool(name, function, hints[parameters[0]] if parameters else None, toolset)
+
+
+def _reason_against_mark(raw: Any) -> str:
+    """Return why an attribute that is no function is not a tool; empty if it isn't marked as one."""
+    if isinstance(raw, staticmethod | classmethod) and getattr(raw, "_env_tool", False):
+        return f"@tool is above @{type(raw).__name__}; put it below"
+    getter = raw.fget if isinstance(raw, property) else raw.func if isinstance(raw, cached_property) else None
+    is_marked = getattr(getter, "_env_tool", False) or (getter is not None and getattr(raw, "_env_tool", False))
+    return "it is a property; make it a method" if is_marked else ""
 
 
 def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type) -> str | None:

@@ -1,6 +1,7 @@
 """The search for tools in a class."""
 
 import functools
+from functools import cached_property
 from typing import Any
 
 import pytest
@@ -109,6 +110,29 @@ def _optional_parameter(self: Any, args: Text | None) -> ToolOutput: ...  # type
 def test_it_leaves_out_another_signature_and_says_why(method: Any, reason: str) -> None:
     found = table(type("Odd", (), {"odd": tool(method)}))
     assert (found.by_name, found.skipped) == ({}, {"Odd.odd": reason})
+
+
+def _go(self: Any) -> ToolOutput: ...  # type: ignore[empty-body]
+
+
+@each(
+    ("marked", "reason"),
+    [
+        (tool(staticmethod(_go)), "@tool is above @staticmethod; put it below"),
+        (tool(classmethod(_go)), "@tool is above @classmethod; put it below"),
+        (property(tool(lambda self: _go(self))), "it is a property; make it a method"),
+        (cached_property(tool(lambda self: _go(self))), "it is a property; make it a method"),
+        (tool(cached_property(_go)), "it is a property; make it a method"),
+    ],
+)
+def test_it_says_why_what_is_no_function_is_left_out(marked: Any, reason: str) -> None:
+    found = table(type("Odd", (), {"odd": marked}))
+    assert (found.by_name, found.skipped) == ({}, {"Odd.odd": reason})
+
+
+def test_a_property_cannot_be_marked() -> None:
+    with pytest.raises(TypeError, match="@tool marks a method, not a property; remove @property"):
+        tool(property(_go))
 
 
 def test_it_says_why_a_method_of_a_toolset_is_left_out() -> None:
