@@ -21,7 +21,8 @@ _DESCRIPTIVE = (
     *("description", "statement", "text", "name", "input", "content", "message", "messages"),
 )
 _WORDS = re.compile(r"\S+\s+\S+")
-_STRINGS = re.compile(r'"((?:[^"\\]|\\.)*)"\s*:\s*"((?:[^"\\]|\\.)*)("?)')
+_STRINGS = re.compile(r'"((?:[^"\\]|\\.)*+)(?:"(?:\s*+:\s*+"((?:[^"\\]|\\.)*+))?)?')
+"""A string, and the string of which it is the name. A string without an end is read once, to the end of the text."""
 _ODD = re.compile(r"[\s\x00-\x1f\x7f]+")
 
 
@@ -59,7 +60,8 @@ def _read(spec: str, hidden: Collection[str]) -> Any:
 def _read_cut(spec: str, hidden: Collection[str]) -> Any:
     """Return members of a spec that was cut off, up to the first hidden one, because its end cannot be found."""
     before = min((at for name in hidden if (at := spec.find(json.dumps(name))) >= 0), default=len(spec))
-    found = {key: _unescaped(value) for key, value, _ in _STRINGS.findall(spec[:before] + '"')}
+    members = _STRINGS.finditer(spec[:before] + '"')
+    found = {member[1]: _unescaped(member[2]) for member in members if member[2] is not None}
     return found if found or hidden else spec
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import time
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -76,6 +78,22 @@ def test_it_is_one_line_of_bounded_length() -> None:
 
 def test_it_reads_the_beginning_of_a_spec_that_was_cut() -> None:
     assert summary('{"id": 1, "question": "How many \\"pens\\"?", "data": "aaaa') == 'How many "pens"?'
+
+
+@pytest.mark.parametrize("start", ["[", '{"q": [', '{"a": {"b": [', '{"q"  :  '])
+def test_a_hostile_spec_that_was_cut_takes_no_longer_than_another(start: str) -> None:
+    """Each escaped quotation mark was taken for the start of a string that has no end."""
+    hostile, plain = f'{start}"' + '\\"' * 5_000, f'{start}"' + "ab" * 5_000
+    assert seconds(hostile) < 20 * seconds(plain) + 0.01
+
+
+def seconds(spec: str) -> float:
+    """Return the least CPU time of three summaries."""
+    times = [time.thread_time()]
+    for _ in range(3):
+        summary(spec)
+        times.append(time.thread_time())
+    return min(after - before for before, after in pairwise(times))
 
 
 def test_it_survives_a_spec_that_is_nested_deeply() -> None:
