@@ -36,9 +36,9 @@ SLICE_CHARACTERS = 256 * 1024
 OVERLAP_CHARACTERS = 32 * 1024
 """Slices of a text overlap by more than any form of a secret, or of a part of a long one, takes."""
 STARS = "********"
-_STRING = r'"[^"\\]*(?:\\.[^"\\]*)*"'
-_TOKEN = re.compile(_STRING + r"|-?\d[\d.eE+-]*", re.DOTALL)
-"""Matches a string or a number in JSON text."""
+_STRING = r'"[^"\\]*+(?:\\.[^"\\]*+)*+"'
+_TOKEN = re.compile(_STRING + r"?|-?\d[\d.eE+-]*", re.DOTALL)
+"""Matches a string or a number in JSON text. A string without an end goes to the end, so that it is read once."""
 _SAID_KEYS = ('"content":', '"text":', '"delta":')
 _SAID = re.compile(rf"(?:{'|'.join(_SAID_KEYS)})\s*({_STRING})", re.DOTALL)
 """Matches a part of a message in JSON text."""

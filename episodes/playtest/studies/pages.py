@@ -33,7 +33,7 @@ from episodes.playtest.invites.rule import (
     state_of,
 )
 from episodes.playtest.player_identity import for_accounts
-from episodes.rendering.markdown import markdown
+from episodes.rendering.kinds import rendered
 from episodes.studies.making import studies_seen
 from episodes.studies.results import (
     MAX_REASON_CHARACTERS,
@@ -225,7 +225,7 @@ def _texts(found: Study) -> Iterator[tuple[str, str]]:
     """Yield the titles and the HTML of what guests read."""
     for title, text in (("Instructions", found.instructions), ("Consent", found.consent), ("End", found.completion)):
         if text:
-            yield title, markdown(text)
+            yield title, rendered(text, "markdown")
     codes = (
         ("Completion code", found.completion_code),
         ("Code for who finished fewer tasks", found.incomplete_code),

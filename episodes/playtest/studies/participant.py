@@ -31,7 +31,7 @@ from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, guest_of, s
 from episodes.playtest.remote_play import remote_page
 from episodes.playtest.session_start import NotStarted, start_play
 from episodes.playtest.task_choice import why_unplayable
-from episodes.rendering.markdown import markdown
+from episodes.rendering.kinds import rendered
 from episodes.studies.dealing import AlreadyStarting, GuestDeck, deal, deck_of, note_started
 
 RETURN_SALT = "orsweb.study.return"
@@ -213,4 +213,4 @@ def _how_the_last_was_left(guest: Guest) -> str:
 
 def _texts(deck: GuestDeck) -> dict[str, Any]:
     names = ("instructions", "consent", "completion")
-    return {name: markdown(text) if (text := getattr(deck.study, name)) else "" for name in names}
+    return {name: rendered(text, "markdown") if (text := getattr(deck.study, name)) else "" for name in names}

@@ -53,6 +53,19 @@ def test_it_masks_what_a_model_writes(secret: str) -> None:
     assert json.loads(Mask([secret]).json(text)) == {"text": f"x{STARS}", "detail": {STARS: [STARS]}, "type": "text"}
 
 
+@each("body", ['["{}', '{{"content": {}', "{}", '"{}'])
+def test_a_body_whose_strings_have_no_end_is_masked_in_linear_time(body: str) -> None:
+    """A body is masked before it is parsed. Each escaped quotation mark was taken for the start of another string."""
+    mask = Mask(["plain-secret"])
+    times = []
+    for count in (10_000, 40_000):
+        text = body.format('\\"' * count + "plain-secret")
+        began = time.thread_time()
+        assert "plain-secret" not in mask.json(text)
+        times.append(time.thread_time() - began)
+    assert times[1] < 10 * times[0] + 0.05
+
+
 def test_it_never_cuts_an_escape() -> None:
     text = wire.value_json("\n-escape and n-escape!")
     assert json.loads(Mask(["n-escape"]).json(text)) == f"\n-escape and {STARS}!"
