@@ -83,8 +83,12 @@ def sandboxes(server: LiveServer) -> Iterator[None]:
 
 def programs(server: LiveServer) -> list[psutil.Process]:
     """Return the processes of sandboxes."""
-    processes = psutil.Process(server.pid).children(recursive=True)
-    return [process for process in processes if process.name() != printer.NAME]
+    found = []
+    for process in psutil.Process(server.pid).children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):  # it has ended meanwhile
+            if process.name() != printer.NAME:
+                found.append(process)
+    return found
 
 
 NUISANCES: dict[str, Callable[[LiveServer], contextlib.AbstractContextManager[None]]] = {
