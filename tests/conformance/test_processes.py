@@ -36,7 +36,7 @@ NEVER_READY = (
     "print('' if is_check else '.', end='', file=deaths, flush=True); "
     "is_check or deaths.tell() > 2 or os._exit(3); is_check or time.sleep(600)"
 )
-"""The check of the new code succeeds. The new servers list their tasks one after the other, die twice, and then hang."""
+"""The check of the new code succeeds. The new servers list their tasks one after the other: two die, the next hangs."""
 
 
 @pytest.fixture(scope="module")
