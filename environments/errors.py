@@ -28,6 +28,10 @@ class Unhostable(OrsError):
     """An environment class cannot be served; the message is one sentence that says what to change."""
 
 
+class BrokenOff(Exception):
+    """The body of a response has no end, and a log says why. The connection of its client is closed."""
+
+
 class ToolError(OrsError):
     """Raised by an author's tool for a failure the agent may recover from: answered with `"ok": false` and its text."""
 

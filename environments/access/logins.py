@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from typing import Any
 
-from django.contrib.auth import get_user
+from django.contrib.auth import SESSION_KEY, get_user
 from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest
+
+from environments.access.privacy import hidden_from
 
 
 def logged_in(session: SessionBase) -> User | AnonymousUser:
@@ -39,3 +42,17 @@ def recently_logged_in(session: SessionBase) -> User | AnonymousUser:
     account = logged_in(session)
     _recent[session.session_key or ""] = now, account
     return account
+
+
+def rights_of(request: HttpRequest) -> Callable[[], bool]:
+    """Return what tells whether the visitor may still do, and see, all that they may now. Call it on a thread with a
+    database. A visitor without a login is the local operator.
+    """
+    session, user = request.session, request.user
+    rights, hidden = user.get_all_permissions(), hidden_from(user)
+
+    def has_rights() -> bool:
+        person = recently_logged_in(session)
+        return person.get_all_permissions() >= rights and hidden_from(person) <= hidden
+
+    return has_rights if SESSION_KEY in session else lambda: True

@@ -18,11 +18,11 @@ from environments.admin.bulk import chosen_tasks, selection_of
 from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
-from environments.errors import OrsError
+from environments.errors import OrsError, OverQuota
 from environments.models import Environment
 from environments.transfer.exporting import MEDIA_TYPES, exported
 from environments.transfer.source import FORMATS
-from environments.transfer.streaming import streamed
+from environments.transfer.streaming import download_of, streamed
 
 MAX_COUNTED_TASKS = 100_000
 MAX_COUNT_SECONDS = 0.25
@@ -42,13 +42,17 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
     if format not in FORMATS:
         return _page(request, selection, context)
     pieces = exported(selection, format, has_labels="plain" not in request.GET)
+    what = f"tasks as {format}: {urlencode(selection.values()) or 'all'}"
     try:
         first = next(pieces)
+        download = download_of(request, what)
     except OrsError as error:
         messages.error(request, str(error))
-        return _page(request, selection, context)
-    security_log.note("exported", f"tasks as {format}: {urlencode(selection.values()) or 'all'}")
-    answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format])
+        page = _page(request, selection, context)
+        page.status_code = 429 if isinstance(error, OverQuota) else 200
+        return page
+    security_log.note("exported", what)
+    answer = StreamingHttpResponse(streamed(pieces, first, download), content_type=MEDIA_TYPES[format])
     header = content_disposition_header(as_attachment=True, filename=f"{_name(selection)}.{format}")
     answer["Content-Disposition"] = header or "attachment"
     return answer

@@ -13,9 +13,10 @@ import structlog
 
 from environments.agent_http.handler import GONE
 from environments.agent_http.request import HttpRequest
-from environments.agent_http.response import BrokenOff, Headers, Response
+from environments.agent_http.response import Headers, Response
 from environments.cluster.membership import Membership, Peer
 from environments.cluster.passed_requests import REQUEST_HEADER, TOKEN_HEADER
+from environments.errors import BrokenOff
 from environments.hosts.connection_pool import ConnectionPool
 from environments.hosts.http_connection import HttpError, OutboundConnection, Silence
 

@@ -45,6 +45,8 @@ class HttpRequest(http.HttpRequest):
         self.method = "GET" if self.is_head else scope["method"]
         self.path = self.path_info = scope["path"]
         self.content = b""
+        self.owner = ""
+        """Label of its API key, once that was checked."""
         self.META = {_names.get(name) or _name_of(name): value.decode("latin-1") for name, value in scope["headers"]}
         self.resolver_match = None
         self._scope, self._receive_event = scope, receive

@@ -15,10 +15,6 @@ Headers = tuple[tuple[bytes, bytes], ...]
 JSON_HEADERS: Headers = ((b"content-type", b"application/json"),)
 
 
-class BrokenOff(Exception):
-    """The body of a response has no end, and the log says why. The connection of its client is closed."""
-
-
 class Response:
     """A status, header pairs without Content-Length, and a body: bytes, or a generator of bytes that gets closed."""
 

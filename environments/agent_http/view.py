@@ -114,7 +114,7 @@ class ProtocolView(APIView):
         try:
             self.service = service_or_none() or await open_service()
             self.key = key = request.authenticate()
-            self.owner = key.label
+            self.owner = http_request.owner = key.label
             if key is not EVERYBODY:
                 key.require(*self.scopes)
             usage = key.usage

@@ -57,6 +57,7 @@ class Keyring:
         self.wrong = WrongKeys()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
+        self._listeners = list[OnGone]()
 
     def check(self, meta: Mapping[str, str], client: Client) -> AgentKey:
         """Return the key that the headers of a request name, and note its use; for a server that needs keys.
@@ -107,9 +108,14 @@ class Keyring:
         """Start the thread; the returned future is done once the keys have been read."""
         ready: Future[None] = Future()
         self._stopping.clear()
-        self._thread = threading.Thread(target=self._follow, args=(on_gone, ready), name="keys", daemon=True)
+        self._listeners = [on_gone]
+        self._thread = threading.Thread(target=self._follow, args=(ready,), name="keys", daemon=True)
         self._thread.start()
         return ready
+
+    def listen(self, on_gone: OnGone) -> None:
+        """Let the thread call `on_gone`, too."""
+        self._listeners.append(on_gone)
 
     def stop(self) -> None:
         """End the thread, which notes the last uses before."""
@@ -118,7 +124,7 @@ class Keyring:
             self._stopping.set()
             thread.join(2 * REFRESH_SECONDS)
 
-    def _follow(self, on_gone: OnGone, ready: Future[None]) -> None:
+    def _follow(self, ready: Future[None]) -> None:
         try:
             self.read()
             ready.set_result(None)
@@ -126,19 +132,20 @@ class Keyring:
             ready.set_exception(error)
             return
         while not self._stopping.wait(REFRESH_SECONDS):
-            self._refresh(on_gone)
+            self._refresh()
         self._attempt(self.note_uses)
         self.note_first_uses()
         connections.close_all()
 
-    def _refresh(self, on_gone: OnGone) -> None:
+    def _refresh(self) -> None:
         before = list(self._in_force.values())
         self._expire()
         self._attempt(self._read_changes)
         now = {key.label: key for key in self._in_force.values()}
         if gone := {key.label for key in before if key.label not in now or not now[key.label].may_all_of(key)}:
             log.warning("keys_gone", keys=sorted(gone))
-            on_gone(gone)
+            for on_gone in self._listeners:
+                on_gone(gone)
         if time.monotonic() - self._noted_at >= NOTE_SECONDS:
             self._attempt(self.note_uses)
         self.note_first_uses()

@@ -1,7 +1,8 @@
-"""How many event streams and sockets are open for each key, person and address.
+"""How many event streams, downloads and sockets are open for each key, person and address.
 
 They are those of the API, of live pages, of MCP and of players. A stream holds memory, a file and
-a share of the event loop for hours, so there are limits. Each server counts its own.
+a share of the event loop for hours, and a download a thread, so there are limits. Each server
+counts its own.
 """
 
 from __future__ import annotations
@@ -81,8 +82,8 @@ def _named(owner: str) -> str:
 
 def _over(whose: str, most: int, limit: str) -> OverQuota:
     return OverQuota(
-        f"{whose}: {most:,} event streams and sockets are open, the limit set by ORSWEB_MAX_STREAMS_PER_{limit}; "
-        "close some of them",
+        f"{whose}: {most:,} event streams, downloads and sockets are open, "
+        f"the limit set by ORSWEB_MAX_STREAMS_PER_{limit}; close some of them",
         RETRY_SECONDS,
     )
 

@@ -23,6 +23,7 @@ KINDS = {
     "retention_changed": "Retention changed",
     "curated": "Tasks or splits changed",
     "exported": "Exported",
+    "cut_off": "Answer cut off",
     "deleted": "Deleted",
     "redacted": "Redacted",
     "host_refused": "Host refused",

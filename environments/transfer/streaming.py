@@ -1,32 +1,82 @@
-"""Streams a file that is made in pieces as the body of a response. Used by the export pages and the API."""
+"""Streams a file that is made in pieces as the body of a response. Used by the export pages and the API.
+
+A download is one of the open streams of its client, because it has a thread. It ends when the client loses a right.
+"""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Generator
+import contextlib
+import time
+from collections.abc import AsyncIterator, Callable, Generator
+from dataclasses import dataclass
 
-from django.db import connections
+from django.db import Error, connections
+from django.http import HttpRequest
 
+from environments import security_log
+from environments.access.logins import rights_of
 from environments.database.worker_threads import started_thread
+from environments.errors import BrokenOff
+from environments.keys.open_streams import OpenStream, open_streams
+
+CHECK_SECONDS = 3.0
+"""Time after which a download checks again whether its client may have it."""
+MAX_SENT_BYTES = 64 * 1024
+"""Bytes that are sent without a check, however slowly the client reads."""
 
 Pieces = Generator[bytes, None, None]
 
 
-async def streamed(pieces: Pieces, first: bytes | None = None) -> AsyncIterator[bytes]:
+@dataclass(frozen=True, slots=True)
+class Download:
+    """A file that a client downloads."""
+
+    what: str
+    """What it is, for the security log."""
+    who: str
+    """Name of the person or the key."""
+    place: OpenStream
+    has_rights: Callable[[], bool]
+    """Whether the client may still do all that it could at first; called on the thread of the download."""
+
+
+def download_of(request: HttpRequest, what: str) -> Download:
+    """Return the download of the person who has sent the request. Raises: OverQuota."""
+    name = request.user.get_username()
+    place = open_streams.enter(f"@{name}", request.META.get("REMOTE_ADDR", ""))
+    return Download(what, name, place, rights_of(request))
+
+
+async def streamed(pieces: Pieces, first: bytes, download: Download) -> AsyncIterator[bytes]:
     """Yield the pieces, each made after the previous one is sent. Django would collect an ordinary iterator in memory.
 
     `first`: a piece that the caller has already taken. Everything runs on one thread, and therefore on one database
-    connection, which is closed at the end even if the client has disconnected.
+    connection, which is closed at the end even if the client has disconnected. Raises: BrokenOff.
     """
-    loop, thread = asyncio.get_running_loop(), await started_thread("export")
-    try:
-        if first is not None:
-            yield first
-        while (piece := await loop.run_in_executor(thread, next, pieces, None)) is not None:
-            yield piece
-    finally:
-        thread.submit(_end, pieces)
-        thread.shutdown(wait=False)
+    with download.place:
+        loop, thread = asyncio.get_running_loop(), await started_thread("export")
+        checked_at = time.monotonic()
+        piece: bytes | None = first
+        try:
+            while piece is not None:
+                for start in range(0, len(piece), MAX_SENT_BYTES):
+                    if time.monotonic() - checked_at >= CHECK_SECONDS:
+                        await loop.run_in_executor(thread, _check, download)
+                        checked_at = time.monotonic()
+                    yield piece[start : start + MAX_SENT_BYTES]
+                piece = await loop.run_in_executor(thread, next, pieces, None)
+        finally:
+            thread.submit(_end, pieces)
+            thread.shutdown(wait=False)
+
+
+def _check(download: Download) -> None:
+    """Raises: BrokenOff."""
+    with contextlib.suppress(Error):  # the database is away: check again later
+        if not download.has_rights():
+            security_log.note("cut_off", download.what, who=download.who, detail="Rights were lost meanwhile.")
+            raise BrokenOff
 
 
 def _end(pieces: Pieces) -> None:

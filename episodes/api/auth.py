@@ -12,6 +12,7 @@ browser sends with such a request.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +25,7 @@ from rest_framework.request import Request
 
 from environments import conf
 from environments.access.local_operator import OPERATOR
+from environments.access.logins import rights_of
 from environments.access.permissions import SEE_PAGES, refusal
 from environments.access.privacy import hidden_from
 from environments.agent_http.view import authentication_error
@@ -61,6 +63,14 @@ class Reader:
     def hidden(self) -> frozenset[int]:
         """Ids of the private environments that do not exist for the reader."""
         return hidden_from(self.person) if self.person is not None else self.key.hidden_ids
+
+    def rights_of(self, request: Request) -> Callable[[], bool]:
+        """Return what tells whether the reader may still do, and see, all that they may now; as `logins.rights_of`."""
+        return rights_of(request._request) if self.person is not None else self._has_rights
+
+    def _has_rights(self) -> bool:
+        key = ring.current(self.key)
+        return key is not None and key.may_all_of(self.key) and key.hidden_ids <= self.key.hidden_ids
 
     def sees(self, key_label: str) -> bool:
         """Return whether the reader may read an episode that was played with the key of that label."""

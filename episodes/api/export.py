@@ -12,7 +12,8 @@ from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 
 from environments import security_log
-from environments.transfer.streaming import streamed
+from environments.keys.open_streams import open_streams
+from environments.transfer.streaming import Download, streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
 from episodes.api.openapi import FILTERS, documented, parameter
@@ -86,12 +87,15 @@ class ExportView(ApiView):
             self.refuse_unknown(NamedRows.of(asked).unknown)
             raise Http404(why_nothing(format, is_any=is_any))
         what = f"episodes as {format}: {request.GET.urlencode() or 'all'}"
+        place = open_streams.enter(self.reader.owner, request.META.get("REMOTE_ADDR", ""))
+        download = Download(what, self.reader.owner.removeprefix("@"), place, self.reader.rights_of(request))
         security_log.note("exported", what, who=self.reader.key.label or None)
         running = running_among(episodes, format)
         headers = headers_of_export(episodes, asked.asked, NamedRows.of(asked).environment)
         if not connection.in_atomic_block:
             connection.close()  # the rest is generated on another thread
-        response = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format], headers=headers)
+        content = streamed(pieces, first, download)
+        response = StreamingHttpResponse(content, content_type=MEDIA_TYPES[format], headers=headers)
         name = content_disposition_header(as_attachment=True, filename=f"episodes.{ENDINGS[format]}")
         response[RUNNING_HEADER] = str(running)
         response["Content-Disposition"] = name or "attachment"

@@ -16,9 +16,10 @@ from django.views.decorators.http import require_safe
 
 from environments import security_log
 from environments.access.privacy import hidden_from
-from environments.transfer.streaming import streamed
+from environments.errors import OverQuota
+from environments.transfer.streaming import download_of, streamed
 from episodes.attempts.rule import AttemptQuerySet
-from episodes.dashboard.guards import refused
+from episodes.dashboard.guards import over_quota, refused
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, real, refuse_blanks
@@ -68,9 +69,15 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     is_any = episodes.exists()
     if not is_any or (first := next(pieces, None)) is None:
         return _nothing(request, asked, why_nothing(format, is_any=is_any))
-    security_log.note("exported", f"episodes as {format}: {request.GET.urlencode()}")
+    what = f"episodes as {format}: {request.GET.urlencode()}"
+    try:
+        download = download_of(request, what)
+    except OverQuota as error:
+        return over_quota(request, error)
+    security_log.note("exported", what)
     headers = headers_of_export(episodes, asked.asked, NamedRows.of(asked).environment)
-    answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES[format], headers=headers)
+    content = streamed(pieces, first, download)
+    answer = StreamingHttpResponse(content, content_type=MEDIA_TYPES[format], headers=headers)
     name = f"{_name(asked, ids)}.{ENDINGS[format]}"
     answer[RUNNING_HEADER] = str(running_among(episodes, format))
     answer["Content-Disposition"] = content_disposition_header(as_attachment=True, filename=name) or "attachment"

@@ -17,6 +17,7 @@ from django.urls import reverse
 from django.utils.functional import Promise
 
 from environments.access.privacy import hidden_from, visible
+from environments.errors import OverQuota
 from environments.models import Environment
 from environments.tasks.unknown_environment import unknown_environment
 from episodes.visibility import (
@@ -39,6 +40,13 @@ def refused(
     """Return a page about what is wrong with the request. `sentence` names the value and what is allowed."""
     context = {"title": title, "sentence": sentence, "links": links, "status": status}
     return render(request, "orsweb/error_page.html", context, status=status)
+
+
+def over_quota(request: HttpRequest, error: OverQuota) -> HttpResponse:
+    """Return the page for who has too many downloads open."""
+    page = refused(request, "Too many downloads", f"{error}.", status=429)
+    page["Retry-After"] = str(round(error.retry_seconds))
+    return page
 
 
 View = Callable[..., HttpResponse]

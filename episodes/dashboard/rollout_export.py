@@ -11,8 +11,9 @@ from django.views.decorators.http import require_safe
 
 from environments import security_log
 from environments.access.privacy import hidden_from
-from environments.transfer.streaming import streamed
-from episodes.dashboard.guards import refused
+from environments.errors import OverQuota
+from environments.transfer.streaming import download_of, streamed
+from episodes.dashboard.guards import over_quota, refused
 from episodes.filtering.parameters import BadFilter, refuse_blanks
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout
@@ -39,8 +40,13 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     if (first := next(pieces, None)) is None:
         sentence = "None of these rollouts has a message of the model that can be exported."
         return refused(request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404)
-    security_log.note("exported", f"rollouts as messages: {request.GET.urlencode() or 'all'}")
-    answer = StreamingHttpResponse(streamed(pieces, first), content_type=MEDIA_TYPES["messages"])
+    what = f"rollouts as messages: {request.GET.urlencode() or 'all'}"
+    try:
+        download = download_of(request, what)
+    except OverQuota as error:
+        return over_quota(request, error)
+    security_log.note("exported", what)
+    answer = StreamingHttpResponse(streamed(pieces, first, download), content_type=MEDIA_TYPES["messages"])
     name = content_disposition_header(as_attachment=True, filename="rollouts.messages.jsonl")
     answer["Content-Disposition"] = name or "attachment"
     return answer

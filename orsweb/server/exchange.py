@@ -19,7 +19,8 @@ import structlog
 
 from environments.agent_http.handler import too_large
 from environments.agent_http.request import HttpRequest
-from environments.agent_http.response import BrokenOff, Headers, Response
+from environments.agent_http.response import Headers, Response
+from environments.errors import BrokenOff
 
 log = structlog.get_logger(__name__)
 
@@ -75,6 +76,7 @@ class Exchange:
         "has_started",
         "keep_alive",
         "more_body",
+        "owner",
         "response_complete",
         "scope",
         "size",
@@ -85,6 +87,7 @@ class Exchange:
         self._connection, self._agents, self.scope = connection, agents, scope
         self._body: list[bytes] = []
         self.size = 0
+        self.owner = ""  # label of the API key, once it was checked
         self._is_known = False
         self._request: HttpRequest | None = None  # once a long body is announced or arrives
         self.body, self.more_body = b"", True
@@ -141,7 +144,9 @@ class Exchange:
             return too_large(str(self.size), self._agents.max_body_bytes)
         request = self._request or HttpRequest(self.scope, _never)
         request.content = self._body[0] if len(self._body) == 1 else b"".join(self._body)
-        return await self._agents.respond(request)
+        response = await self._agents.respond(request)
+        self.owner = request.owner
+        return response
 
     def _may_send(self) -> bool:
         """Return whether to read the body. Otherwise the response to the request without it says what is wrong."""

@@ -19,11 +19,14 @@ from typing import Any
 import uvicorn
 from django.conf import settings
 
+from environments.errors import BrokenOff
+from environments.keys.keyring import ring
 from environments.runtime.service import SessionService
 from environments.service import get_record, service_or_none, store_reports
 from orsweb.server.client_limits import AddressLimit, Deadlines
 from orsweb.server.connection import BoundedHttpProtocol, WebSocketProtocol
 from orsweb.server.exchange import Agents
+from orsweb.server.lost_keys import LostKeys
 from orsweb.server.pulse import Pulse
 from orsweb.server.succession import RELOAD
 
@@ -71,11 +74,13 @@ class UvicornServer(uvicorn.Server):
         # Loaded objects stay for good: the collector need not scan them again.
         gc.collect()
         gc.freeze()
+        log.addFilter(_is_not_broken_off)
         self._pulse.start(store_reports)
         if not self.should_exit:
             asyncio.get_running_loop().add_signal_handler(RELOAD, self._begin_to_hand_over)
             deadlines = Deadlines(self.server_state.connections, settings.ORSWEB_CLIENT_TIMEOUT)
             self._deadlines = asyncio.create_task(deadlines.run())
+            ring.listen(LostKeys(self.server_state.connections).note)
             self._on_ready()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -177,6 +182,11 @@ def _exit_soon(status: int) -> None:
     timer = threading.Timer(MAX_EXIT_SECONDS, os._exit, [status])
     timer.daemon = True
     timer.start()
+
+
+def _is_not_broken_off(record: logging.LogRecord) -> bool:
+    """Return False for uvicorn's log entry, with a traceback, about a response that was broken off on purpose."""
+    return not (record.exc_info and isinstance(record.exc_info[1], BrokenOff))
 
 
 def _is_not_cancellation(record: logging.LogRecord) -> bool:

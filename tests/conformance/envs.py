@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import os
+import random
 import subprocess
 import sys
 import threading
@@ -106,6 +107,19 @@ class Printing(Small):
         """Print it and end the process."""
         os.write(2, f"last words {self.token}\n".encode())
         os.abort()
+
+
+FILL_BYTES = 16_000_000
+"""More than the kernel holds of an answer that nobody reads."""
+
+
+class Filling(Small):
+    """Has a tool with a long output."""
+
+    @tool
+    def fill(self) -> ToolOutput:
+        """Return so many characters, which cannot be compressed well."""
+        return said(random.Random(0).randbytes(FILL_BYTES // 2).hex())
 
 
 class PrintingApart(Printing):

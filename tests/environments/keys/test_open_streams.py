@@ -1,4 +1,4 @@
-"""Limits for the event streams and sockets of a key, a person and an address."""
+"""Limits for the event streams, downloads and sockets of a key, a person and an address."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def test_a_key_has_so_many_streams_at_all_doors_together(server: LiveServer, ope
     with one.mcp.get() as third:
         assert third.status_code == 200
         assert sentence_of(one.follow(opened)) == (
-            "The API key 'one': 3 event streams and sockets are open, the limit set by ORSWEB_MAX_STREAMS_PER_KEY; "
-            "close some of them."
+            "The API key 'one': 3 event streams, downloads and sockets are open, the limit set by "
+            "ORSWEB_MAX_STREAMS_PER_KEY; close some of them."
         )
         with one.mcp.get() as fourth:
             fourth.read()
-            assert refusal(fourth)[0] == 429 and "3 event streams and sockets are open" in refusal(fourth)[1]
+            assert refusal(fourth)[0] == 429 and "3 event streams, downloads and sockets are open" in refusal(fourth)[1]
         assert two.follow(opened).status_code == 200
     eventually(lambda: one.follow(opened).status_code == 200)
 
@@ -111,11 +111,14 @@ def test_a_person_has_so_many_live_pages_and_sockets_together(opened: ExitStack)
         with connect(address, origin=server.url):  # type: ignore[arg-type]
             opened.enter_context(browser.stream("GET", "/events/?channel=episodes"))
             refused = opened.enter_context(browser.stream("GET", "/events/?channel=episodes"))
-            assert refused.status_code == 429 and "2 event streams and sockets are open" in refused.read().decode()
+            assert (
+                refused.status_code == 429
+                and "2 event streams, downloads and sockets are open" in refused.read().decode()
+            )
             with pytest.raises(InvalidStatus) as socket:
                 connect(address, origin=server.url)  # type: ignore[arg-type]
             response = socket.value.response
-            assert response.status_code == 429 and b"2 event streams and sockets are open" in response.body
+            assert response.status_code == 429 and b"2 event streams, downloads and sockets are open" in response.body
         eventually(lambda: opens(address, server.url))
 
 

@@ -1,0 +1,46 @@
+"""Ends answers that go on after their API key was revoked, has expired, or may do less.
+
+Running calls of such a key are answered at once, but a client that reads slowly would read a long answer to its end.
+The downloads and event streams of pages and of the API look themselves whether their readers may go on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterable
+from typing import Any
+
+from environments import conf, security_log
+from orsweb.server.exchange import Exchange
+
+LATE_SECONDS = 8.0
+"""Time that an answer has to end: the sessions of the key end too, and their clients are told why."""
+
+
+class LostKeys:
+    """Watches the answers of a server. `connections` are open; those with an Exchange are of agents."""
+
+    def __init__(self, connections: Iterable[Any]) -> None:
+        self._connections, self._loop = connections, asyncio.get_running_loop()
+
+    def note(self, owners: set[str]) -> None:
+        """Note that keys with these labels may do less now. Called on the keyring's thread."""
+        with contextlib.suppress(RuntimeError):  # the loop is closed
+            self._loop.call_soon_threadsafe(self._watch, owners)
+
+    def _watch(self, owners: set[str]) -> None:
+        cycles = [(connection, getattr(connection, "cycle", None)) for connection in self._connections]
+        answers = [(one, cycle) for one, cycle in cycles if isinstance(cycle, Exchange) and cycle.owner in owners]
+        if answers:
+            self._loop.call_later(LATE_SECONDS, self._end, answers)
+
+    def _end(self, answers: list[tuple[Any, Exchange]]) -> None:
+        for connection, answer in answers:
+            is_unread = connection.transport.get_write_buffer_size() > 0
+            if connection.cycle is answer and (is_unread or not answer.response_complete):
+                connection.abort()
+                scope = answer.scope
+                address = conf.address_of(connection.client[0] if connection.client else "", "")
+                what, why = f"{scope['method']} {scope['path'][:100]}", "The key was lost meanwhile."
+                security_log.note("cut_off", what, who=answer.owner, address=address, detail=why)
