@@ -31,6 +31,7 @@ NICENESS = 5
 """Of 0 to 19. More would let other programs keep it waiting while it holds SQLite's write lock."""
 FIRST_RETRY_SECONDS = 1.0
 MAX_RETRY_SECONDS = 60.0
+STOPS = (signal.SIGINT, signal.SIGTERM)
 
 log = structlog.get_logger(__name__)
 
@@ -81,6 +82,8 @@ class FollowerProcess(threading.Thread):
         return self._report.idle_seconds + time.monotonic() - self._report.heard_at
 
     def run(self) -> None:
+        # The process inherits this until it ignores them. A signal to all processes of the service may come earlier.
+        signal.pthread_sigmask(signal.SIG_BLOCK, STOPS)
         retry_seconds = self._delay_seconds
         while not self._stopped.wait(retry_seconds):
             began = time.monotonic()
@@ -139,7 +142,7 @@ def _input_of(process: subprocess.Popen[bytes]) -> IO[bytes]:
 
 def main() -> None:
     """Follow until the standard input ends."""
-    for number in (signal.SIGINT, signal.SIGTERM):  # also sent to the server, which knows when to end this
+    for number in STOPS:  # also sent to the server, which knows when to end this
         signal.signal(number, signal.SIG_IGN)
     os.nice(NICENESS)
     gc.disable()  # what is imported stays; scanning it takes a seventh of the start

@@ -129,6 +129,23 @@ def test_lines_that_are_no_reports_are_skipped(monkeypatch: pytest.MonkeyPatch, 
     assert not following.is_alive()
 
 
+def test_a_stop_of_all_processes_does_not_end_it_while_it_starts(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "printing.py").write_text(PRINTING)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.setattr(follower_process, "__name__", "printing")
+    following = FollowerProcess()
+    following.start()
+    eventually(lambda: following._process is not None)
+    started = following._process
+    assert started is not None
+    started.terminate()
+    eventually(lambda: following.places() == {"text": 7})
+    assert following._process is started
+    following.stop(10)
+
+
 def test_it_has_a_lower_priority_than_the_server(server: LiveServer) -> None:
     follower(server)
     eventually(lambda: follower(server).nice() > psutil.Process(server.pid).nice())
