@@ -117,6 +117,8 @@ def _check_kind(source: Path) -> None:
 
 
 def _holds_something() -> bool:
+    if connection.vendor == "sqlite" and not (_file().exists() and _file().stat().st_size):  # a look would fill it
+        return False
     try:
         tables = set(connection.introspection.table_names())
         with connection.cursor() as cursor:

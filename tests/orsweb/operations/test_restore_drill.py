@@ -187,6 +187,15 @@ def test_a_refused_restore_leaves_nothing_behind(stopped: LiveServer, whole: byt
 
 if connection.vendor == "sqlite":
 
+    def test_a_refused_restore_makes_no_database(whole: bytes, tmp_path: Path) -> None:
+        file, fresh = tmp_path / "backup", LiveServer("tests.envs:Echo", is_new=True)
+        file.write_bytes(damaged(whole))
+        try:
+            assert "is damaged" in manage(fresh, "restore", str(file), expected=1)
+            assert not any(path.stat().st_size for path in fresh.data_dir.glob("orsweb.sqlite3*"))
+        finally:
+            fresh.discard()
+
     def test_a_damaged_database_gives_no_backup_and_can_be_replaced(
         stopped: LiveServer, whole: bytes, tmp_path: Path
     ) -> None:
