@@ -82,14 +82,15 @@ class ServerProcess:
         self._answers.restart()
         return os.waitstatus_to_exitcode(status)
 
-    def pause(self) -> float:
-        """Note that the server has died, and return how many seconds it rests before it is started again."""
+    def pause(self) -> dict[str, float]:
+        """Note that the server has died, and return what the log says about how long it rests."""
         is_stable = time.monotonic() - self._started > STABLE_SECONDS
         self._deaths = 1 if is_stable else self._deaths + 1
         seconds = 0.0 if self._deaths == 1 else min(2.0 ** (self._deaths - 2), MAX_BACK_OFF_SECONDS)
         self._died = time.monotonic()
         self.starts_at = self._died + seconds
-        return seconds
+        facts = {"pause_seconds": seconds}
+        return facts if seconds <= MAX_WAIT_SECONDS else facts | {"pause_seconds_while_clients_wait": MAX_WAIT_SECONDS}
 
     def succeed(self) -> None:
         """Note that the server of the program before this one has served at this place until now."""

@@ -161,9 +161,9 @@ class Supervisor:
             facts = facts_of(server.watchdog.report_death(status)) if server.pulse.is_ready else {}
             if self._is_several:
                 facts["process"] = server.place.number
-            pause = server.pause()
+            facts |= server.pause()
             self._let_others_serve(server)
-            log.error("the server died and is started again", death=describe(status), pause_seconds=pause, **facts)
+            log.error("the server died and is started again", death=describe(status), **facts)
 
     def _let_others_serve(self, server: ServerProcess) -> None:
         """While it rests, leave its connections to the others, if one of them is ready."""

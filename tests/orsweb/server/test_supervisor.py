@@ -38,8 +38,9 @@ def test_it_starts_the_server_again_and_clients_wait_meanwhile(server: LiveServe
 
 def test_it_rests_shortly_while_clients_wait(tmp_path: Path) -> None:
     process = ServerProcess(ServerPlace(0, listen("127.0.0.1", 0)[0], "", tmp_path), silence_seconds=100)
-    for _ in range(8):
-        process.pause()
+    pauses = [process.pause() for _ in range(8)]
+    assert pauses[:2] == [{"pause_seconds": 0.0}, {"pause_seconds": 1.0}]
+    assert pauses[-1] == {"pause_seconds": 30.0, "pause_seconds_while_clients_wait": 5.0}
     process.answer_waiting()
     assert process.starts_at - time.monotonic() > 20
     with socket.create_connection(process.place.listeners[0].getsockname()):
