@@ -90,6 +90,16 @@ def become_successor(servers: Mapping[int, int], listeners: Sequence[Sequence[so
     os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])  # nosec B606 # our own command line
 
 
+def installed_code() -> frozenset[tuple[str, int]]:
+    """Return the files of orsweb that are installed now, each with the moment of its last change."""
+    found = set[tuple[str, int]]()
+    for name in ("environments", "episodes", "orsweb"):
+        for file in Path(str(sys.modules[name].__file__)).parent.rglob("*.py"):
+            with suppress(OSError):  # it was replaced at this moment
+                found.add((str(file), file.stat().st_mtime_ns))
+    return frozenset(found)
+
+
 class SuccessorCheck:
     """The program that is installed now, started beside the present one to see whether it can be served."""
 

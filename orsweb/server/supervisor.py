@@ -13,7 +13,8 @@ Asked to reload, it checks whether the program that is installed now can be serv
 (`succession.py`), which lets the servers hand over to new ones: a single one before its successor starts, because it
 has the database alone, and one of several when its successor is ready. If that takes longer than ORSWEB_RELOAD_LIMIT,
 it gives up: servers without a successor go on, and another reload may follow. Asked during a reload, it reloads again
-afterwards, because the code may have changed since the first was checked.
+afterwards, because the code may have changed since the first was checked. It also reloads when a server has died and
+the files of orsweb are others than at its start: a server that it forks would import the rest of its modules from them.
 
 Servers are forked, so the first start takes no longer than without a supervisor. If the supervisor dies, the kernel
 kills them.
@@ -38,6 +39,7 @@ from orsweb.server.succession import (
     Predecessor,
     SuccessorCheck,
     become_successor,
+    installed_code,
     note_reload,
     note_start,
     note_state,
@@ -83,6 +85,7 @@ class Supervisor:
         self._reload_until = time.monotonic() + reload_seconds
         self._has_given_up = False  # the reload, because servers were not ready in time
         self._is_settled = False  # every server has been ready, and its predecessor has ended
+        self._code = installed_code()  # which this process, and what it forks, has loaded in part
 
     @property
     def _is_several(self) -> bool:
@@ -120,7 +123,8 @@ class Supervisor:
     def _due(self) -> list[ServerProcess]:
         """Return the servers that have to be started now."""
         now = time.monotonic()
-        if self._deadline is not None or (self._predecessors and not self._is_several):
+        is_replaced = self._check is not None or (self._predecessors and not self._is_several)
+        if self._deadline is not None or is_replaced:
             return []
         allowed = self._servers if self._has_been_ready else self._servers[:1]
         return [one for one in allowed if not one.pid and one.starts_at <= now and not self._is_replaced(one)]
@@ -164,6 +168,9 @@ class Supervisor:
             facts |= server.pause()
             self._let_others_serve(server)
             log.error("the server died and is started again", death=describe(status), **facts)
+            if self._may_reload and installed_code() != self._code:
+                log.warning("the code of orsweb has changed since it was loaded")
+                self._begin_to_reload()
 
     def _let_others_serve(self, server: ServerProcess) -> None:
         """While it rests, leave its connections to the others, if one of them is ready."""

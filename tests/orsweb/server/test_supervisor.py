@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 import signal
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,7 +20,7 @@ from orsweb.server.listening import listen
 from orsweb.server.server_process import ServerPlace, ServerProcess
 from orsweb.server.supervisor import POLL_SECONDS
 from tests.conformance.agent import Agent, eventually
-from tests.server import LiveServer
+from tests.server import ROOT, LiveServer
 
 
 @pytest.fixture(scope="module")
@@ -89,3 +93,28 @@ def test_code_that_holds_the_interpreters_lock_does_not_hold_up_a_stop() -> None
         agent.begin("hold", {})
         eventually(lambda: not server.is_healthy())
         assert server.stop() == 1
+
+
+def test_it_loads_its_own_code_anew_after_a_crash_if_that_has_changed(tmp_path: Path) -> None:
+    """As after a `git pull`, whose modules would not fit to those that the supervisor has loaded."""
+    for name in ("environments", "episodes", "orsweb", "static", "templates"):
+        shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "manage.py", tmp_path)
+    server = LiveServer()
+    try:
+        with server._log_path.open("wb") as log:
+            command = [sys.executable, str(tmp_path / "manage.py"), "serve", "--port", str(server.port)]
+            server._process = subprocess.Popen(command, env=server.env, cwd=tmp_path, stdout=log, stderr=log)
+        eventually(lambda: server.is_healthy() and _is_settled(server), seconds=120)
+        banner = tmp_path / "orsweb/management/commands/serve.py"
+        banner.write_text(banner.read_text().replace("orsweb is ready", "orsweb is newer"))
+        os.kill(server.pid, signal.SIGKILL)
+        eventually(lambda: "orsweb is newer" in server.log, seconds=120)
+        assert server.log.count("orsweb is ready") == 1 and server.is_healthy()
+        assert "the code of orsweb has changed" in server.log
+    finally:
+        server.discard()
+
+
+def _is_settled(server: LiveServer) -> bool:
+    return any(json.loads(state.read_text())["at"] for state in server.data_dir.rglob("serve.json"))
