@@ -104,6 +104,7 @@ class SuccessorCheck:
     """The program that is installed now, started beside the present one to see whether it can be served."""
 
     def __init__(self, directory: Path) -> None:
+        self.began = time.monotonic()
         self._output = directory / "reload-check"
         with self._output.open("wb") as output:
             command = [sys.executable, *sys.orig_argv[1:], _CHECK]

@@ -47,6 +47,8 @@ from orsweb.server.succession import (
 from orsweb.server.watchdog import describe, facts_of
 
 POLL_SECONDS = 0.2
+CHECK_SECONDS = 30.0
+"""How long a check of new code may keep a server that has died from being started again."""
 STOP_SHARE = 23 / 24
 """Share of ORSWEB_SHUTDOWN_TIMEOUT after which a server that does not end is killed; one that does has ended before."""
 
@@ -120,10 +122,14 @@ class Supervisor:
 
     # --- servers ------------------------------------------------------------------------------------------------------
 
+    def _is_checking(self, now: float) -> bool:
+        """Return whether new code is checked; clients of a server that has died wait for that CHECK_SECONDS only."""
+        return self._check is not None and now - self._check.began < CHECK_SECONDS
+
     def _due(self) -> list[ServerProcess]:
         """Return the servers that have to be started now."""
         now = time.monotonic()
-        is_replaced = self._check is not None or (self._predecessors and not self._is_several)
+        is_replaced = self._is_checking(now) or (self._predecessors and not self._is_several)
         if self._deadline is not None or is_replaced:
             return []
         allowed = self._servers if self._has_been_ready else self._servers[:1]

@@ -120,7 +120,8 @@ def test_it_blames_no_call_when_several_may_hold_the_interpreters_lock(crashed: 
     eventually(lambda: len(_holds()) > len(before))
     (held,) = _holds() - before
     assert not held.is_certain and held.environment is None
-    assert all(f": {tool} (" in held.others for tool in ("seize", "work"))  # and digest, if it got a core meanwhile
+    named = [tool for tool in ("seize", "digest", "work") if f": {tool} (" in held.others]
+    assert len(named) > 1, held.others  # on a busy machine not all of them get a core meanwhile
 
 
 def test_it_names_who_holds_the_interpreters_lock_even_if_it_shows_only_later(crashed: Crashed) -> None:
