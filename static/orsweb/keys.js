@@ -2,6 +2,7 @@
 
 const PLACES = { BracketLeft: "[{", BracketRight: "]}", Slash: "/?" };
 const OTHER_SCRIPT = /^[^\x00-\x7f\p{Script=Latin}]+$/u;
+const isGreekQ = ({ key, code }) => code === "KeyQ" && /^[;:]$/.test(key); // the one letter key that types no letter there
 const TYPED = /^[[\]{}?/\\|@#~]$/; // needs Option or AltGr on some layouts
 
 // Whether an input method takes the key. Safari ends a composition before the Enter that ends it, which has only the code 229.
@@ -16,7 +17,7 @@ export function keyOf(event) {
   const { key, code, shiftKey, altKey, ctrlKey, metaKey } = event;
   const isTyped = altKey && TYPED.test(key); // AltGr is Ctrl and Alt on Windows
   if (isComposing(event) || metaKey || ((ctrlKey || altKey) && !isTyped)) return "";
-  const place = OTHER_SCRIPT.test(key) ? (PLACES[code]?.[Number(shiftKey)] ?? /^Key([A-Z])$/.exec(code)?.[1]) : undefined;
+  const place = OTHER_SCRIPT.test(key) || isGreekQ(event) ? (PLACES[code]?.[Number(shiftKey)] ?? /^Key([A-Z])$/.exec(code)?.[1]) : undefined;
   const meant = place ?? key;
   return /^[a-z]$/i.test(meant) ? (shiftKey ? meant.toUpperCase() : meant.toLowerCase()) : meant;
 }

@@ -46,6 +46,13 @@ def test_a_letter_is_the_one_on_the_key_whatever_the_layout_and_caps_lock(page: 
     expect(page).to_have_url(re.compile("/episodes/$"))
 
 
+def test_the_one_letter_key_without_a_letter_on_the_greek_layout_is_q(page: Page) -> None:
+    page.goto("/")
+    read = "async (key) => (await import('/static/orsweb/keys.js')).keyOf(new KeyboardEvent('keydown', key))"
+    typed = [(";", "KeyQ"), (":", "KeyQ"), (";", "KeyZ"), (";", "Semicolon")]  # KeyZ: Dvorak
+    assert [page.evaluate(read, {"key": key, "code": code}) for key, code in typed] == ["q", "q", ";", ";"]
+
+
 @pytest.mark.parametrize(
     ("key", "code", "modifiers"),
     [("?", "Digit7", SHIFT), ("?", "Minus", ALT), ("?", "Minus", ALT | CTRL), ("؟", "Slash", SHIFT)],
