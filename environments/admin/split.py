@@ -109,15 +109,17 @@ class SplitAdmin(ReadOnlyAdmin):
         if name in SEALS and not request.user.has_perm(SEE_HIDDEN):
             raise PermissionDenied
         label, change = ACTIONS[name]
+        verb, _, more = label.partition(" ")
+        title = f"{verb} {split} {more}".strip()
         action, plan, trouble = change(pk), None, ""
         try:
             if request.method == "POST":
-                return _run(request, split, action, f"{label} {split}")
+                return _run(request, split, action, title)
             plan = action.plan()
         except OrsError as refusal:
             trouble = str(refusal)
         shared = {**self.admin_site.each_context(request), "opts": self.opts, "is_fullwidth": "1"}
-        shown = {"title": f"{label} {split}", "label": label, "split": split, "plan": plan, "trouble": trouble}
+        shown = {"title": title, "label": label, "split": split, "plan": plan, "trouble": trouble}
         page = {**shared, **shown, "is_danger": name == "delete", "warnings": warnings_of_plan(plan)}
         return TemplateResponse(request, "environments/split_action.html", page, status=400 if trouble else 200)
 

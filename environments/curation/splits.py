@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from django.db import transaction
-from django.db.models import Max, Q, QuerySet
+from django.db.models import Exists, Max, OuterRef, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -242,7 +242,6 @@ SEALS: Mapping[Seal, Sequence[str]] = {
     ),
 }
 """What each means, as sentences."""
-OPEN_ELSEWHERE = "A task that is also in another split can be read there, unless that one is sealed, too."
 WITHOUT_KEYS = "On this server it hides nothing: it needs no API keys, so everybody who reaches it is its operator."
 
 
@@ -265,7 +264,7 @@ class SealSplit:
         if self.seal == "nobody" and before == "people":
             sentences.append("Everybody who may see pages can then read its tasks and what was played there.")
         if self.seal != "nobody":
-            sentences += [OPEN_ELSEWHERE, *([] if conf.has_keys() else [WITHOUT_KEYS])]
+            sentences += [_open_elsewhere(split, self.seal), *([] if conf.has_keys() else [WITHOUT_KEYS])]
         return Plan(self._words("Seal", "Unseal", split), split.size, 0, sentences=tuple(sentences))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
@@ -282,6 +281,17 @@ class SealSplit:
     def _words(self, seal: str, unseal: str, split: Split) -> str:
         verb, whom = (unseal, "") if self.seal == "nobody" else (seal, f" for {self.seal}")
         return f"{verb} split {split.name!r}{whom}"
+
+
+def _open_elsewhere(split: Split, seal: Seal) -> str:
+    """Return how many tasks of the split can be read although it is sealed, because they are in another one."""
+    others = SplitEntry.objects.filter(task=OuterRef("task"), until=None, split__is_served=True)
+    column = "split__is_sealed_for_people" if seal == "people" else "split__is_sealed"
+    others = others.exclude(split=split).filter(**{column: False})
+    both = SplitEntry.objects.filter(Exists(others), split=split, until=None).values("task").distinct().count()
+    if not both:
+        return "A task that is put into another split can be read there, unless that one is sealed, too."
+    return f"{tasks(both, 'is', 'are')} also in another split and can be read there, until that one is sealed, too."
 
 
 def _recorded(kind: str, author: str, split: Split, reason: str = "") -> AbstractContextManager[RecordedAction]:

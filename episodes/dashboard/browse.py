@@ -120,11 +120,16 @@ def label_columns(text: str) -> list[str]:
     return names
 
 
-def _seal_note(split: Split | None, hidden: frozenset[int]) -> str:
-    """Return why the list of a split is empty for somebody for whom it is sealed; else an empty text."""
-    if split is None or split.pk not in sealed_splits(hidden):
-        return ""
-    return f"The split {split.name} is sealed: you can see its figures, but neither its tasks nor its episodes."
+def _seal_note(named: NamedRows, hidden: frozenset[int]) -> str:
+    """Return what the list of a split or an environment lacks for somebody from whom it is sealed; may be empty."""
+    sealed = sealed_splits(hidden)
+    if named.split is not None and named.split.pk in sealed:
+        return (
+            f"The split {named.split.name} is sealed. You can see its figures, but neither its tasks nor its episodes."
+        )
+    if named.split is None and named.environment is not None and named.environment.pk in sealed.values():
+        return "Episodes of sealed splits are left out. Figures count them."
+    return ""
 
 
 def _labels(page: EpisodePage, columns: Sequence[str]) -> dict[int, list[str | None]]:
@@ -146,7 +151,7 @@ def _table(asked: EpisodeFilter, page: EpisodePage, listed: Shown, after: str) -
         "columns": listed.columns,
         "width": 1 + len(COLUMNS) + len(listed.columns),
         "total": str(match_count_of(asked, page)),
-        "seal_note": _seal_note(page.named.split, asked.hidden),
+        "seal_note": _seal_note(page.named, asked.hidden),
         "search_note": "" if asked.text is None else search_note(asked.text, visible_episodes(asked.hidden)),
         "next": asked.to_query(**kept, after=page.next) if page.next else "",
         "previous": asked.to_query(**kept, after=page.previous) if page.previous else "",

@@ -153,6 +153,14 @@ def test_it_seals_and_unseals(client: Client) -> None:
     ]
 
 
+def test_before_it_seals_it_says_how_many_tasks_stand_openly(client: Client) -> None:
+    shared = make_task()
+    make_split(shared, make_task(), name="open")
+    split = make_split(shared, make_task(), name="test")
+    page = client.get(f"/admin/environments/split/{split.pk}/seal_for_people/").content.decode()
+    assert "Seal math/test for people" in page and "1 task is also in another split and can be read there" in page
+
+
 def test_without_keys_it_says_that_a_seal_hides_nothing(client: Client, settings: Settings) -> None:
     address = f"/admin/environments/split/{curated().pk}/seal_for_people/"
     assert "On this server it hides nothing" in client.get(address).content.decode()
