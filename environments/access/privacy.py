@@ -19,10 +19,13 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from django.db.models import BigIntegerField, BooleanField, Exists, F, Func, OuterRef, Q, Value
+from django.db import connection
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models import BooleanField, F, Func, Q, Value
+from django.db.models.sql.compiler import SQLCompiler
 
 from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN, SEE_PRIVATE
-from environments.models import Environment, Split, SplitEntry, Task, seen_at
+from environments.models import Environment
 
 
 class Hidden(frozenset[int]):
@@ -49,15 +52,19 @@ def hidden_from(user: Any) -> frozenset[int]:
     return known
 
 
+_PRIVATE = "SELECT id, 0 FROM environments_environment WHERE is_private"
+_SEALED = "SELECT environment_id, id FROM environments_split WHERE is_sealed_for_people"
+
+
 def _read(user: Any) -> Hidden:
-    private = Environment.objects.filter(is_private=True).order_by()
-    sealed = Split.objects.filter(is_sealed_for_people=True).order_by().values_list("environment", "pk")
-    no_split = Value(0, output_field=BigIntegerField())
-    if user.has_perm(SEE_PRIVATE):
-        private = private.none()
-    if user.has_perm(SEE_HIDDEN):
-        sealed = sealed.none()
-    rows = list(private.annotate(split=no_split).values_list("pk", "split").union(sealed, all=True))
+    queries = [
+        query for query, permission in ((_PRIVATE, SEE_PRIVATE), (_SEALED, SEE_HIDDEN)) if not user.has_perm(permission)
+    ]
+    rows: list[tuple[int, int]] = []
+    if queries:
+        with connection.cursor() as cursor:
+            cursor.execute(" UNION ALL ".join(queries))
+            rows = cursor.fetchall()
     environments = frozenset(environment for environment, split in rows if not split)
     if environments and user.pk is not None:
         is_member = Q(members=user.pk) | Q(member_groups__user=user.pk)
@@ -103,39 +110,59 @@ def visible_tasks(hidden: frozenset[int], path: str = "") -> Q:
     return visible(hidden, f"{path}environment") & outside_sealed_splits(hidden, f"{path}environment", f"{path}pk")
 
 
-def outside_sealed_splits(hidden: frozenset[int], environment: str, task: str) -> Q:
+def outside_sealed_splits(hidden: frozenset[int], environment: str, task: str, split: str | None = None) -> Q:
     """Return the condition on rows whose task the person may read, by the paths to its environment and to the task.
+
+    `split`: path to the split that it was played from, which must not be sealed either.
 
     A task in a sealed split is sealed, and so is what it was before an edit, and what was in the split or played there
     while it was sealed. But what also stands in another split that is served can be read there by everybody.
     """
-    if not (sealed := sealed_splits(hidden)):
-        return Q()
-    places = SplitEntry.objects.filter(seen_at(F("split__version")), task=OuterRef(task), split__is_served=True)
-    # not looked up by the split, whose episodes are more than those of the task
-    played = Task.objects.alias(of=F("episodes__split") + 0).filter(pk=OuterRef(task), of__in=list(sealed))
-    is_sealed = Q(WasIn(F(task), splits=sealed)) | Q(Exists(played))
-    is_open = Q(Exists(places.exclude(split__in=list(sealed))))
-    return ~Q(**{f"{environment}__in": sorted(set(sealed.values()))}) | is_open | ~is_sealed
+    sealed = sealed_splits(hidden)
+    split_or_none = Value(None) if split is None else F(split)
+    return Q(IsReadable(F(environment), F(task), split_or_none, sealed=sealed)) if sealed else Q()
 
 
-class WasIn(Func):
-    """Whether a task, or one that edits put in its place, has or had a place in some splits."""
+class IsReadable(Func):
+    """Whether a person may read a task, by its environment, its id, and the split that it was played from.
 
-    template = """EXISTS (
+    It is SQL because Django takes a millisecond to make such a condition, which a page has several times. Most rows are
+    decided by what comes first. Places that have ended count as sealed (`SplitChange`). Episodes are looked up by their
+    task, because those of a split are more. PostgreSQL may make a table of all tasks for an EXISTS, so there is none.
+    """
+
+    SQL = """({environment} IS NULL OR {environment} NOT IN ({environments})
+    OR ({split} IS NULL OR {split} NOT IN ({splits})) AND ((
+        SELECT 1 FROM environments_splitentry AS place WHERE place.task_id = {task} AND place.split_id NOT IN ({splits})
+        AND (
+            SELECT place.since <= split.version AND (place.until IS NULL OR place.until > split.version)
+            FROM environments_split AS split WHERE split.id = place.split_id AND split.is_served
+        )
+        LIMIT 1
+    ) IS NOT NULL OR (
         WITH RECURSIVE version(id) AS (
-            SELECT %(expressions)s
+            SELECT {task}
             UNION SELECT old.replaced_by_id FROM environments_task AS old JOIN version ON old.id = version.id
             WHERE old.replaced_by_id IS NOT NULL
         )
         SELECT 1 FROM version JOIN environments_splitentry AS place ON place.task_id = version.id
-        WHERE place.split_id IN (%(splits)s)
-    )"""
-    arity = 1
+        WHERE place.split_id IN ({splits}) LIMIT 1
+    ) IS NULL AND (
+        SELECT 1 FROM episodes_episode AS played WHERE played.task_id = {task} AND played.split_id + 0 IN ({splits})
+        LIMIT 1
+    ) IS NULL))"""
+    arity = 3
     output_field = BooleanField()
 
-    def __init__(self, task: F, splits: Mapping[int, int]) -> None:
-        super().__init__(task, splits=", ".join(map(str, sorted(splits))))
+    def __init__(self, environment: F, task: F, split: F | Value, *, sealed: Mapping[int, int]) -> None:
+        super().__init__(environment, task, split)
+        self.splits = ", ".join(map(str, sorted(sealed)))
+        self.environments = ", ".join(map(str, sorted(set(sealed.values()))))
+
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *_: Any, **__: Any) -> Any:
+        environment, task, split = (compiler.compile(one)[0] for one in self.get_source_expressions())
+        ids = {"splits": self.splits, "environments": self.environments}
+        return self.SQL.format(environment=environment, task=task, split=split, **ids), []
 
 
 MAX_NAMED = 20

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from environments.access.privacy import visible
 from environments.models import Task
 from environments.scoring.convention import Coverage
 from environments.scoring.definition import DefinitionAsked, definition_of
@@ -14,7 +15,7 @@ from episodes.analytics.groups import Spread, spread_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.summary import coverage_from, returns_counted
 from episodes.models import Episode, Run
-from episodes.models.privacy import visible_episodes, visible_runs
+from episodes.models.privacy import outside_seals, visible_runs
 
 MAX_GROUPS = 50
 MAX_READ = 2_000
@@ -51,7 +52,9 @@ def latest_groups(hidden: frozenset[int], asked: DefinitionAsked) -> Sequence[La
 
     Groups of runs in training steps; those without a step are on the page of their run. Five queries.
     """
-    with_step = Episode.objects.filter(visible_episodes(hidden), run__isnull=False, run_step__isnull=False)
+    with_step = Episode.objects.filter(
+        visible(hidden), outside_seals(hidden), run__isnull=False, run_step__isnull=False
+    )
     newest = Episode.objects.order_by("-pk").values_list("pk", flat=True)
     floor = next(iter(newest[MAX_READ : MAX_READ + 1]), 0)
     found = with_step.filter(pk__gt=floor).order_by("-pk").values_list("run", "run_step", "task")

@@ -71,10 +71,7 @@ def outside_open_studies(hidden: frozenset[int], path: str = "") -> Q:
 
 def outside_seals(hidden: frozenset[int], path: str = "") -> Q:
     """Return the condition on episodes that leaves out those of sealed splits, and of their tasks."""
-    if not (sealed := sealed_splits(hidden)):
-        return Q()
-    of_splits = Q(**{f"{path}split__in": list(sealed)})
-    return ~of_splits & outside_sealed_splits(hidden, f"{path}environment", f"{path}task")
+    return outside_sealed_splits(hidden, f"{path}environment", f"{path}task", f"{path}split")
 
 
 def visible_studies(hidden: frozenset[int]) -> Q:

@@ -20,9 +20,9 @@ from django.shortcuts import render
 
 from environments.access.logins import logged_in
 from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
-from environments.access.privacy import hidden_from
+from environments.access.privacy import hidden_from, visible
 from episodes.models import Episode, Guest, Invite, Play, Study
-from episodes.models.privacy import outside_seals, visible_episodes
+from episodes.models.privacy import outside_seals
 from episodes.playtest.invites.rule import STUDY_CLOSED, is_open_to, state_of
 
 GUEST_KEY = "guest"
@@ -66,7 +66,8 @@ class PlayerSeat:
         """Condition of a query for the person's plays."""
         if self.guest is not None:
             return Q(guest=self.guest)
-        return Q(user=self.user_id, guest=None) & visible_episodes(self.hidden, "episode__")
+        own = Q(user=self.user_id, guest=None) & visible(self.hidden, "episode__environment")
+        return own & outside_seals(self.hidden, "episode__")
 
     def holds(self, play: Play) -> bool:
         """Return whether the person plays or played `play`, a task that exists for them. A query if some are sealed."""

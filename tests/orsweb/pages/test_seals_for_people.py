@@ -13,9 +13,10 @@ from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
 from environments.access.privacy import hidden_from
-from environments.models import CurationAction, Environment, Split, Task, TaskRevision
-from episodes.models import Episode, Play, Rollout
+from environments.models import CurationAction, Environment, Split, SplitRemoval, SyncConflict, Task, TaskRevision
+from episodes.models import Episode, Play, Rollout, Run
 from episodes.recording.news import EPISODES, News, channel_without
+from episodes.rollups.follower import catch_up
 from episodes.search.index import index
 from episodes.transfer.exporting import FORMATS
 from episodes.visibility import sight_of
@@ -37,6 +38,8 @@ SECRET = tuple(
 NAMES = {"environments": "canaryenv", "suites": "canarysuite", "runs": "canaryrun"}
 FORMER = NUMBER + 1
 """Number of the earlier version of the task."""
+OTHER = NUMBER + 2
+"""Number of a second run."""
 MORE = [
     *(f"api/episodes?{query}" for query in ("environment=canaryenv", "text=canaryoutput", f"task={NUMBER}")),
     *(f"api/episodes/export?format={format}" for format in FORMATS if format not in ("parquet", "harbor")),
@@ -50,7 +53,8 @@ MORE = [
     "runs/curves/?environment=canaryenv&by=model&format=json",
     f"runs/{NUMBER}/groups/?step=1",
     "suites/canarysuite/v1/compare/?first=canarymodel&second=canaryother",
-    f"compare/?runs={NUMBER},1",
+    f"compare/?runs={NUMBER},{OTHER}",
+    "admin/environments/syncconflict/",
 ]
 
 
@@ -80,9 +84,9 @@ def sealed() -> Split:
     CurationAction.objects.create(
         token="2", kind="edit", stage="done", environment=environment, author="ada", title="canarytitle", created=NOW
     )
+    SplitRemoval.objects.create(split_id=NUMBER, source_hash=task.content_hash)
+    SyncConflict.objects.create(split_id=NUMBER, decision="removal", former=former, listed=task)
     _record(former)
-    index([NUMBER, NUMBER - 1])
-    count_statistics()
     split = Split.objects.get(pk=NUMBER)
     split.is_sealed = split.is_sealed_for_people = True
     split.save()
@@ -90,7 +94,14 @@ def sealed() -> Split:
 
 
 def _record(former: Task) -> None:
-    """Add what was uploaded about an episode, a second model, and an episode of the earlier version in no split."""
+    """Add an episode of a second run and model, one of the earlier version in no split, and a client's upload."""
+    other = Run.objects.create(pk=OTHER, name="canaryother", created=NOW)
+    Episode.objects.filter(pk=NUMBER - 1).update(model="canaryother", run=other)
+    make_step(Episode.objects.get(pk=NUMBER - 1), "canaryoutput")
+    Episode.objects.filter(pk=NUMBER - 2).update(task=former, split=None)
+    index([NUMBER, NUMBER - 1])
+    count_statistics()
+    catch_up()
     rollout = Rollout.objects.create(
         event_id="joined", is_announced=True, environment_name="canaryenv", episode_id=NUMBER, joined_by="session",
         is_summarised=True, received=NOW,
@@ -98,9 +109,6 @@ def _record(former: Task) -> None:
     rollout.messages.create(
         index=0, event_id="0", kind="assistant_message", content="canaryjoined", received=NOW, response_characters=9
     )
-    Episode.objects.filter(pk=NUMBER - 1).update(model="canaryother")
-    make_step(Episode.objects.get(pk=NUMBER - 1), "canaryoutput")
-    Episode.objects.filter(pk=NUMBER - 2).update(task=former, split=None)
 
 
 @pytest.fixture
@@ -163,6 +171,20 @@ def test_a_curve_counts_it_but_a_search_for_words_does_not(reader: Client) -> No
     assert reader.get(place).json()["total"]["n"] == 1
     assert reader.get(f"{place}&text=canaryoutput").json()["total"] is None
     assert client_of("operator").get(f"{place}&text=canaryoutput").json()["total"]["n"] == 1
+
+
+def test_the_doctor_examines_what_its_reader_may_open(reader: Client) -> None:
+    path = "/api/environments/canaryenv/doctor"
+    assert (reader.get(path).json()["attempts"], client_of("operator").get(path).json()["attempts"]) == (0, 1)
+    assert f"/tasks/{NUMBER}/" not in reader.get("/environments/canaryenv/doctor/").content.decode()
+
+
+def test_lists_say_what_is_left_out(reader: Client) -> None:
+    of_split = answer(reader, "episodes/?environment=canaryenv&split=canarysplit")[2]
+    assert "The split canarysplit is sealed. You can see its figures" in of_split
+    of_environment = "episodes/?environment=canaryenv"
+    assert "Episodes of sealed splits are left out." in answer(reader, of_environment)[2]
+    assert "sealed" not in answer(client_of("operator"), of_environment)[2]
 
 
 def test_forms_offer_it_to_nobody_who_may_not_read_it(reader: Client) -> None:
