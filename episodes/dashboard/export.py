@@ -16,10 +16,9 @@ from django.views.decorators.http import require_safe
 
 from environments import security_log
 from environments.access.privacy import hidden_from
-from environments.errors import OverQuota
 from environments.transfer.streaming import download_of, streamed
 from episodes.attempts.rule import AttemptQuerySet
-from episodes.dashboard.guards import over_quota, refused
+from episodes.dashboard.guards import as_download, refused
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, real, refuse_blanks
@@ -49,6 +48,7 @@ _IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
 
 
 @require_safe
+@as_download
 def episode_export(request: HttpRequest) -> HttpResponseBase:
     """Return the file in `format` for any filter; `ids=1,2,3` selects episodes. Raises: BadRequest."""
     query = request.GET.dict()
@@ -70,10 +70,7 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     if not is_any or (first := next(pieces, None)) is None:
         return _nothing(request, asked, why_nothing(format, is_any=is_any))
     what = f"episodes as {format}: {request.GET.urlencode()}"
-    try:
-        download = download_of(request, what)
-    except OverQuota as error:
-        return over_quota(request, error)
+    download = download_of(request, what)
     security_log.note("exported", what)
     headers = headers_of_export(episodes, asked.asked, NamedRows.of(asked).environment)
     content = streamed(pieces, first, download)

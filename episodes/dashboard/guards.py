@@ -11,7 +11,7 @@ from functools import wraps
 from typing import Any
 
 from django.db.models import Manager, QuerySet
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
@@ -42,14 +42,22 @@ def refused(
     return render(request, "orsweb/error_page.html", context, status=status)
 
 
-def over_quota(request: HttpRequest, error: OverQuota) -> HttpResponse:
-    """Return the page for who has too many downloads open."""
-    page = refused(request, "Too many downloads", f"{error}.", status=429)
-    page["Retry-After"] = str(round(error.retry_seconds))
-    return page
+View = Callable[..., HttpResponseBase]
 
 
-View = Callable[..., HttpResponse]
+def as_download(view: View) -> View:
+    """Decorate a view that begins a download: who has too many open gets a page that says so."""
+
+    @wraps(view)
+    def wrapped(request: HttpRequest) -> HttpResponseBase:
+        try:
+            return view(request)
+        except OverQuota as error:
+            page = refused(request, "Too many downloads", f"{error}.", status=429)
+            page["Retry-After"] = str(round(error.retry_seconds))
+            return page
+
+    return wrapped
 
 
 def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], View]:
@@ -60,7 +68,7 @@ def _seen(sees: Callable[[Any, int], bool], absent: str) -> Callable[[View], Vie
 
     def decorate(view: View) -> View:
         @wraps(view)
-        def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponse:
+        def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
             if not sees(request.user, pk):
                 raise Http404(absent.format(pk=pk))
             return view(request, pk, *args, **kwargs)
@@ -92,7 +100,7 @@ def unless_blind(view: View) -> View:
     """Return `view`, a view of the episode `pk`, with a refusal for the person who plays that episode blind."""
 
     @wraps(view)
-    def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
         return refused_blind(request, pk) if is_blind_to(request.user, pk) else view(request, pk, *args, **kwargs)
 
     return wrapped
@@ -102,7 +110,7 @@ def unless_task_blind(view: View) -> View:
     """Return `view`, a view of the task `pk`, with a refusal for a person who plays an episode of it blind."""
 
     @wraps(view)
-    def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponse:
+    def wrapped(request: HttpRequest, pk: int, *args: Any, **kwargs: Any) -> HttpResponseBase:
         episode = blind_episode(request.user, pk)
         return view(request, pk, *args, **kwargs) if episode is None else _refused(request, episode, task_sentence)
 

@@ -11,9 +11,8 @@ from django.views.decorators.http import require_safe
 
 from environments import security_log
 from environments.access.privacy import hidden_from
-from environments.errors import OverQuota
 from environments.transfer.streaming import download_of, streamed
-from episodes.dashboard.guards import over_quota, refused
+from episodes.dashboard.guards import as_download, refused
 from episodes.filtering.parameters import BadFilter, refuse_blanks
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.models import Rollout
@@ -24,6 +23,7 @@ from episodes.visibility import blind_to
 
 
 @require_safe
+@as_download
 def rollout_export(request: HttpRequest) -> HttpResponseBase:
     """Return the conversations that a filter finds; `rollout` is the id of a single one. Raises: BadRequest."""
     query = request.GET.dict()
@@ -41,10 +41,7 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
         sentence = "None of these rollouts has a message of the model that can be exported."
         return refused(request, "Nothing to export", sentence, [(reverse("rollouts"), "Rollouts")], status=404)
     what = f"rollouts as messages: {request.GET.urlencode() or 'all'}"
-    try:
-        download = download_of(request, what)
-    except OverQuota as error:
-        return over_quota(request, error)
+    download = download_of(request, what)
     security_log.note("exported", what)
     answer = StreamingHttpResponse(streamed(pieces, first, download), content_type=MEDIA_TYPES["messages"])
     name = content_disposition_header(as_attachment=True, filename="rollouts.messages.jsonl")
