@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, ClassVar, Self
 
-from django.db import models
+from django.db import IntegrityError, models
 
 MAX_RUN_NAME_CHARACTERS = 200
 MAX_NAMESAKES = 12
@@ -24,23 +24,30 @@ class RunQuerySet(models.QuerySet["Run"]):
         return self.filter(title__in=titles).exclude(name__in=names).order_by("-pk")[:MAX_NAMESAKES]
 
     def begin(self, title: str, number: int | None = None, **values: Any) -> tuple[Run, bool]:
-        """Return the next run of a title, or the one with this number, and whether it is new.
+        """Return the run of a title that has this number, or the client's own id, and whether it is new.
 
-        It is not if another server begins one at the same moment, which is then the same.
+        `number`: the one after the newest run that the caller has seen, so that it gets the run that another process
+        begins at the same moment; None takes the next one of the title.
         """
+        own_id = values.get("own_id", "")
         if number is None:
             last: int | None = self.filter(title=title).aggregate(last=models.Max("number"))["last"]
             number = 1 + (last or 0)
-        own_id = values.get("own_id", "")
         while True:
             name, ending = title, f" ({number})"
             if number > 1:
                 name = f"{title[: MAX_RUN_NAME_CHARACTERS - len(ending)]}{ending}"
-            defaults = {"title": title, "number": number, **values}
-            run, is_new = self.get_or_create(name=name, defaults=defaults)
-            if (run.title, run.own_id) == (title, own_id):
-                return run, is_new
-            number += 1  # a client has named another run like this one
+            row = {"name": name, "title": title, "number": number, **values}
+            sought = {"title": title, "own_id": own_id} if own_id else {"name": name}
+            try:
+                run, is_new = self.get_or_create(defaults=row, **sought)
+            except IntegrityError:
+                if not own_id or not self.filter(name=name).exists():
+                    raise
+            else:
+                if (run.title, run.own_id) == (title, own_id):
+                    return run, is_new
+            number += 1  # another run has this name
 
 
 class Run(models.Model):

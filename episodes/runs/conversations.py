@@ -28,7 +28,7 @@ def run_of_conversation(fields: Mapping[str, Any], key_label: str, received: flo
     runs = runs_named(title, own_id)
     if not runs:
         moment = datetime.fromtimestamp(received, UTC)
-        return Run.objects.begin(title, created=moment, model=model, own_id=own_id)[0].pk, ""
+        return Run.objects.begin(title, None if own_id else 1, created=moment, model=model, own_id=own_id)[0].pk, ""
     fitting = runs if len(runs) == 1 else _recorded(runs, fields, key_label) or _open(runs, model, received)
     if len(fitting) != 1:
         names = ", ".join(run.name for run in runs)

@@ -41,6 +41,7 @@ class KnownRun:
     id: int
     title: str
     name: str
+    number: int
     model: str
     is_over: bool
     is_described: bool
@@ -119,9 +120,12 @@ class KnownRuns:
 
     def _begin(self, runs: list[KnownRun], title: str, about: RunInfo, started: float) -> KnownRun:
         """Return the next run of the title, which is the newest of `runs` from now on."""
+        own_id = storable(about.own_id, 200)
+        newest = runs[0].number if runs else 0
         row, _ = Run.objects.begin(
             title,
-            own_id=storable(about.own_id, 200),
+            None if own_id else newest + 1,
+            own_id=own_id,
             model=storable(about.model, 200),
             created=datetime.fromtimestamp(started, UTC),
         )
@@ -168,6 +172,7 @@ def _known(row: Run) -> KnownRun:
         id=row.pk,
         title=row.title,
         name=row.name,
+        number=row.number,
         model=row.model,
         is_over=row.is_over,
         is_described=is_described,

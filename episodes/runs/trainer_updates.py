@@ -110,13 +110,13 @@ def steer(
         if expected and (run is None or not runs_of(key_label, hidden).filter(pk=run.pk).exists()):
             raise RunConflict(f"If-Match was sent, but there is no run {name!r}; leave it out to create the run.")
         if run is None:
-            run, is_new = _begin(name, new)
+            run, is_new = _begin(name, None if own_id else 1, new)
         if not is_new and not runs_of(key_label, hidden).filter(pk=run.pk).exists():
             raise RunNotFound(name)
         _check_etag(run, expected)
         is_chosen = bool(own_id) or is_resumed or run.title != name
         if not is_new and not is_chosen and _is_another(run, values, is_expected=bool(expected)):
-            run, is_new = _begin(run.title, new)
+            run, is_new = _begin(run.title, run.number + 1, new)
         if not is_resumed and not expected:
             _check_step(run, values.get("step"))
         if is_resumed and run.is_over:
@@ -140,9 +140,9 @@ def _newest(name: str, own_id: str) -> Run | None:
     return run
 
 
-def _begin(title: str, values: Mapping[str, Any]) -> tuple[Run, bool]:
-    """Return the next run of the title, locked until the end of the transaction, and whether it is new."""
-    run, is_new = Run.objects.begin(title, **values)
+def _begin(title: str, number: int | None, values: Mapping[str, Any]) -> tuple[Run, bool]:
+    """Return the run of the title with this number, locked until the end of the transaction, and whether it is new."""
+    run, is_new = Run.objects.begin(title, number, **values)
     return (run if is_new else Run.objects.select_for_update().get(pk=run.pk)), is_new
 
 

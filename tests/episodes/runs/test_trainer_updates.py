@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib import import_module
+from threading import Barrier
 
 import pytest
 from django.apps import apps
@@ -34,9 +35,12 @@ def steered(**description: object) -> None:
 
 def at_once(work: Sequence[Callable[[], None]]) -> list[BaseException | None]:
     """Run all functions concurrently, each with its own connection, and return what each raised."""
+    begun = Barrier(len(work))
 
     def one(function: Callable[[], None]) -> BaseException | None:
         try:
+            connection.ensure_connection()
+            begun.wait()
             function()
         except RunConflict as error:
             return error
@@ -59,6 +63,25 @@ def test_ten_writers_of_one_run_lose_nothing() -> None:
     assert [error is None for error in raised][9]
     assert all("before the current step" in str(error) for error in raised if error)
     assert len(found.tag_names) == 1
+
+
+@pytest.mark.parametrize("own_id", ["", "w-1"])
+def test_processes_that_describe_a_new_run_at_once_begin_one(own_id: str) -> None:
+    for number in range(8):
+        described = {"model": "m-1", "run_id": own_id}
+        raised = at_once([lambda: steer(f"grpo-{number}", described, None, []) and None] * 10)  # type: ignore[func-returns-value]  # noqa: B023
+        assert raised == [None] * 10
+        assert Run.objects.get(title=f"grpo-{number}").own_id == own_id
+
+
+@pytest.mark.parametrize("own_id", ["", "w-1"])
+def test_a_run_that_another_server_began_since_it_was_read_is_the_same(own_id: str) -> None:
+    ones = [Run.objects.begin("tiny", None if own_id else 1, created=NOW, own_id=own_id) for _ in range(2)]
+    assert [is_new for _, is_new in ones] == [True, False]
+    other, is_new = Run.objects.begin("tiny", None, created=NOW, own_id="another")
+    assert is_new and other.name == "tiny (2)"
+    Run.objects.begin("tiny (3)", 1, created=NOW)
+    assert Run.objects.begin("tiny", None, created=NOW, own_id="w-3")[0].name == "tiny (4)"
 
 
 def test_of_ten_writers_with_one_etag_one_wins() -> None:
