@@ -218,7 +218,7 @@ def network_of(address: str) -> str:
 
 
 def max_streams() -> tuple[int, int]:
-    """Return how many event streams, downloads and sockets a key or a person may have open, and how many an address."""
+    """Return how many event streams and sockets a key or a person may have open, and how many an address."""
     return settings.ORSWEB_MAX_STREAMS_PER_KEY, settings.ORSWEB_MAX_STREAMS_PER_ADDRESS
 
 

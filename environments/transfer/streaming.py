@@ -1,6 +1,6 @@
 """Streams a file that is made in pieces as the body of a response. Used by the export pages and the API.
 
-A download is one of the open streams of its client, because it has a thread. It ends when the client loses a right.
+A download is one of the open streams of its client. It ends when the client loses a right.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from environments import security_log
 from environments.access.logins import rights_of
 from environments.database.worker_threads import started_thread
 from environments.errors import BrokenOff
-from environments.keys.open_streams import OpenStream, open_streams
+from environments.keys.open_streams import STREAMS_PER_DOWNLOAD, OpenStream, open_streams
 
 CHECK_SECONDS = 3.0
 """Time after which a download checks again whether its client may have it."""
@@ -44,7 +44,7 @@ class Download:
 def download_of(request: HttpRequest, what: str) -> Download:
     """Return the download of the person who has sent the request. Raises: OverQuota."""
     name = request.user.get_username()
-    place = open_streams.enter(f"@{name}", request.META.get("REMOTE_ADDR", ""))
+    place = open_streams.enter(f"@{name}", request.META.get("REMOTE_ADDR", ""), STREAMS_PER_DOWNLOAD)
     return Download(what, name, place, rights_of(request))
 
 

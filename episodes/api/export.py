@@ -12,7 +12,7 @@ from drf_spectacular.types import OpenApiTypes
 from rest_framework.request import Request
 
 from environments import security_log
-from environments.keys.open_streams import open_streams
+from environments.keys.open_streams import STREAMS_PER_DOWNLOAD, open_streams
 from environments.transfer.streaming import Download, streamed
 from episodes.api.base import ANY, ApiView, one_of, real
 from episodes.api.episodes import asked_of
@@ -87,7 +87,7 @@ class ExportView(ApiView):
             self.refuse_unknown(NamedRows.of(asked).unknown)
             raise Http404(why_nothing(format, is_any=is_any))
         what = f"episodes as {format}: {request.GET.urlencode() or 'all'}"
-        place = open_streams.enter(self.reader.owner, request.META.get("REMOTE_ADDR", ""))
+        place = open_streams.enter(self.reader.owner, request.META.get("REMOTE_ADDR", ""), STREAMS_PER_DOWNLOAD)
         download = Download(what, self.reader.owner.removeprefix("@"), place, self.reader.rights_of(request))
         security_log.note("exported", what, who=self.reader.key.label or None)
         running = running_among(episodes, format)

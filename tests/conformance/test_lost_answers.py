@@ -15,6 +15,7 @@ from django.contrib.auth.models import User
 from pytest_django import DjangoDbBlocker
 
 from environments.keys.making import PREFIX
+from environments.keys.open_streams import STREAMS_PER_DOWNLOAD
 from tests import programs
 from tests.conformance.agent import Agent, Pending, eventually
 from tests.conformance.envs import FILL_BYTES
@@ -33,7 +34,7 @@ MAX_SECONDS = 30.0
 
 @pytest.fixture(scope="module")
 def server(django_db_blocker: DjangoDbBlocker) -> Iterator[LiveServer]:
-    env = {"ORSWEB_REQUIRE_KEYS": "1", "ORSWEB_MAX_STREAMS_PER_KEY": "2"}
+    env = {"ORSWEB_REQUIRE_KEYS": "1", "ORSWEB_MAX_STREAMS_PER_KEY": str(2 * STREAMS_PER_DOWNLOAD)}
     with LiveServer("tests.conformance.envs:Filling", env=env) as running, recorded(running, django_db_blocker):
         account = running.env | {"DJANGO_SUPERUSER_PASSWORD": PASSWORD}
         who = ("--username", "ann", "--email", "ann@example.org")
@@ -101,7 +102,10 @@ def test_a_file_of_a_page_ends_after_its_person_was_deactivated(server: LiveServ
         cookie = f"sessionid={browser.cookies['sessionid']}"
         whole = [asked(server, "/episodes/export?format=jsonl", Cookie=cookie) for _ in range(2)]
         refused = browser.get("/episodes/export?format=csv")
-        assert refused.status_code == 429 and "ann: 2 event streams, downloads and sockets are open" in refused.text
+        assert (
+            refused.status_code == 429
+            and "ann: no more event streams, sockets and downloads may be open" in refused.text
+        )
     whole[0].drop()
     User.objects.using(ALIAS).filter(username="ann").update(is_active=False)
     assert is_cut(rest(whole[1], PAUSE_SECONDS), FILLS * FILL_BYTES)
@@ -141,7 +145,9 @@ def test_a_key_has_so_many_downloads_at_once(server: LiveServer) -> None:
     answers = [asked(server, path, **headers) for _ in range(2)]
     refused = httpx.get(f"{server.url}{path}", headers=headers)
     assert refused.status_code == 429 and int(refused.headers["Retry-After"]) > 0
-    assert refused.json()["detail"].startswith("The API key 'many': 2 event streams, downloads and sockets are open")
+    assert refused.json()["detail"].startswith(
+        "The API key 'many': no more event streams, sockets and downloads may be open"
+    )
     answers[0].drop()
     eventually(lambda: asked(server, path, **headers).heard.startswith(b"HTTP/1.1 200"))
     answers[1].drop()
