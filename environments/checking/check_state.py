@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
 
 from environments.checking.checked_environment import CallAnswer, CheckedEnvironment, Sample
 from environments.checking.local import LocalEnvironment
+from environments.checking.recordings import Recording
 from environments.checking.report import CheckReport
+from environments.errors import shorten
+
+ADVICE = "Define oracle(), write examples into the schemas, or give recorded episodes with --recorded."
+"""What lets the checks make calls that are accepted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +29,8 @@ class CheckOptions:
     timeout_seconds: float = 10.0
     """Time limit of each step."""
     secrets: Mapping[str, str] = field(default_factory=dict)
+    recordings: Sequence[Recording] = ()
+    """Recorded episodes whose calls are made again."""
     exits_when_stuck: bool = False
     """Whether the process may end itself when the environment's code lets no other thread run."""
 
@@ -47,6 +54,11 @@ class PlayedEpisode:
     @property
     def is_finished(self) -> bool:
         return any(move.answer.is_finished for move in self.moves)
+
+    @property
+    def accepted(self) -> list[PlayedMove]:
+        """The calls that were neither refused nor failed."""
+        return [move for move in self.moves if move.answer.status == "ok"]
 
     @property
     def rewards(self) -> list[float]:
@@ -74,6 +86,17 @@ class CheckState:
     """Names of the tools that ended an episode so far."""
     is_repeatable: bool = True
     """Whether the same calls had the same results in a second session, as far as that was tried."""
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing can be said about what calls do: all were refused, or none was made. Empty if one ran."""
+        if any(played.accepted for played in self.episodes):
+            return ""
+        moves = [move for played in self.episodes for move in played.moves if move.answer.status == "refused"]
+        if not moves:
+            return "No call was made."
+        first = f"{moves[0].tool} {shorten(canonical(moves[0].arguments), 120)}: {moves[0].answer.error}"
+        return f"All {len(moves)} calls were refused, such as {first} {ADVICE}"
 
     def random(self, purpose: str) -> Random:
         """Return a generator for one purpose, so that a new check does not change the inputs of the others."""

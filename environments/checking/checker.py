@@ -113,8 +113,11 @@ def _run(
     async def work() -> None:
         state = make()
         try:
-            for subject, check in checks:
-                await _guarded(state, subject, check)
+            untried = [subject for subject, check in checks if not await _guarded(state, subject, check)]
+            if untried:
+                names = ", ".join(dict.fromkeys(untried))
+                reason = f"{limit.hits} steps took over {limit.seconds:g} s each, so not all of {names} was tried."
+                report.unclear("time limit", "remaining checks", reason)
         finally:
             state.checked.shut()
 
@@ -139,18 +142,22 @@ def _report_holds(report: CheckReport, holds: dict[str, float]) -> None:
     report.judge("event loop", "never blocked", problems, "No async code blocked it for over 100 ms.", "warning")
 
 
-async def _guarded(state: CheckState, subject: str, check: Check) -> None:
-    """Run one group of checks and add an error that ends it early to the report."""
+async def _guarded(state: CheckState, subject: str, check: Check) -> bool:
+    """Run one group of checks and add an error that ends it early to the report.
+
+    Return whether it was tried to its end: false if too many steps took too long.
+    """
     try:
         await check(state)
     except protocol.Unreachable:
         raise
-    except GaveUp as error:
-        state.report.skip(subject, "remaining checks", str(error))
+    except GaveUp:
+        return False
     except (Broken, RequestRefused) as error:
         state.report.fail(subject, "completed", str(error))
     except Exception as error:  # an answer of an unforeseen form
         state.report.fail(subject, "completed", f"The check could not continue: {describe(error)}.")
+    return True
 
 
 def _check_card(report: CheckReport, hosted: HostedClass) -> None:

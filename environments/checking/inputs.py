@@ -23,6 +23,8 @@ from environments.checking.input_texts import SEEN_SHARE, Seen, text_for
 MAX_TRIES = 30
 MAX_DEPTH = 6
 """Nesting from which optional members and items are left out, so that recursive schemas end."""
+EXAMPLES_SHARE, DEFAULT_SHARE = 0.7, 0.2
+"""Shares of the values that are taken from a schema's examples, which its model accepts, and from its default."""
 _TYPES = ["string", "integer", "number", "boolean", "null", "array", "object"]
 
 
@@ -90,8 +92,8 @@ class Inputs:
             return copy.deepcopy(schema["const"])
         if schema.get("enum"):
             return copy.deepcopy(self._random.choice(schema["enum"]))
-        for key in ("examples", "default"):
-            if key in schema and self._random.random() < 0.2:
+        for key, share in (("examples", EXAMPLES_SHARE), ("default", DEFAULT_SHARE)):
+            if key in schema and self._random.random() < share:
                 return copy.deepcopy(self._random.choice(schema[key]) if key == "examples" else schema[key])
         for key in ("oneOf", "anyOf"):
             if key in schema:

@@ -16,8 +16,8 @@ from rich.table import Table
 from environments.display.visible import visible
 from environments.errors import shorten
 
-Result = Literal["ok", "warning", "failed", "not applicable"]
-RESULTS: tuple[Result, ...] = ("ok", "warning", "failed", "not applicable")
+Result = Literal["ok", "warning", "failed", "could not tell", "not applicable"]
+RESULTS: tuple[Result, ...] = ("ok", "warning", "failed", "could not tell", "not applicable")
 
 MAX_SENTENCE = 1000
 MAX_PROBLEMS = 3
@@ -52,6 +52,10 @@ class CheckReport:
     def fail(self, subject: str, check: str, sentence: str) -> None:
         self._add(subject, check, "failed", sentence)
 
+    def unclear(self, subject: str, check: str, sentence: str) -> None:
+        """Add that the check was made, but saw nothing that it could judge."""
+        self._add(subject, check, "could not tell", sentence)
+
     def skip(self, subject: str, check: str, sentence: str) -> None:
         self._add(subject, check, "not applicable", sentence)
 
@@ -70,8 +74,8 @@ class CheckReport:
         return sum(finding.result == result for finding in self.findings)
 
     def passes(self, *, strict: bool = False) -> bool:
-        """Return whether nothing failed and, if `strict`, nothing was warned about."""
-        return not self.count("failed") and not (strict and self.count("warning"))
+        """Return whether nothing failed and, if `strict`, nothing was warned about or is unclear."""
+        return not self.count("failed") and not (strict and self.count("warning") + self.count("could not tell"))
 
     def as_json(self, *, strict: bool = False) -> dict[str, Any]:
         """Return an object with `target`, `passed`, `counts` by result, and `findings`."""
@@ -83,8 +87,9 @@ class CheckReport:
         }
 
 
-_STYLES: dict[Result, str] = {"ok": "green", "warning": "yellow", "failed": "bold red", "not applicable": "dim"}
-_SHOWN: dict[Result, str] = {"not applicable": "n/a"}
+_STYLES: dict[Result, str] = {"ok": "green", "warning": "yellow", "failed": "bold red",
+                             "could not tell": "yellow", "not applicable": "dim"}  # fmt: skip
+_SHOWN: dict[Result, str] = {"could not tell": "unclear", "not applicable": "n/a"}
 
 
 def print_report(report: CheckReport, console: Console) -> None:

@@ -26,9 +26,11 @@ async def check_isolation(state: CheckState) -> None:
     await _check_secrets(state)
     scripts = _scripts(state.episodes)
     if not scripts:
-        state.report.skip(SUBJECT, "alone and together", "No episode was played that could be repeated.")
-        return
+        return state.report.unclear(SUBJECT, "alone and together", state.refusal)
     first = [await _replay(state, script) for script in scripts]
+    if all(answer.status == "refused" for answers in first for answer in answers):
+        text = f"All calls were refused when they were repeated, such as the first: {first[0][0].error}"
+        return state.report.unclear(SUBJECT, "alone and together", text)
     second = [await _replay(state, script) for script in scripts]
     again = [text for n, script in enumerate(scripts) if (text := _difference(script, first[n], second[n]))]
     state.report.judge(
@@ -57,17 +59,18 @@ async def _check_side_by_side(state: CheckState, scripts: list[PlayedEpisode], a
                     f"{text} while other sessions played: they share state, or the code is not thread-safe. Keep "
                     "state on self, not on the class or the module."
                 )
-    sessions = COPIES * len(scripts)
-    state.report.judge(SUBJECT, "side by side", problems, f"{sessions} sessions at once have the results of one alone.")
+    sessions, calls = COPIES * len(scripts), max(len(script.moves) for script in scripts)
+    text = f"{sessions} sessions at once, of up to {calls} calls, have the results of one alone."
+    state.report.judge(SUBJECT, "side by side", problems, text)
 
 
 def _scripts(episodes: Sequence[PlayedEpisode]) -> list[PlayedEpisode]:
-    """Return up to two episodes of different tasks without failed calls, shortened to `MAX_MOVES` calls."""
-    found: dict[str, PlayedEpisode] = {}
-    for played in sorted(episodes, key=lambda one: -len(one.moves)):
-        if played.moves and all(move.answer.status != "failed" for move in played.moves[:MAX_MOVES]):
-            found.setdefault(played.sample.label, PlayedEpisode(played.sample, played.moves[:MAX_MOVES]))
-    return list(found.values())[:2]
+    """Return up to `MAX_MOVES` calls that were accepted, of up to two episodes of different tasks."""
+    scripts: dict[str, PlayedEpisode] = {}
+    for played in sorted(episodes, key=lambda played: -len(played.accepted)):
+        if moves := played.accepted[:MAX_MOVES]:
+            scripts.setdefault(played.sample.label, PlayedEpisode(played.sample, moves))
+    return list(scripts.values())[:2]
 
 
 async def _replay(state: CheckState, script: PlayedEpisode) -> list[CallAnswer]:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import suppress
 from typing import Any
 
 from environments.checking.blocks import problem_of, text_of
-from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove
+from environments.checking.check_state import ADVICE, CheckState, PlayedEpisode, PlayedMove
 from environments.checking.checked_environment import (
     Broken,
     CallAnswer,
@@ -17,6 +18,7 @@ from environments.checking.checked_environment import (
     Slow,
     leave,
 )
+from environments.checking.checks.trials import declares, oracle_episode, scripted
 from environments.checking.input_texts import Seen
 from environments.checking.inputs import Inputs, Unproducible, choices
 from environments.errors import shorten
@@ -41,7 +43,11 @@ async def check_play(state: CheckState) -> None:
             faults.append(str(error))
         except GaveUp:
             break
+    generated = [move for played in state.episodes for move in played.moves]
+    state.episodes += await _known_episodes(state)
     _check_answers(state, faults)
+    if generated:
+        _check_acceptance(state, generated)
     _check_finish(state, late)
     await _check_refusals(state)
 
@@ -62,7 +68,7 @@ async def _play(state: CheckState, sample: Sample, number: int, hung: set[str], 
             except Slow:
                 hung.add(tool)
                 raise
-            seen.add(_text((moves[-1].answer.output or {}).get("blocks")))
+            seen.add(_text((moves[-1].answer.output or {}).get("blocks")) + moves[-1].answer.error)
             if moves[-1].answer.is_finished:
                 state.endings.add(tool)
                 late += await _late_problems(seat, moves[-1])
@@ -70,6 +76,24 @@ async def _play(state: CheckState, sample: Sample, number: int, hung: set[str], 
     finally:
         await leave(seat)
     return PlayedEpisode(sample, moves)
+
+
+async def _known_episodes(state: CheckState) -> list[PlayedEpisode]:
+    """Play calls that ought to be accepted: those of recordings, and of the oracle on two tasks."""
+    episodes = []
+    recordings = [one for one in state.options.recordings if one.environment == state.checked.name]
+    if state.options.recordings and not recordings:
+        names = ", ".join(sorted({repr(one.environment) for one in state.options.recordings}))
+        text = f"None is of {state.checked.name!r}; those in the file are of {names}."
+        state.report.unclear(SUBJECT, "recorded episodes", text)
+    for recording in recordings:
+        with suppress(Broken, RequestRefused, GaveUp):
+            episodes.append(await scripted(state.checked, recording.sample, recording.calls, state.options.steps))
+    if state.local is not None and declares(state.local, "oracle"):
+        for sample in state.samples[:2]:
+            with suppress(Broken, RequestRefused, GaveUp):  # reported by the check of the oracle
+                episodes.append(await oracle_episode(state.local, sample, state.options.steps))
+    return episodes
 
 
 def _text(blocks: Any) -> str:
@@ -91,16 +115,20 @@ def _check_answers(state: CheckState, faults: list[str]) -> None:
     moves = [(played, move) for played in state.episodes for move in played.moves]
     raised = {move.tool: (played, move) for played, move in reversed(moves) if move.answer.status == "failed"}
     faults += [_fault(played, move) for _, (played, move) in sorted(raised.items())]
-    calls = f"{len(moves)} calls in {len(state.episodes)} episodes were answered."
-    state.report.judge(SUBJECT, "tools run", faults, calls)
+    if state.refusal and not faults:
+        state.report.unclear(SUBJECT, "tools run", state.refusal)
+    else:
+        refused = sum(move.answer.status == "refused" for _, move in moves)
+        calls = f"{len(moves)} calls in {len(state.episodes)} episodes were answered, {refused} of them refused."
+        state.report.judge(SUBJECT, "tools run", faults, calls)
     wrong = [
         f"The output of tool {move.tool!r} {problem}; an agent learns nothing from it."
         for _, move in moves
         if move.answer.output is not None and (problem := problem_of(move.answer.output.get("blocks")))
     ]
-    state.report.judge(SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning")
-    _check_numbers(state)
-    _check_acceptance(state, [move for _, move in moves])
+    if not state.refusal:
+        state.report.judge(SUBJECT, "outputs", wrong, "Every output has text or an image.", "warning")
+        _check_numbers(state)
 
 
 def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
@@ -127,6 +155,11 @@ def _check_acceptance(state: CheckState, moves: list[PlayedMove]) -> None:
                 f"Tool {tool!r} refused all {len(calls)} inputs that its schema allows, such as "
                 f"{_shown(calls[0].arguments)}: {calls[0].answer.error} State in the schema what the model checks."
             )
+    accepted = {move.tool for played in state.episodes for move in played.accepted}
+    refused = [tool for tool in tools if tool not in accepted]
+    if refused and not problems:
+        text = f"Every input was refused by {', '.join(map(repr, refused))}. {ADVICE}"
+        return state.report.unclear(SUBJECT, "inputs accepted", text)
     state.report.judge(
         SUBJECT, "inputs accepted", problems, "Every tool accepts inputs that its schema allows.", "warning"
     )
@@ -177,13 +210,11 @@ async def _check_refusals(state: CheckState) -> None:
         crashed, accepted, tried = await _bad_inputs(state, seat)
     finally:
         await leave(seat)
+    if not tried:
+        return state.report.skip(SUBJECT, "invalid inputs are refused", "The schemas forbid no input.")
     refused = f"{tried} inputs that the schemas forbid were refused."
-    state.report.judge(
-        SUBJECT, "invalid inputs do not crash", crashed, refused if tried else "The schemas forbid no input."
-    )
-    state.report.judge(
-        SUBJECT, "invalid inputs are refused", accepted, refused if tried else "The schemas forbid no input.", "warning"
-    )
+    state.report.judge(SUBJECT, "invalid inputs do not crash", crashed, refused)
+    state.report.judge(SUBJECT, "invalid inputs are refused", accepted, refused, "warning")
 
 
 async def _bad_inputs(state: CheckState, seat: CheckedSession) -> tuple[list[str], list[str], int]:

@@ -57,7 +57,8 @@ async def check_keys(state: CheckState) -> None:
         for output in outputs
         if not set(output) >= _OUTPUT_KEYS
     ]
-    state.report.judge(SUBJECT, "keys of an output", short, "Every output has all of its keys.")
+    if outputs:
+        state.report.judge(SUBJECT, "keys of an output", short, "Every output has all of its keys.")
 
 
 async def check_refusals(state: CheckState) -> None:

@@ -70,6 +70,8 @@ def _check_range(state: CheckState, definition: str, bounds: tuple[float, float]
     low, high = bounds
     returns = [(return_of(played.rewards, definition), played) for played in state.episodes if played.rewards]
     if not returns:
+        if state.refusal:
+            return state.report.unclear(SUBJECT, "range", state.refusal)
         return state.report.skip(SUBJECT, "range", "No reward was seen, so the declared range could not be compared.")
     problems = [
         f"An episode of {played.sample.label} returned {plain(value)} after {len(played.moves)} calls; "

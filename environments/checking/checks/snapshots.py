@@ -27,18 +27,19 @@ async def check_snapshots(state: CheckState) -> None:
         return
     _check_rest(state, state.local)
     problems, differences, tried = list[str](), list[str](), 0
-    for played in _repeatable(state.episodes):
-        for place in range(len(played.moves[:MAX_MOVES])):
+    for played in sorted(state.episodes, key=lambda played: -len(played.accepted))[:MAX_EPISODES]:
+        script = PlayedEpisode(played.sample, played.accepted[:MAX_MOVES])
+        for place in range(len(script.moves)):
             tried += 1
             try:
-                if difference := await _difference(state.local, played, place):
+                if difference := await _difference(state.local, script, place):
                     differences.append(difference)
                     break
             except (Broken, RequestRefused, UnfitSnapshot) as error:
                 problems.append(str(error))
                 break
     if not tried:
-        return state.report.skip(SUBJECT, ROUND_TRIP, "No episode was played that could be saved.")
+        return state.report.unclear(SUBJECT, ROUND_TRIP, state.refusal)
     if differences and not problems and not state.is_repeatable:
         return state.report.skip(SUBJECT, ROUND_TRIP, f"Saved and loaded without an error. {INCOMPARABLE}")
     problems += differences
@@ -52,12 +53,6 @@ def _check_rest(state: CheckState, local: LocalEnvironment) -> None:
     if every > 1 and not local.hosted.replayable:
         text = f"snapshot_every is {every}, and sessions end that have calls after the last snapshot; set it to 1, or "
         state.report.warn(SUBJECT, "nothing between snapshots", f"{text}replayable to True if calls can be made again.")
-
-
-def _repeatable(episodes: list[PlayedEpisode]) -> list[PlayedEpisode]:
-    """Return episodes without failed calls, the longest first."""
-    found = [one for one in episodes if one.moves and all(move.answer.status != "failed" for move in one.moves)]
-    return sorted(found, key=lambda one: -len(one.moves))[:MAX_EPISODES]
 
 
 async def _difference(local: LocalEnvironment, played: PlayedEpisode, place: int) -> str:

@@ -9,13 +9,20 @@ a tool again and again while its output stays the same.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 from environments.checking.check_state import CheckState, PlayedEpisode, PlayedMove
-from environments.checking.checked_environment import Broken, CheckedSession, RequestRefused, Sample, leave
+from environments.checking.checked_environment import (
+    Broken,
+    CheckedEnvironment,
+    CheckedSession,
+    RequestRefused,
+    Sample,
+    leave,
+)
 from environments.checking.checks.rewards import TOLERANCE, bounds_of, return_of
 from environments.checking.local import LocalEnvironment
 from environments.display.numbers import plain
@@ -69,12 +76,12 @@ async def _check_oracle(state: CheckState, pay: Pay) -> None:
         return state.report.skip(
             SUBJECT, check, f"The protocol does not transmit what solves a task. {_CHECK_THE_CLASS}"
         )
-    if not _declares(state.local, check):
+    if not declares(state.local, check):
         advice = "declare one to check that a solved task returns the top of the range"
         return state.report.skip(SUBJECT, check, f"The class has no oracle(); {advice}.")
     problems, lengths = [], set[int]()
     for sample in state.samples:
-        played = await _scripted(state.local, sample)
+        played = await oracle_episode(state.local, sample, MAX_CALLS)
         problems += _oracle_problems(played, pay)
         lengths.add(len(played.moves))
     places = ", ".join(sample.label for sample in state.samples)
@@ -101,28 +108,34 @@ def _oracle_problems(played: PlayedEpisode, pay: Pay) -> list[str]:
 
 async def _check_exploits(state: CheckState, pay: Pay) -> None:
     check = "exploits"
-    if state.local is None or not _declares(state.local, check):
+    if state.local is None or not declares(state.local, check):
         reason = (
             "The class lists no exploits()."
             if state.local
             else f"The protocol does not transmit exploits. {_CHECK_THE_CLASS}"
         )
         return state.report.skip(SUBJECT, check, reason)
-    problems, names, unearned = [], [], plain(pay.unearned)
+    problems, refused, names, unearned = [], [], list[str](), plain(pay.unearned)
     for sample in state.samples[:MAX_EXPLOITED]:
         names = await _names(state.local, sample)
         for name in names:
-            moves = (await _scripted(state.local, sample, name)).moves
+            moves = (await _own_calls(state.local, sample, name, MAX_CALLS)).moves
+            if moves and all(move.answer.status == "refused" for move in moves):
+                refused.append(f"All calls of the exploit {name!r} were refused in {sample.label}: {_call(moves[0])}.")
             if (value := pay.of(moves)) > pay.unearned + TOLERANCE:
                 problems.append(
                     f"The exploit {name!r} returned {plain(value)} in {sample.label}, more than the {unearned} that "
                     f"nothing achieved may return: {_calls(moves)}. Pay only for what solves the task."
                 )
+    if refused and not problems:
+        return state.report.unclear(SUBJECT, check, " ".join(refused))
+    if not names:
+        return state.report.skip(SUBJECT, check, "The class lists no exploits.")
     tried = ", ".join(names)
-    state.report.judge(SUBJECT, check, problems, f"None returns more than {unearned}: {tried or 'no exploit'}.")
+    state.report.judge(SUBJECT, check, problems, f"None returns more than {unearned}: {tried}.")
 
 
-def _declares(local: LocalEnvironment, method: str) -> bool:
+def declares(local: LocalEnvironment, method: str) -> bool:
     """Return whether the class has the method itself, and not a tool or a value of that name."""
     is_method = local.hosted.overrides(method) and callable(getattr(local.hosted.cls, method))
     return is_method and method not in local.hosted.tools.by_name
@@ -136,16 +149,35 @@ async def _names(local: LocalEnvironment, sample: Sample) -> list[str]:
         await leave(seat)
 
 
-async def _scripted(local: LocalEnvironment, sample: Sample, exploit: str | None = None) -> PlayedEpisode:
-    """Play an exploit, or the oracle, to its end. Raises: Broken."""
-    seat = await local.open(sample)
+async def oracle_episode(local: LocalEnvironment, sample: Sample, most: int) -> PlayedEpisode:
+    """Play at most `most` calls of the oracle. Raises: Broken."""
+    return await _own_calls(local, sample, None, most)
+
+
+async def scripted(checked: CheckedEnvironment, sample: Sample, calls: Iterable[Any], most: int) -> PlayedEpisode:
+    """Play at most `most` of `calls`. Raises: Broken, RequestRefused."""
+
+    async def following() -> AsyncIterator[Any]:
+        for call in calls:
+            yield call
+
+    seat = await checked.open(sample)
     try:
-        return PlayedEpisode(sample, await _moves(seat, seat.calls(exploit)))
+        return PlayedEpisode(sample, await _moves(seat, following(), most))
     finally:
         await leave(seat)
 
 
-async def _moves(seat: CheckedSession, calls: AsyncIterator[Any]) -> list[PlayedMove]:
+async def _own_calls(local: LocalEnvironment, sample: Sample, exploit: str | None, most: int) -> PlayedEpisode:
+    """Play an exploit, or the oracle, to its end. Raises: Broken."""
+    seat = await local.open(sample)
+    try:
+        return PlayedEpisode(sample, await _moves(seat, seat.calls(exploit), most))
+    finally:
+        await leave(seat)
+
+
+async def _moves(seat: CheckedSession, calls: AsyncIterator[Any], most: int) -> list[PlayedMove]:
     moves: list[PlayedMove] = []
     async for call in calls:
         try:
@@ -155,7 +187,7 @@ async def _moves(seat: CheckedSession, calls: AsyncIterator[Any]) -> list[Played
             raise Broken(
                 f"A call is {shorten(repr(call), 80)}; give the tool's name and its input, such as ('submit', {{}})."
             ) from None
-        if moves[-1].answer.is_finished or len(moves) == MAX_CALLS:
+        if moves[-1].answer.is_finished or len(moves) == most:
             break
     return moves
 

@@ -10,6 +10,7 @@ import os
 import sys
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandParser
@@ -19,6 +20,7 @@ from environments import conf
 from environments.checking.check_state import CheckOptions
 from environments.checking.checker import check_class, check_server
 from environments.checking.checks.protocol import Unreachable
+from environments.checking.recordings import read_recordings
 from environments.checking.report import CheckReport, print_report
 from environments.command_line import above_zero, finite
 from environments.display.visible import visible
@@ -57,7 +59,12 @@ class Command(BaseCommand):
             "--seed", type=finite(int), default=_DEFAULTS.seed, help="seed for the choice of tasks and inputs"
         )
         parser.add_argument("--timeout", type=above_zero(float), default=_DEFAULTS.timeout_seconds, metavar="SECONDS")
-        parser.add_argument("--strict", action="store_true", help="treat warnings as failures")
+        parser.add_argument(
+            "--recorded", metavar="FILE", help="make the calls of episodes again that export_episodes wrote as jsonl"
+        )
+        parser.add_argument(
+            "--strict", action="store_true", help="treat warnings, and what could not be told, as failures"
+        )
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def handle(self, *, environment: str | None, url: str | None, **options: Any) -> None:
@@ -73,7 +80,7 @@ class Command(BaseCommand):
                 options["headers"] = dict(there.headers)
             with Console(stderr=True).status(f"Checking {environment or url} …"):  # visible only in a terminal
                 report = _checked(environment, url, options)
-        except (Unhostable, Unreachable, ValueError) as error:
+        except (Unhostable, Unreachable, ValueError, OSError) as error:
             _refuse(str(error))
         self._print(report, as_json=options["json"], strict=options["strict"])
         status = 0 if report.passes(strict=options["strict"]) else 1
@@ -99,6 +106,7 @@ def _checked(environment: str | None, url: str | None, options: Mapping[str, Any
         seed=options["seed"],
         timeout_seconds=options["timeout"],
         secrets=dict(options["secret"]),
+        recordings=read_recordings(Path(options["recorded"])) if options["recorded"] else (),
         exits_when_stuck=sys.argv[1:2] == ["check_environment"],
     )
     if environment:

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any, ClassVar, Literal
 
-from pydantic import BaseModel, Field, RootModel
+from pydantic import BaseModel, Field, RootModel, field_validator
 
 from environments import (
     Blocks,
@@ -323,6 +323,35 @@ class Picky(Sound):
         raise ToolError("unreachable")
 
 
+class Word(BaseModel):
+    word: str
+
+    @field_validator("word")
+    @classmethod
+    def be_secret(cls, word: str) -> str:
+        if word != "sesame":
+            raise ValueError("wrong word")
+        return word
+
+
+class ExampleWord(Word):
+    word: str = Field(examples=["sesame"])
+
+
+class Unguessable(Sound):
+    """No generated input is accepted, and nothing says which one is."""
+
+    oracle = None  # type: ignore[assignment]
+
+    @tool
+    def step(self, params: Word) -> ToolOutput:
+        """Open the door."""
+        return told("It is open.", 1.0, finished=True)
+
+    def exploits(self) -> Mapping[str, Calls]:
+        return {"a guess": [("step", {"word": "please"})]}
+
+
 class OddSessionTools(Sound):
     """Lists tools of its own for each task."""
 
@@ -383,6 +412,29 @@ class Shared(Sound):
         type(self).shared += 1
         await asyncio.sleep(0)
         return told(f"You are at {self.shared}.")
+
+
+class SharedUnguessable(Shared):
+    """Its state can only be seen with the word."""
+
+    oracle = None  # type: ignore[assignment]
+
+    @tool
+    async def step(self, params: Word) -> ToolOutput:
+        """Go on."""
+        return await Shared.step(self, Step(direction="north"))
+
+
+class SharedWithOracle(SharedUnguessable):
+    def oracle(self) -> Calls:  # type: ignore[override]
+        return [("step", {"word": "sesame"})] * 3
+
+
+class SharedWithExamples(SharedUnguessable):
+    @tool
+    async def step(self, params: ExampleWord) -> ToolOutput:
+        """Go on."""
+        return await Shared.step(self, Step(direction="north"))
 
 
 class Teardown(Sound):

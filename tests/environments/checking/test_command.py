@@ -89,6 +89,8 @@ def test_code_that_hangs_is_named_and_left_behind(name: str, words: list[str]) -
     assert done.returncode == 1
     failed = [one["sentence"] for one in _report(done)["findings"] if one["result"] == "failed"]
     assert all(any(word in sentence for sentence in failed) for word in words), failed
+    assert sum(one["check"] == "remaining checks" for one in _report(done)["findings"]) <= 1
+    assert not [one for one in _report(done)["findings"] if one["result"] == "ok" and one["sentence"][:2] == "0 "]
 
 
 def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:

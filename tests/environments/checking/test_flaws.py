@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from environments.checking.check_state import CheckOptions
 from environments.checking.checked_environment import Broken
 from environments.checking.checker import check_class
 from environments.checking.checks import fresh_process, isolation, trials
+from environments.checking.recordings import read_recordings
 from environments.checking.report import CheckReport, Finding
 from tests.rows import each
 
@@ -95,6 +97,11 @@ FLAWS = [
     ("Hackable", "trials", "exploits", "failed", "The exploit 'to and fro' returned 0.25 in train[0]"),
     ("Random", "sessions", "repeatable", "warning", "'step', had a different result"),
     ("Shared", "sessions", "side by side", "failed", "they share state"),
+    ("SharedWithOracle", "sessions", "side by side", "failed", "they share state"),
+    ("SharedWithExamples", "sessions", "side by side", "failed", "they share state"),
+    ("Unguessable", "play", "tools run", "could not tell", 'calls were refused, such as step {"word":'),
+    ("Unguessable", "sessions", "alone and together", "could not tell", "Define oracle(), write examples"),
+    ("Unguessable", "trials", "exploits", "could not tell", "All calls of the exploit 'a guess' were refused"),
     ("LosesPlaces", "snapshots", "round trip", "failed", "'step', had a different result after save() and load()"),
     ("SavesNoBytes", "snapshots", "round trip", "failed", "save() returned str; let it return bytes"),
     ("SavesAtRandom", "snapshots", "round trip", "not applicable", "sessions that make the same calls differ anyway"),
@@ -163,6 +170,17 @@ def test_classes_of_the_sdks_declare_oracles_and_exploits_too(name: str) -> None
         "doing nothing": "Doing nothing, without a call, returns at most 0.",
         "exploits": "None returns more than 0: both words.",
     }
+
+
+def test_calls_of_recorded_episodes_are_made_again(tmp_path: Path) -> None:
+    steps = [{"tool": "step", "status": "ok", "input": {"word": "sesame"}}, {"tool": "jump", "status": "refused"}]
+    line = {"environment": {"name": "sharedunguessable"}, "task": {"spec": {"place": 1}}, "steps": steps}
+    file = tmp_path / "episodes.jsonl"
+    file.write_text(json.dumps(line | {"split": {"name": "train"}, "task_index": 0}))
+    options = replace(SHORTLY, recordings=read_recordings(file))
+    with processes_for("recordings"):
+        report = check_class("tests.environments.checking.flawed:SharedUnguessable", options)
+    assert "they share state" in _finding(report, "sessions", "side by side").sentence
 
 
 def test_it_reports_that_sessions_need_secrets() -> None:
