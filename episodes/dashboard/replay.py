@@ -86,8 +86,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 @never_cache
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the current headline, for a page that follows a running episode."""
-    related = Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded")
-    episode = find(pk, with_neighbours(related, hidden_from(request.user)))
+    episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded"))
     definition = _definition(request, episode)
     return render(request, "episodes/replay_headline.html", facts(episode, definition))
 

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from types import SimpleNamespace
 
 import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
 from environments.access.privacy import hidden_from
+from environments.authoring.registry import Registry, load_class
 from environments.models import CurationAction, Environment, Split, SplitRemoval, SyncConflict, Task, TaskRevision
 from episodes.models import Episode, Play, Rollout, Run
 from episodes.recording.news import EPISODES, News, channel_without
@@ -21,12 +23,12 @@ from episodes.search.index import index
 from episodes.transfer.exporting import FORMATS
 from episodes.visibility import sight_of
 from orsweb.urls import urlpatterns
-from tests.episodes.ended import count_statistics
+from tests.episodes.ended import count_statistics, end_episode
 from tests.orsweb.pages.test_private import ADDRESSES, VALUES, answer, routes
 from tests.people import client_of, member
 from tests.private import NUMBER, make_private
 from tests.rows import each
-from tests.stored import NOW, make_episode, make_step
+from tests.stored import NOW, make_episode, make_split, make_step
 
 pytestmark = pytest.mark.django_db
 
@@ -40,6 +42,8 @@ FORMER = NUMBER + 1
 """Number of the earlier version of the task."""
 OTHER = NUMBER + 2
 """Number of a second run."""
+BESIDES = NUMBER + 3
+"""Number of an episode of the same task and run that may be read."""
 MORE = [
     *(f"api/episodes?{query}" for query in ("environment=canaryenv", "text=canaryoutput", f"task={NUMBER}")),
     *(f"api/episodes/export?format={format}" for format in FORMATS if format not in ("parquet", "harbor")),
@@ -164,6 +168,50 @@ def test_it_is_answered_as_what_does_not_exist(reader: Client, path: str) -> Non
 )
 def test_its_figures_stay(reader: Client, path: str, word: str) -> None:
     assert word in answer(reader, path)[2]
+
+
+BESIDE = [
+    (f"tasks/{NUMBER}/", f"/episodes/{NUMBER}/"),
+    (f"tasks/{NUMBER}/", "canaryprompt"),
+    (f"admin/environments/task/{NUMBER}/change/", "canaryformer"),
+    (f"episodes/{BESIDES}/", f"/episodes/{NUMBER}/"),
+]
+"""Addresses of what is open, and what they show of the sealed beside it to who may read that."""
+
+
+@pytest.fixture
+def beside(sealed: Split) -> None:
+    """The task stands in an open split, too, and was played there in the same run."""
+    task = Task.objects.get(pk=NUMBER)
+    split = make_split(task, name="open", environment=task.environment)
+    end_episode(pk=BESIDES, task=task, split=split, run=Run.objects.get(pk=NUMBER), environment=task.environment)
+
+
+@pytest.fixture
+def operator() -> Client:
+    return client_of("operator", name="olga")
+
+
+@pytest.mark.usefixtures("beside")
+@each("path, word", BESIDE)
+def test_what_is_open_shows_nothing_of_what_is_sealed_beside_it(
+    reader: Client, operator: Client, path: str, word: str
+) -> None:
+    status, _, text = answer(reader, path)
+    assert status == 200 and word not in text
+    assert word in answer(operator, path)[2]
+
+
+def test_an_example_call_has_no_numbers_of_a_sealed_task(
+    reader: Client, operator: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hosted = load_class("canaryenv=environments.builtin.guess:Guess")
+    service = SimpleNamespace(registry=Registry([hosted]))
+    monkeypatch.setattr("environments.service._parts", SimpleNamespace(service=service))
+    Task.objects.filter(pk=NUMBER).update(spec='{"low": 7001, "high": 7002}')
+    seen, by_operator = (answer(one, "environments/canaryenv/")[2] for one in (reader, operator))
+    assert "&#x27;guess&#x27;" in seen and not re.search("700[12]", seen)
+    assert re.search("700[12]", by_operator)
 
 
 def test_a_curve_counts_it_but_a_search_for_words_does_not(reader: Client) -> None:
