@@ -9,14 +9,18 @@ from __future__ import annotations
 import difflib
 import math
 import re
+import traceback
 from collections.abc import Iterable
+from pathlib import Path
 
 MAX_QUOTED_CHARACTERS = 200
 """Longest part of a refused name that a message repeats."""
 
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
-_OF_A_LIBRARY = re.compile(r"/lib/python3[^/]*/|^<|/environments/(authoring|hosts|runtime)/")
+_OF_A_LIBRARY = re.compile(
+    rf"/lib/python3[^/]*/|^<|^{re.escape(str(Path(__file__).parent))}/(authoring|checking|hosts|runtime)/"
+)
 """Matches files of Python, of installed packages, and of this server where it calls the code of authors."""
 
 
@@ -184,9 +188,7 @@ class EnvironmentFault(OrsError):
     @property
     def place(self) -> str:
         """The line that raised, the author's own rather than a library's: "/srv/shop.py, line 12"; empty if unknown."""
-        frames: list[tuple[str, str]] = _FRAME.findall(self.trace)
-        own = [frame for frame in frames if not _OF_A_LIBRARY.search(frame[0])]
-        return ", line ".join((own or frames)[-1]) if frames else ""
+        return _place_in(self.trace)
 
     def copy(self) -> EnvironmentFault:
         """Return an equal fault without the frames that this one has passed through, to be stored or raised again."""
@@ -222,6 +224,30 @@ def nearest_names(name: str, known: Iterable[str], most: int = 1) -> list[str]:
 def describe(error: BaseException) -> str:
     """Return the exception's type and message on one line, without a full stop."""
     return ": ".join(filter(None, (type(error).__name__, " ".join(str(error).split()).rstrip("."))))
+
+
+def explained(error: BaseException) -> str:
+    """Return what `describe` does, and the author's line that raised: "KeyError: 'x' (/srv/shop.py, line 12)"."""
+    place = _place_in(author_traceback(error))
+    return f"{describe(error)} ({place})" if place else describe(error)
+
+
+def author_traceback(error: BaseException | None) -> str:
+    """Return the traceback of an exception without the frames of this server and of the import system before the
+    author's first; empty if the author has none."""
+    if error is None:
+        return ""
+    told = traceback.TracebackException.from_exception(error)
+    while told.stack and _OF_A_LIBRARY.search(told.stack[0].filename):
+        del told.stack[0]
+    return "".join(told.format()).rstrip() if told.stack or isinstance(error, SyntaxError) else ""
+
+
+def _place_in(trace: str) -> str:
+    """Return the last line that a traceback names of the author's own code, otherwise of any."""
+    frames: list[tuple[str, str]] = _FRAME.findall(trace)
+    own = [frame for frame in frames if not _OF_A_LIBRARY.search(frame[0])]
+    return ", line ".join((own or frames)[-1]) if frames else ""
 
 
 def _listing(names: list[str]) -> str:

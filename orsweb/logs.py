@@ -118,11 +118,8 @@ def configure(options: dict[str, Any]) -> None:
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         structlog.processors.format_exc_info,
     ]
-    renderer: Any = (
-        structlog.processors.JSONRenderer()
-        if options["format"] == "json"
-        else structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
-    )
+    console = structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback)
+    renderers = [structlog.processors.JSONRenderer()] if options["format"] == "json" else [_with_lines, console]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
         logger_factory=structlog.stdlib.LoggerFactory(),
@@ -139,8 +136,8 @@ def configure(options: dict[str, Any]) -> None:
             "version": 1,
             "disable_existing_loggers": False,
             "formatters": {
-                "structured": _formatter(renderer, shared),
-                "json": _formatter(structlog.processors.JSONRenderer(), shared),
+                "structured": _formatter(renderers, shared),
+                "json": _formatter([structlog.processors.JSONRenderer()], shared),
             },
             "filters": {
                 "without_invites": {"()": WithoutInvites},
@@ -168,10 +165,17 @@ def configure(options: dict[str, Any]) -> None:
     )
 
 
-def _formatter(renderer: Any, shared: list[Any]) -> dict[str, Any]:
-    """Return the description of a formatter for dictConfig that ends with `renderer` and masks secrets."""
+def _with_lines(logger: Any, method: str, event: dict[str, Any]) -> dict[str, Any]:
+    """Let the renderer write the traceback of an author's code below the line, as that of any exception."""
+    if trace := event.pop("trace", None):
+        event.setdefault("exception", trace)
+    return event
+
+
+def _formatter(renderers: list[Any], shared: list[Any]) -> dict[str, Any]:
+    """Return the description of a formatter for dictConfig that ends with `renderers` and masks secrets."""
     return {
         "()": WithoutSecrets,
-        "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, renderer],
-        "foreign_pre_chain": shared,
+        "processors": [structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers],
+        "foreign_pre_chain": [*shared, structlog.stdlib.add_logger_name],
     }

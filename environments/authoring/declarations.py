@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field, PydanticUserError, Validation
 from environments import wire
 from environments.authoring.reserved_names import CONTRACT, RESERVED_NAMES
 from environments.authoring.tools import ToolTable, find_tools
-from environments.errors import MAX_QUOTED_CHARACTERS, Unhostable, describe, shorten
+from environments.errors import MAX_QUOTED_CHARACTERS, Unhostable, describe, explained, shorten
 from environments.wire import Split, ToolSpec
 
 MAX_NAME_CHARACTERS = 200
@@ -170,7 +170,7 @@ def splits_of(cls: type) -> list[Split]:
             f"{label} must return names or Split(name, type); {error.error_count()} wrong values."
         ) from error
     except (Exception, SystemExit) as error:  # iterating may run the author's code
-        raise Unhostable(f"{label} raised {describe(error)}.") from error
+        raise Unhostable(f"{label} raised {explained(error)}.") from error
     for split in splits:
         _check_length("Split", split.name, "shorten it")
     names = [split.name for split in splits]
@@ -259,7 +259,7 @@ def _ask(cls: type, method: str) -> Any:
     except NotImplementedError:
         raise
     except (Exception, SystemExit) as error:
-        raise Unhostable(f"{label} raised {describe(error)}.") from error
+        raise Unhostable(f"{label} raised {explained(error)}.") from error
     if inspect.isawaitable(answer):
         if inspect.iscoroutine(answer):
             answer.close()  # otherwise Python warns that it was never awaited

@@ -191,9 +191,14 @@ class HostedClass(HostedEnvironment):
                 f"{label} cannot be constructed as {label}(task_spec=…, secrets=…): {error}; let __init__ take both."
             ) from error
 
-    @property
+    @cached_property
     def description(self) -> str:
-        return inspect.cleandoc(self.cls.__doc__ or "")
+        """The docstring of the class or of a base that is not its SDK's; else the first paragraph of the card."""
+        for cls in self.cls.__mro__[: self.cls.__mro__.index(self.sdk.base)]:
+            if text := inspect.cleandoc(vars(cls).get("__doc__") or ""):
+                return text
+        paragraphs = (text.strip() for text in self.card.split("\n\n"))
+        return next((text for text in paragraphs if text and text[0].isalnum()), self.card)
 
     @property
     def card(self) -> str:

@@ -14,8 +14,7 @@ from environments import wire
 from environments.authoring.declarations import HandControls, plain_schema
 from environments.authoring.hosted_class import HostedClass, check_toolset
 from environments.authoring.hosted_environment import ClassRevision, HostedEnvironment
-from environments.errors import Unhostable
-from environments.errors import describe as describe_error
+from environments.errors import Unhostable, explained
 
 _DECLARED = ("reward_range", "success_threshold", "default_return", "convention", "required_secrets")
 """Attributes of a class that the server reads, besides its task schema."""
@@ -56,7 +55,7 @@ def describe(hosted: HostedClass) -> ClassDescription:
         try:
             declared["task_schema"] = plain_schema(schema)
         except (Exception, SystemExit) as error:  # a method or a model of the author's
-            raise Unhostable(f"{hosted.name}: task_schema cannot be read: {describe_error(error)}.") from error
+            raise Unhostable(f"{hosted.name}: task_schema cannot be read: {explained(error)}.") from error
     fields = {name: getattr(hosted, name) for name in ClassDescription.model_fields if hasattr(hosted, name)}
     fields |= {"sdk": hosted.sdk.name, "toolsets": list(hosted.session_toolsets), "declared": declared}
     return ClassDescription(**fields)

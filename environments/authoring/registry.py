@@ -14,7 +14,7 @@ from types import ModuleType
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import HostedEnvironment
-from environments.errors import Unhostable, UnknownEnvironment, describe
+from environments.errors import Unhostable, UnknownEnvironment, explained
 
 
 class Registry:
@@ -85,13 +85,13 @@ def load_class(specification: str) -> HostedClass:
     try:
         module = importlib.import_module(module_name)
     except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
-        raise Unhostable(f"{specification!r} cannot be imported: {describe(error)}.{_missing_sdk(error)}") from error
+        raise Unhostable(f"{specification!r} cannot be imported: {explained(error)}.{_missing_sdk(error)}") from error
     try:
         return HostedClass(_class_of(module, class_name), alias or None)
     except Unhostable:
         raise
     except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses
-        raise Unhostable(f"{specification!r} cannot be hosted: {describe(error)}.") from error
+        raise Unhostable(f"{specification!r} cannot be hosted: {explained(error)}.") from error
 
 
 def _module_of(file: Path, class_name: str) -> str:

@@ -21,7 +21,7 @@ from referencing.exceptions import Unresolvable
 from environments.authoring.declarations import plain_schema
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.display.schema_fields import kind_of, resolved
-from environments.errors import Unhostable, describe, shorten
+from environments.errors import Unhostable, explained, shorten
 
 MAX_PROBLEMS = 20
 """Problems reported for one spec; those beyond it show up once these are repaired."""
@@ -62,7 +62,7 @@ def declared(hosted: HostedEnvironment) -> str:
         problem = SchemaProblem(tuple(error.absolute_path), shorten(error.message, _MAX_MESSAGE_CHARACTERS))
         raise Unhostable(f"{hosted.name}: task_schema is not a JSON Schema ({problem}).") from error
     except (Exception, SystemExit) as error:  # a method or a model of the author's
-        raise Unhostable(f"{hosted.name}: task_schema cannot be read: {describe(error)}.") from error
+        raise Unhostable(f"{hosted.name}: task_schema cannot be read: {explained(error)}.") from error
 
 
 def _text(schema: Any) -> str:

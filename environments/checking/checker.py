@@ -162,11 +162,11 @@ async def _guarded(state: CheckState, subject: str, check: Check) -> bool:
 
 def _check_card(report: CheckReport, hosted: HostedClass) -> None:
     problem = (
-        f"{hosted.cls.__name__} has no docstring; people read it on the environment's page: describe what the agent "
-        "does, which rewards it gets and which fields a task has."
+        f"{hosted.cls.__name__} has neither a docstring nor a card; people read them on the environment's page: "
+        "describe what the agent does, which rewards it gets and which fields a task has."
     )
-    problems = [] if (hosted.cls.__doc__ or "").strip() else [problem]
-    report.judge("environment", "described", problems, "It has a docstring.", "warning")
+    problems = [] if hosted.description else [problem]
+    report.judge("environment", "described", problems, "It has a docstring or a card.", "warning")
 
 
 def _loaded(specification: str, seconds: float) -> HostedClass:

@@ -166,7 +166,7 @@ class LocalEnvironment:
         try:
             return await self._limit.within(what, work)
         except EnvironmentFault as fault:
-            raise Broken(f"{what} raised {fault}{_place(fault.trace)}.") from fault
+            raise Broken(f"{what} raised {fault}{f' ({fault.place})' if fault.place else ''}.") from fault
         except OrsError as error:
             raise RequestRefused(str(error)) from error
 
@@ -186,7 +186,8 @@ class LocalSeat:
         running = self._instance.run(tool, copy.deepcopy(dict(arguments)))
         outcome = await self._door.step(f"Tool {tool!r} in {self._label}", running)
         output = None if outcome.output_json is None else _object(outcome.output_json)
-        error = outcome.error + (_place(outcome.trace) if outcome.status == "failed" else "")
+        place = EnvironmentFault("", "", outcome.trace).place
+        error = f"{outcome.error} ({place})" if place else outcome.error
         return CallAnswer(outcome.status, output, error, outcome.reason)
 
     async def score(self, candidates: list[dict[str, Any]]) -> Any:
@@ -220,12 +221,3 @@ class LocalSeat:
 def _object(text: str) -> dict[str, Any]:
     value: dict[str, Any] = json.loads(text)
     return value
-
-
-def _place(trace: str) -> str:
-    """Return the last line of code that a traceback names, such as " (game.py, line 7, in setup)"."""
-    lines = [line.strip() for line in trace.splitlines() if line.strip().startswith("File ")]
-    if not lines:
-        return ""
-    file, line, *function = lines[-1].removeprefix("File ").split(", ")
-    return f" ({file.strip(chr(34)).rpartition('/')[2]}, {line}{', ' + function[0] if function else ''})"

@@ -24,7 +24,7 @@ STUCK_SECONDS = 10.0
 """Time beyond the limit after which the process ends itself, because code that holds the GIL lets no thread run."""
 
 
-_OURS = re.compile("/asyncio/|/environments/runtime/")
+_OURS = re.compile("^<|/asyncio/|/environments/runtime/")
 
 
 class LoopHeld(Exception):

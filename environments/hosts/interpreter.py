@@ -56,7 +56,7 @@ def described(specification: str, python: str) -> DescribedClass:
     printed = done.stderr.decode("utf-8", "replace")
     if done.returncode:
         raise Unhostable(f"{whole!r} cannot be imported: {_problem(path, done.returncode, printed)}")
-    sys.stderr.write(printed)
+    sys.stderr.write(printed.lstrip("\n"))  # the author's traceback, if it cannot be hosted
     return DescribedClass(_description(whole, path, done.stdout), path)
 
 

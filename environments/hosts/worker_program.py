@@ -31,7 +31,14 @@ from environments.authoring.other_interpreter_class import describe
 from environments.authoring.registry import Registry, load_class
 from environments.authoring.revision import note_revisions
 from environments.authoring.task_source import ClassTasks
-from environments.errors import EnvironmentFault, InvalidIndex, InvalidIndexRange, InvalidRequest, Unhostable
+from environments.errors import (
+    EnvironmentFault,
+    InvalidIndex,
+    InvalidIndexRange,
+    InvalidRequest,
+    Unhostable,
+    author_traceback,
+)
 from environments.hosts.worker_messages import Message, MessagePipe, packed
 from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
@@ -161,6 +168,7 @@ def _describe(specification: str) -> str:
         answer["description"] = describe(hosted).model_dump(mode="json")
     except Unhostable as problem:
         answer["unhostable"] = str(problem)
+        print(author_traceback(problem.__cause__), file=sys.stderr)
     return json.dumps(answer, default=str)
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from environments.authoring.registry import load_class
 from environments.authoring.task_source import ClassTasks
 from environments.checking.checked_environment import Broken
-from environments.errors import describe
+from environments.errors import EnvironmentFault, describe
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
 
@@ -86,7 +86,8 @@ def main() -> None:
         with redirect_stdout(sys.stderr):  # the author's module may print
             digests = asyncio.run(_digests(sys.argv[1]))
     except Exception as error:  # the parent process reads the sentence from stderr
-        print(describe(error), file=sys.stderr, flush=True)
+        place = f" ({error.place})" if isinstance(error, EnvironmentFault) and error.place else ""
+        print(f"{str(error) if place else describe(error)}{place}", file=sys.stderr, flush=True)
         os._exit(1)
     print(json.dumps(digests), flush=True)
     os._exit(0)  # threads that the module has started do not delay the exit

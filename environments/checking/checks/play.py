@@ -26,6 +26,8 @@ from environments.wire import value_json
 
 SUBJECT = "play"
 MAX_SHOWN_CHARACTERS = 120
+_OF_INPUTS = ("ValueError", "KeyError", "IndexError", "LookupError", "ZeroDivisionError")
+"""Exceptions that an agent's input may cause. Others are bugs of the author."""
 NO_SUCH_TOOL = "no_such_tool_of_this_environment"
 
 
@@ -133,10 +135,8 @@ def _check_answers(state: CheckState, faults: list[str]) -> None:
 
 def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
     what = ": ".join(filter(None, (move.answer.reason, move.answer.error)))
-    return (
-        f"Tool {move.tool!r} failed in {played.sample.label} for the input {_shown(move.arguments)}: {what}. "
-        "Raise ToolError for mistakes of an agent."
-    )
+    advice = " If the input is a mistake of the agent, raise ToolError." if move.answer.reason in _OF_INPUTS else ""
+    return f"Tool {move.tool!r} failed in {played.sample.label} for the input {_shown(move.arguments)}: {what}.{advice}"
 
 
 def _check_numbers(state: CheckState) -> None:

@@ -6,6 +6,7 @@ Exit status 0: nothing failed; 1: a check failed (with --strict, or warned); 2: 
 from __future__ import annotations
 
 import json
+import logging
 import os
 import sys
 from argparse import ArgumentTypeError
@@ -24,7 +25,7 @@ from environments.checking.recordings import read_recordings
 from environments.checking.report import CheckReport, print_report
 from environments.command_line import above_zero, finite
 from environments.display.visible import visible
-from environments.errors import Unhostable
+from environments.errors import Unhostable, author_traceback
 from environments.hosts.remote_url import is_remote, parse
 
 _DEFAULTS = CheckOptions()
@@ -73,6 +74,8 @@ class Command(BaseCommand):
                 "Give either a class as module:Class, an environment as http://host:port/environment, or a server as "
                 "--url http://host:port."
             )
+        root = logging.getLogger()
+        root.setLevel(max(root.level, logging.WARNING))  # libraries tell of each request
         try:
             if environment and is_remote(environment):
                 there = parse(environment, conf.remote_keys())
@@ -81,6 +84,8 @@ class Command(BaseCommand):
             with Console(stderr=True).status(f"Checking {environment or url} …"):  # visible only in a terminal
                 report = _checked(environment, url, options)
         except (Unhostable, Unreachable, ValueError, OSError) as error:
+            if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
+                print(visible(trace), file=sys.stderr)
             _refuse(str(error))
         self._print(report, as_json=options["json"], strict=options["strict"])
         status = 0 if report.passes(strict=options["strict"]) else 1

@@ -10,7 +10,7 @@ from django.core.management.base import CommandError, CommandParser
 from environments import conf
 from environments.authoring.registry import Registry
 from environments.display.terminal import TerminalCommand
-from environments.errors import EnvironmentFault, Unhostable
+from environments.errors import EnvironmentFault, Unhostable, author_traceback
 from environments.hosts.loading import EveryHost, load, remote_environments
 from environments.runtime.threads import ThreadPool
 from environments.tasks.sync import sync
@@ -34,6 +34,8 @@ class Command(TerminalCommand):
         try:
             report = asyncio.run(_sync(load(named, conf.remote_keys()), is_whole=not environments))
         except (Unhostable, EnvironmentFault) as error:
+            if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
+                self.stderr.write(trace)
             raise CommandError(str(error)) from error
         self._print(report)
         if report.failures:

@@ -26,7 +26,8 @@ from environments.authoring.callable_tools import uncallable_names
 from environments.authoring.registry import Registry
 from environments.authoring.revision import note_revisions
 from environments.display.terminal import TerminalCommand
-from environments.errors import Unhostable
+from environments.display.visible import visible
+from environments.errors import Unhostable, author_traceback
 from environments.hosts.loading import EveryHost, load
 from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
@@ -269,6 +270,8 @@ def _database_name() -> str:
 
 def _explain(error: BaseException) -> NoReturn:
     """Exit with the message of an error that the operator can fix; raise any other error."""
+    if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
+        print(visible(trace), file=sys.stderr)
     if isinstance(error, Unhostable | DatabaseInUse | NotMigrated | ImproperlyConfigured):
         _fail(str(error))
     if isinstance(error, DatabaseError):

@@ -1,6 +1,7 @@
 """Tests of what the server knows about a class of any SDK."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import openreward.environments as orw
@@ -10,6 +11,7 @@ from structlog.testing import capture_logs
 
 from environments import Environment, TextBlock, ToolOutput, ToolSpec, tool
 from environments.authoring.hosted_class import HostedClass, sdk_of
+from environments.authoring.registry import load_class
 from environments.errors import InvalidRequest, Unhostable
 from environments.wire import GroupCandidate, Message, TerminalToolSpec
 from tests import envs, envs_openreward, envs_ors
@@ -228,3 +230,29 @@ def test_a_tool_may_be_called_python() -> None:
             return said("ran")
 
     assert HostedClass(Coder).python == ""
+
+
+def test_a_description_is_the_docstring_of_the_nearest_class_that_has_one() -> None:
+    described = type("Described", (envs.Echo,), {"__doc__": "Say it.\n\n    Twice."})
+    assert HostedClass(type("Heir", (described,), {})).description == "Say it.\n\nTwice."
+
+
+def test_a_description_is_the_first_paragraph_of_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "README.md").write_text("# Crates\n\nPush crates\ninto places.\n\nMore.\n")
+    (tmp_path / "orsweb_test_crates.py").write_text(CRATES)
+    monkeypatch.syspath_prepend(tmp_path)
+    assert load_class("orsweb_test_crates:Crates").description == "Push crates\ninto places."
+
+
+CRATES = """
+from environments import Environment, ToolOutput, tool
+
+class Crates(Environment):
+    @classmethod
+    def list_splits(cls): return ["train"]
+    @classmethod
+    def list_tasks(cls, split): return [{}]
+    def get_prompt(self): return []
+    @tool
+    def push(self) -> ToolOutput: raise NotImplementedError
+"""

@@ -1,5 +1,6 @@
 """Loading classes from `module:Class`, and finding them by name."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -7,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from environments.authoring.registry import Registry
-from environments.errors import Unhostable, UnknownEnvironment
+from environments.errors import Unhostable, UnknownEnvironment, author_traceback
 from environments.hosts.loading import load
 from tests.rows import each
 
@@ -113,17 +114,27 @@ def test_it_stops_with_one_sentence(specifications: list[str], sentence: str) ->
 @each("text", ["1 / 0", "import no_such_module", "def broken(:", "raise RuntimeError('stop')"])
 def test_it_tells_why_a_module_cannot_be_imported(write: Callable[[str, str], None], text: str) -> None:
     write("orsweb_test_broken.py", text)
-    with pytest.raises(Unhostable, match=r"'orsweb_test_broken:Mine' cannot be imported: [A-Z][A-Za-z]+Error: "):
+    place = r"'orsweb_test_broken:Mine' cannot be imported: [A-Z][A-Za-z]+Error: .*/orsweb_test_broken.py, line 1\)"
+    with pytest.raises(Unhostable, match=place):
         load(["orsweb_test_broken:Mine"])
+
+
+def test_it_names_the_line_of_the_author_in_which_a_library_fails(write: Callable[[str, str], None]) -> None:
+    write("orsweb_test_outer.py", "import orsweb_test_inner")
+    write("orsweb_test_inner.py", "import json\n\njson.loads('{')")
+    with pytest.raises(Unhostable, match=r"/orsweb_test_inner.py, line 3\)\.$") as caught:
+        load(["orsweb_test_outer:Mine"])
+    trace = author_traceback(caught.value.__cause__)
+    assert re.findall(r"(\w+)\.py", trace)[:3] == ["orsweb_test_outer", "orsweb_test_inner", "__init__"]
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("raise SystemExit('bye')", "cannot be imported: SystemExit: bye."),
-        ("raise SystemExit", "cannot be imported: SystemExit."),
-        ("raise ValueError('one\\ntwo.')", "cannot be imported: ValueError: one two."),
-        ("def __getattr__(name): raise RuntimeError('no disk')", "cannot be hosted: RuntimeError: no disk."),
+        ("raise SystemExit('bye')", "cannot be imported: SystemExit: bye ("),
+        ("raise SystemExit", "cannot be imported: SystemExit ("),
+        ("raise ValueError('one\\ntwo.')", "cannot be imported: ValueError: one two ("),
+        ("def __getattr__(name): raise RuntimeError('no disk')", "cannot be hosted: RuntimeError: no disk ("),
         (
             "from environments import Server\nServer([])",
             "RuntimeError: orsweb serves environments with",

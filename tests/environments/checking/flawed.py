@@ -253,6 +253,19 @@ class Crashing(Sound):
         raise KeyError("legs")
 
 
+class Misconstruing(Sound):
+    """Constructs a model of its own wrongly, which a library notices."""
+
+    @tool
+    def jump(self, params: Step) -> ToolOutput:
+        """Jump."""
+        return told(Task(place="far").model_dump_json())  # type: ignore[arg-type]
+
+
+class Undescribed(Sound):
+    __doc__ = None
+
+
 class Unfinished(Sound):
     @tool
     def step(self, params: Step) -> ToolOutput:

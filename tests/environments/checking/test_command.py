@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -69,10 +70,21 @@ def test_nothing_to_check_is_status_2_and_a_sentence(
     assert words in capsys.readouterr().err
 
 
+def test_a_module_that_fails_has_a_traceback(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "orsweb_test_torn.py").write_text("def tear():\n    1 / 0\n\n\ntear()\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert _status("orsweb_test_torn:Mine") == 2
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == "Traceback (most recent call last):" and "orsweb_test_torn.py" in lines[1]
+    assert lines[-1].endswith(f"({tmp_path}/orsweb_test_torn.py, line 2).")
+
+
 def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status(f"{FLAWED}:Repeating", "--json") == 0
     report = json.loads(capsys.readouterr().out)
-    assert (report["passed"], report["counts"]["warning"]) == (True, 3)
+    assert (report["passed"], report["counts"]["warning"]) == (True, 2)
     assert set(report["findings"][0]) == {"subject", "check", "result", "sentence"}
 
 

@@ -46,6 +46,8 @@ FLAWS = [
     ("WrongImage", "prompts", "prompts", "failed", "the data is image/gif, but the type is image/png"),
     ("NeedsSecret", "prompts", "sessions open", "failed", "KeyError: 'API_KEY'"),
     ("Crashing", "play", "tools run", "failed", "Tool 'jump' failed"),
+    ("Misconstruing", "play", "tools run", "failed", f"({ROOT}/tests/environments/checking/flawed.py, line "),
+    ("Undescribed", "environment", "described", "ok", "It has a docstring or a card."),
     ("SelfCancelling", "play", "tools run", "failed", "Tool 'step' in train[0] cancelled its own task"),
     ("Unfinished", "rewards", "range", "warning", "declares no reward_range"),
     ("Uncounted", "rewards", "convention", "failed", "'no_call': 'keep'; use 'zero' or 'out'"),
