@@ -6,10 +6,8 @@ import re
 import sys
 
 from django.core.exceptions import ImproperlyConfigured
-from django.core.management import execute_from_command_line
-from django.db import OperationalError, ProgrammingError, connection
 
-from environments import command_line
+from orsweb import hash_seed
 
 _MISSING = re.compile(r"no such (table|column)|(relation|column) .* does not exist")
 """How SQLite and PostgreSQL say that the database has not been migrated."""
@@ -19,18 +17,32 @@ def main() -> None:
     gc.set_threshold(10_000, 20, 50)  # starting makes 300,000 objects that stay; scanning them so often took 8 % of it
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "orsweb.settings")
     try:
-        execute_from_command_line(sys.argv)
+        hash_seed.ensure()
+        _execute()
     except ImproperlyConfigured as error:  # a variable with a wrong value: its sentence says all
         sys.exit(str(error))
-    except (OperationalError, ProgrammingError) as error:
-        if _MISSING.search(str(error)) is None:
-            raise
-        sys.exit(_unmigrated(error))
     except KeyboardInterrupt:  # Ctrl-C while starting or migrating; `serve` handles its own once it listens
         sys.exit(130)
 
 
+def _execute() -> None:
+    """Run the command. What takes long to import is imported here, because the program may just have started again."""
+    from django.core.management import execute_from_command_line
+    from django.db import OperationalError, ProgrammingError
+
+    try:
+        execute_from_command_line(sys.argv)
+    except (OperationalError, ProgrammingError) as error:
+        if _MISSING.search(str(error)) is None:
+            raise
+        sys.exit(_unmigrated(error))
+
+
 def _unmigrated(error: Exception) -> str:
+    from django.db import connection
+
+    from environments import command_line
+
     database = connection.settings_dict
     name = database["NAME"] if connection.vendor == "sqlite" else f"{database['HOST']}/{database['NAME']}"
     reason = str(error).splitlines()[0]

@@ -10,16 +10,20 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+BASE_DIR = Path(__file__).resolve().parent.parent
+IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
+"""Whether this runs from a checkout. An installed orsweb has its templates and static files in its package, where
+Django finds them."""
 SQLITE_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock")
 """Endings of the files that belong to a SQLite database."""
 
 
-def data_directory(name: str) -> Path:
+def data_directory() -> Path:
     """Return the directory of the server's data, created if it does not exist. Raises: ImproperlyConfigured.
 
     The rights of others to it are taken away if it belongs to the server's user and is not shared as /tmp is.
     """
-    path = Path(name).resolve()
+    path = Path(os.environ.get("ORSWEB_DATA_DIR", "").strip() or _default_data_directory()).resolve()
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
         found = path.stat()
@@ -28,6 +32,12 @@ def data_directory(name: str) -> Path:
     except OSError as error:
         raise ImproperlyConfigured(f"ORSWEB_DATA_DIR={str(path)!r} cannot be created: {error.strerror}.") from error
     return path
+
+
+def _default_data_directory() -> Path:
+    if IS_CHECKOUT:
+        return BASE_DIR / "var"
+    return Path(os.environ.get("XDG_DATA_HOME", "").strip() or "~/.local/share").expanduser() / "orsweb"
 
 
 def private_file(path: Path, text: str = "") -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import secrets
 from datetime import timedelta
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 import dj_database_url
@@ -32,13 +31,14 @@ from orsweb.env import (
     env_url,
 )
 from orsweb.pages.admin_look import UNFOLD  # noqa: F401 - read by the admin
-from orsweb.private_files import data_directory, make_private, private_directory, private_file
-
-BASE_DIR = Path(__file__).resolve().parent.parent
-IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
-"""Whether this runs from a checkout. An installed orsweb has its templates and static files in its package, where
-Django finds them."""
-
+from orsweb.private_files import (
+    BASE_DIR,
+    IS_CHECKOUT,
+    data_directory,
+    make_private,
+    private_directory,
+    private_file,
+)
 
 # --- where data lives ------------------------------------------------------------------------------------------------
 
@@ -50,13 +50,7 @@ def _secret_key() -> str:
     return private_file(DATA_DIR / "secret_key", secrets.token_urlsafe(50)).read_text().strip()
 
 
-def _default_data_directory() -> str:
-    if IS_CHECKOUT:
-        return str(BASE_DIR / "var")
-    return str(Path(env_str("XDG_DATA_HOME") or "~/.local/share").expanduser() / "orsweb")
-
-
-DATA_DIR = data_directory(env_str("ORSWEB_DATA_DIR") or _default_data_directory())
+DATA_DIR = data_directory()
 FILE_UPLOAD_TEMP_DIR = private_directory(DATA_DIR / "uploads")  # on the data's disk: /tmp may be memory
 SECRET_KEY = _secret_key()
 

@@ -13,6 +13,7 @@ import atexit
 import gc
 import logging
 import os
+import random
 import shutil
 import sys
 import tempfile
@@ -80,6 +81,7 @@ def _prepare_environment() -> None:
     os.environ["ORSWEB_DATA_DIR"] = str(_temporary_directory("data"))
     os.environ["HYPOTHESIS_STORAGE_DIRECTORY"] = str(server.ROOT / ".pytest_cache/hypothesis")  # no example, but tables
     os.environ["DJANGO_SETTINGS_MODULE"] = "orsweb.settings"
+    os.environ.setdefault("PYTHONHASHSEED", str(random.SystemRandom().randrange(2**32)))  # or each command starts again
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)  # or each of the servers that tests start compiles every module
     if kind == "sqlite":
         os.environ.pop("DATABASE_URL", None)

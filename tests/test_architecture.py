@@ -70,6 +70,7 @@ ROOTS = {
         "agent_urls",
         "asgi",
         "env",
+        "hash_seed",
         "logs",
         "private_files",
         "settings",

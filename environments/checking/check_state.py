@@ -82,6 +82,8 @@ class CheckState:
     samples: list[Sample] = field(default_factory=list)
     """Tasks that are played; those whose sessions do not open are removed."""
     episodes: list[PlayedEpisode] = field(default_factory=list)
+    scripts: list[PlayedEpisode] = field(default_factory=list)
+    """Up to two of them, shortened, that can be played again."""
     endings: set[str] = field(default_factory=set)
     """Names of the tools that ended an episode so far."""
     is_repeatable: bool = True

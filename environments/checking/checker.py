@@ -47,7 +47,6 @@ _AWAIT = "Await slow operations, or make the method a plain function, which runs
 _STATIC: list[tuple[str, Check]] = [
     (tools.SUBJECT, tools.check_tools),
     (tasks.SUBJECT, tasks.check_tasks),
-    (tasks.SUBJECT, fresh_process.check_fresh_processes),
 ]
 _LIVE: list[tuple[str, Check]] = [
     (prompts.SUBJECT, prompts.check_prompts),
@@ -59,6 +58,8 @@ _LIVE: list[tuple[str, Check]] = [
     (snapshots.SUBJECT, snapshots.check_snapshots),
     (teardown.SUBJECT, teardown.check_teardown),
 ]
+_LAST: tuple[str, Check] = (fresh_process.SUBJECT, fresh_process.check_fresh_processes)
+"""Plays again what the others have played."""
 
 
 def check_class(specification: str, options: CheckOptions) -> CheckReport:
@@ -78,7 +79,7 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
 
         if hosted.unavailable:
             report.warn("environment", "available", f"It cannot be played on this machine: {hosted.unavailable}")
-        holds = _run(report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE)])
+        holds = _run(report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE), _LAST])
         _report_holds(report, holds)
     return report
 
@@ -96,7 +97,7 @@ def check_server(url: str, environment: str | None, headers: Mapping[str, str], 
     def make() -> CheckState:
         return CheckState(RemoteEnvironment(url, environment, headers, limit, options.secrets), report, options)
 
-    _run(report, make, limit, options, [("protocol", protocol.check_reach), *_STATIC, *_LIVE, *protocol.CHECKS])
+    _run(report, make, limit, options, [("protocol", protocol.check_reach), *_STATIC, *_LIVE, _LAST, *protocol.CHECKS])
     return report
 
 

@@ -19,6 +19,8 @@ from environments.errors import Unhostable
 START_SECONDS = 60.0
 """How long an interpreter may take to import a class."""
 PROGRAM = "environments.hosts.worker_program"
+HASH_SEED = "PYTHONHASHSEED"
+"""Variable with the seed of hashes that all processes of a server have, so that they make the same tasks of them."""
 _SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
 """Beginnings of the variables that a worker does not get: settings and secrets of the server."""
 

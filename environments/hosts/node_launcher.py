@@ -25,16 +25,16 @@ Purpose = Literal["messages", "output"]
 class NodeLauncher:
     """One worker process on this machine. Ray makes an actor of it; its methods run on one event loop."""
 
-    async def start(self, address: tuple[str, int], token: str, python: str) -> tuple[str, int]:
+    async def start(self, address: tuple[str, int], token: str, python: str, hash_seed: str) -> tuple[str, int]:
         """Start the process, connected to the server at `address`. Return this machine's address and the pid.
 
-        Raises: OSError.
+        `hash_seed`: the server's, which Ray does not pass on. Raises: OSError.
         """
         with _connected(address, token, "messages") as messages, _connected(address, token, "output") as output:
             self._process = await asyncio.create_subprocess_exec(
                 *interpreter.command(python, str(messages.fileno())),
                 pass_fds=[messages.fileno()],
-                env=interpreter.variables(python),
+                env=interpreter.variables(python) | {interpreter.HASH_SEED: hash_seed},
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=output.fileno(),
                 stderr=output.fileno(),

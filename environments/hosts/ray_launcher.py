@@ -13,6 +13,7 @@ import socket
 from typing import Any
 
 from environments.errors import Unhostable
+from environments.hosts import interpreter
 from environments.hosts.node_launcher import NodeLauncher
 from environments.hosts.process_launcher import how_it_ended
 from environments.hosts.worker_listener import Expected, WorkerListener
@@ -87,10 +88,11 @@ class RayLauncher:
 
         Ray may choose a machine that is lost, before it has noticed that, and is asked again.
         """
+        hash_seed = os.environ.get(interpreter.HASH_SEED, "random")
         for attempt in range(PLACE_ATTEMPTS):
             actor = await asyncio.to_thread(self._actor, resources)
             try:
-                machine, pid = await actor.start.remote(self._here, token, python)
+                machine, pid = await actor.start.remote(self._here, token, python, hash_seed)
                 return actor, machine, pid
             except self._ray.exceptions.RayActorError:
                 if attempt + 1 == PLACE_ATTEMPTS:

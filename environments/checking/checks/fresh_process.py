@@ -1,7 +1,8 @@
-"""Check that every process lists the same tasks: the class is listed in two processes with different hash seeds.
+"""Check that every process makes the same of a class: two processes with different hash seeds list its tasks, and play
+again what was played. What differs is tried once more with the first seed, which tells whether it depends on that.
 
-This finds an order that depends on sets of strings, on hashes or on what an earlier run left behind. The processes run
-this module: `python -m environments.checking.checks.fresh_process module:Class` prints a JSON object, split -> digest.
+The processes run this module: `python -m environments.checking.checks.fresh_process module:Class` reads what to play
+from stdin as JSON, and prints a JSON object of digests, by the beginning of a sentence that names what was digested.
 """
 
 from __future__ import annotations
@@ -13,11 +14,13 @@ import os
 import subprocess
 import sys
 from contextlib import redirect_stdout
-from typing import TYPE_CHECKING
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
 
 from environments.authoring.registry import load_class
 from environments.authoring.task_source import ClassTasks
-from environments.checking.checked_environment import Broken
+from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, Sample, TimeLimit, leave
+from environments.checking.local import LocalEnvironment
 from environments.errors import EnvironmentFault, describe
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
@@ -25,12 +28,13 @@ from environments.runtime.usercode import UserCode
 if TYPE_CHECKING:  # it imports a third of what such a process would take to start
     from environments.checking.check_state import CheckState
 
-SUBJECT = "tasks"
+SUBJECT = "processes"
 CHECK = "same in every process"
 MAX_TASKS = 20
 """Tasks that are requested from a split that is not listed."""
 START_TIMES = 5
 """Time limits that such a process may take, because it has to import the module first."""
+_SORT = "sort the elements of sets, and use generators with seeds that are numbers or text, not hash()."
 
 
 async def check_fresh_processes(state: CheckState) -> None:
@@ -39,24 +43,51 @@ async def check_fresh_processes(state: CheckState) -> None:
         return
     code = UserCode(state.local.pool)
     seconds = state.options.timeout_seconds * START_TIMES
-    first, second = await asyncio.gather(
-        *(code.call(_listed_in_process, state.specification, seed, seconds, passing=(Broken,)) for seed in ("1", "2"))
-    )
+    plays = _plays(state)
+
+    async def seen(seed: str) -> dict[str, str]:
+        digests: dict[str, str] = await code.call(
+            _seen_in_process, state.specification, seed, seconds, plays, passing=(Broken,)
+        )
+        return digests
+
+    first, second = await asyncio.gather(seen("1"), seen("2"))
+    differing = [what for what, digest in first.items() if second.get(what, digest) != digest]
+    if not differing:
+        played = sum(not what.startswith("Split ") for what in first.keys() & second.keys())
+        more = f", and have the same {played} prompts and results" if played else ""
+        return state.report.ok(SUBJECT, CHECK, f"Two fresh processes list the same tasks in the same order{more}.")
+    again = await seen("1")
+    if all(again.get(what) == first[what] for what in differing):
+        problems = [
+            f"{what} depends on Python's hash seed; {_SORT} Other servers have other seeds." for what in differing
+        ]
+        return state.report.judge(SUBJECT, CHECK, problems, "", "warning")
     problems = [
-        f"Split {split!r} differs between two processes; sort the elements of sets, and use seeded random generators."
-        for split in state.splits
-        if first.get(split) != second.get(split)
+        f"{what} differs between two processes; {_SORT}" for what in differing if again.get(what) != first[what]
     ]
-    state.report.judge(SUBJECT, CHECK, problems, "Two fresh processes list the same tasks in the same order.")
+    state.report.judge(SUBJECT, CHECK, problems, "")
 
 
-def _listed_in_process(specification: str, hash_seed: str, seconds: float) -> dict[str, str]:
-    """Return the digest of each split, computed in a new process. Raises: Broken."""
+def _plays(state: CheckState) -> str:
+    """Return, as JSON, what the processes play: the episodes that are played again elsewhere, else a prompt is read."""
+    plays: list[dict[str, Any]] = [
+        {"sample": asdict(script.sample), "moves": [(move.tool, move.arguments) for move in script.moves]}
+        for script in (state.scripts if state.is_repeatable else [])
+    ]
+    plays = plays or [{"sample": asdict(sample), "moves": []} for sample in state.samples[:1]]
+    return json.dumps(
+        {"secrets": dict(state.options.secrets), "plays": plays, "seconds": state.options.timeout_seconds}
+    )
+
+
+def _seen_in_process(specification: str, hash_seed: str, seconds: float, plays: str) -> dict[str, str]:
+    """Return the digest of each split, prompt and call, computed in a new process. Raises: Broken."""
     variables = {**os.environ, "PYTHONHASHSEED": hash_seed, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
     command = [sys.executable, "-m", __name__, specification]
     try:
         done = subprocess.run(  # nosec B603 # this interpreter
-            command, env=variables, stdin=subprocess.DEVNULL, capture_output=True, timeout=seconds, check=False
+            command, env=variables, input=plays.encode(), capture_output=True, timeout=seconds, check=False
         )
     except subprocess.TimeoutExpired:
         raise Broken(f"A fresh process took over {seconds:g} s to import the class and list its tasks.") from None
@@ -67,8 +98,8 @@ def _listed_in_process(specification: str, hash_seed: str, seconds: float) -> di
     return digests
 
 
-async def _digests(specification: str) -> dict[str, str]:
-    hosted = load_class(specification.strip())
+async def _digests(specification: str, plays: str) -> dict[str, str]:
+    hosted, given = load_class(specification.strip()), json.loads(plays)
     source = ClassTasks(hosted, UserCode(ThreadPool()).call)
     digests = {}
     for split in hosted.splits:
@@ -77,14 +108,40 @@ async def _digests(specification: str) -> dict[str, str]:
         except NotImplementedError:
             count = await source.count(split.name)
             texts = [str(count), *[await source.get(split.name, index) for index in range(min(count, MAX_TASKS))]]
-        digests[split.name] = hashlib.sha256("\n".join(texts).encode()).hexdigest()
+        digests[f"Split {split.name!r}"] = _digest("\n".join(texts))
+    local = LocalEnvironment(hosted, TimeLimit(given["seconds"]), given["secrets"])
+    for play in given["plays"]:
+        once, again = [await _played(local, Sample(**play["sample"]), play["moves"]) for _ in range(2)]
+        digests |= {what: digest for what, digest in once.items() if again.get(what) == digest}
     return digests
+
+
+async def _played(local: LocalEnvironment, sample: Sample, moves: list[tuple[str, dict[str, Any]]]) -> dict[str, str]:
+    """Return the digests of a prompt and of the calls, as far as they have answers."""
+    digests = {}
+    try:
+        seat = await local.open(sample)
+        try:
+            digests[f"The prompt of {sample.label}"] = _digest(json.dumps(await seat.prompt(), sort_keys=True))
+            for number, (tool, arguments) in enumerate(moves, 1):
+                answer = await seat.call(tool, arguments)
+                text = json.dumps([answer.status, answer.output], sort_keys=True)
+                digests[f"The result of call {number} of {sample.label}, {tool!r},"] = _digest(text)
+        finally:
+            await leave(seat)
+    except (Broken, GaveUp, RequestRefused):  # other checks report that
+        pass
+    return digests
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
 
 
 def main() -> None:
     try:
         with redirect_stdout(sys.stderr):  # the author's module may print
-            digests = asyncio.run(_digests(sys.argv[1]))
+            digests = asyncio.run(_digests(sys.argv[1], sys.stdin.read()))
     except Exception as error:  # the parent process reads the sentence from stderr
         place = f" ({error.place})" if isinstance(error, EnvironmentFault) and error.place else ""
         print(f"{str(error) if place else describe(error)}{place}", file=sys.stderr, flush=True)

@@ -24,7 +24,7 @@ SWITCH_SECONDS = 1e-5
 
 async def check_isolation(state: CheckState) -> None:
     await _check_secrets(state)
-    scripts = _scripts(state.episodes)
+    scripts = state.scripts = _scripts(state.episodes)
     if not scripts:
         return state.report.unclear(SUBJECT, "alone and together", state.refusal)
     first = [await _replay(state, script) for script in scripts]

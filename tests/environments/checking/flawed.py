@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import random
 import threading
 import time
@@ -158,6 +159,23 @@ class OfASet(Sound):
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         return [{"place": int(place)} for place in {str(number) for number in range(50)}]
+
+
+class OfItsProcess(Sound):
+    """Another one in every process, whatever its hash seed."""
+
+    @classmethod
+    def list_tasks(cls, split: str) -> Sequence[JSONObject]:
+        return [{"place": os.getpid()}]
+
+
+class PaysByHash(Sound):
+    """Lists the same tasks everywhere, and pays by a number that is made of a hash."""
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Walk."""
+        return told("walked", random.Random(hash(params.direction)).random(), finished=True)
 
 
 class Bare(Sound):

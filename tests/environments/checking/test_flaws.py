@@ -29,7 +29,9 @@ from tests.rows import each
 ROOT = Path(__file__).resolve().parents[3]
 FLAWS = [
     ("Shuffled", "tasks", "repeatable order", "failed", "first at index"),
-    ("OfASet", "tasks", "same in every process", "failed", "Split 'train' differs between two processes"),
+    ("OfASet", "processes", "same in every process", "warning", "Split 'train' depends on Python's hash seed"),
+    ("OfItsProcess", "processes", "same in every process", "failed", "Split 'train' differs between two processes"),
+    ("PaysByHash", "processes", "same in every process", "warning", "'step', depends on Python's hash seed; sort the"),
     ("Bare", "tasks", "not empty", "failed", "No split has a task"),
     ("HalfBare", "tasks", "not empty", "warning", "Split 'test' has no task"),
     ("Repeating", "tasks", "no duplicates", "warning", "first at index 2"),
@@ -118,19 +120,19 @@ FLAWS = [
 SHORTLY = CheckOptions(steps=12, timeout_seconds=30)
 MAX_CALLS = 40
 """Calls after which an oracle is ended here. Those of some flawed classes would go on for ever."""
-COMPARED = ("OfASet", "Sound")
+COMPARED = ("OfASet", "OfItsProcess", "PaysByHash", "Sound")
 """Classes whose lists are compared between processes. The flaws of the others do not depend on the process."""
 
 
 def processes_for(name: str) -> AbstractContextManager[Any]:
     """List the tasks here, except for COMPARED: each class would start two processes at 0.7 CPU seconds each."""
-    here = patch.object(fresh_process, "_listed_in_process", listed_here)
+    here = patch.object(fresh_process, "_seen_in_process", seen_here)
     return nullcontext() if name in COMPARED else here
 
 
-def listed_here(specification: str, *_: object) -> dict[str, str]:
+def seen_here(specification: str, seed: str, seconds: float, plays: str) -> dict[str, str]:
     try:
-        return asyncio.run(fresh_process._digests(specification))
+        return asyncio.run(fresh_process._digests(specification, plays))
     except Exception as error:
         raise Broken(str(error)) from error
 
@@ -199,10 +201,11 @@ def test_the_same_seed_plays_the_same() -> None:
     assert one.findings == other.findings
 
 
-LIST_ALL = """
+NOTHING = '{"secrets": {}, "plays": [], "seconds": 30}'
+LIST_ALL = f"""
 import asyncio, json, sys
 from environments.checking.checks.fresh_process import _digests
-print(json.dumps({name: asyncio.run(_digests(name)) for name in sys.argv[1:]}))
+print(json.dumps({{name: asyncio.run(_digests(name, {NOTHING!r})) for name in sys.argv[1:]}}))
 """
 
 
@@ -215,9 +218,9 @@ def bundled_lists() -> dict[str, dict[str, str]]:
     return digests
 
 
-def listed_with_others(specification: str, hash_seed: str, *_: object) -> dict[str, str]:
-    """Compare a new process with this one, whose hash seed is random."""
-    return bundled_lists()[specification] if hash_seed == "1" else listed_here(specification)
+def seen_with_others(specification: str, hash_seed: str, *_: object) -> dict[str, str]:
+    """Compare the tasks of a new process with those of this one, whose hash seed is random."""
+    return bundled_lists()[specification] if hash_seed == "1" else seen_here(specification, "", 0.0, NOTHING)
 
 
 EPISODES = {"environments.builtin.code:Code": 1}
@@ -225,7 +228,7 @@ EPISODES = {"environments.builtin.code:Code": 1}
 
 
 @patch.object(isolation, "ROUNDS", 1)  # each starts a dozen programs in a sandbox
-@patch.object(fresh_process, "_listed_in_process", listed_with_others)
+@patch.object(fresh_process, "_seen_in_process", seen_with_others)
 @pytest.mark.parametrize("name", settings.ORSWEB_BUNDLED_ENVIRONMENTS)
 def test_bundled_environments_pass_without_a_warning(name: str) -> None:
     problems = _problems_of(name) and _problems_of(name)  # a busy machine may starve a program until it is stopped

@@ -24,6 +24,7 @@ from environments.runtime.limits import Limits, WorkerSettings
 from tests.rows import each
 
 HERE = "127.0.0.1"
+HASH_SEED = "4177"
 STATUS_SECONDS = 0.2
 """How much later than the end of the connection the server hears how the process ended."""
 
@@ -63,7 +64,7 @@ class FarLauncher:
         address = await self.listener.open(HERE)
         with self.listener.expecting(pipe) as expected:
             node = NodeLauncher()
-            machine, pid = await node.start(address, expected.token, python)
+            machine, pid = await node.start(address, expected.token, python, HASH_SEED)
             assert machine == HERE
             await expected.messages
             return FarProcess(node, pid, expected, await expected.output)
@@ -79,6 +80,12 @@ async def workers(request: pytest.FixtureRequest) -> AsyncIterator[WorkerHost]:
     yield workers
     await workers.close()
     await launcher.close()
+
+
+@pytest.mark.parametrize("workers", ["tests.envs_hashed:Hashed"], indirect=True)
+async def test_it_has_the_hash_seed_of_the_server(workers: WorkerHost) -> None:
+    instance = await opened(workers)
+    assert f'"seed {HASH_SEED}"' in (await instance.run("answer", {"number": 0})).output_json
 
 
 async def opened(workers: WorkerHost) -> WorkerInstance:

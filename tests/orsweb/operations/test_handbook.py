@@ -87,7 +87,7 @@ def test_the_container_runs_commands_that_exist() -> None:
 
 def test_the_container_sets_settings_that_exist() -> None:
     names = [pair.partition("=")[0] for line in instructions("ENV") for pair in shlex.split(line)]
-    source = (ROOT / "orsweb/settings.py").read_text()
+    source = "".join((ROOT / "orsweb" / name).read_text() for name in ("settings.py", "private_files.py"))
     assert names and all(f'"{name}"' in source for name in names)
 
 
