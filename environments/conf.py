@@ -15,7 +15,7 @@ from typing import cast
 from django.conf import settings
 from django.core.signals import setting_changed
 
-from environments.runtime.limits import WHOLE_ANSWER_SECONDS, Limits, ReturnErrors, WorkerSettings
+from environments.runtime.limits import WHOLE_ANSWER_SECONDS, Limits, LoadingSettings, ReturnErrors, WorkerSettings
 from environments.runtime.quotas import Quotas
 from environments.scoring.task_buckets import Thresholds
 
@@ -43,11 +43,20 @@ def limits() -> Limits:
     )
 
 
+def loading() -> LoadingSettings:
+    """Return how environments are loaded."""
+    return LoadingSettings(remote_keys(), path_prefix(), settings.ORSWEB_IMPORT_SECONDS)
+
+
 def workers() -> WorkerSettings:
     """Return which environments are played in worker processes."""
     memory_bytes = settings.ORSWEB_WORKER_MEMORY_MB * 1024 * 1024
     return WorkerSettings(
-        settings.ORSWEB_WORKERS, memory_bytes, settings.ORSWEB_WORKER_CPU_SECONDS, settings.ORSWEB_SESSION_HOSTS
+        settings.ORSWEB_WORKERS,
+        memory_bytes,
+        settings.ORSWEB_WORKER_CPU_SECONDS,
+        settings.ORSWEB_IMPORT_SECONDS,
+        settings.ORSWEB_SESSION_HOSTS,
     )
 
 

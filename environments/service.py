@@ -204,7 +204,7 @@ async def close_service(timeout_seconds: float) -> int:
 
 
 async def _open(recovers: bool, membership: Membership | None) -> _Parts:
-    registry = load(conf.specifications(), conf.remote_keys(), conf.path_prefix())
+    registry = load(conf.specifications(), conf.loading())
     pool = ThreadPool()
     limits = conf.limits()
     host = EveryHost(registry, pool, limits, conf.workers())

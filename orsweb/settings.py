@@ -126,6 +126,7 @@ ORSWEB_SECRETS_KEYS = env_fernet_keys("ORSWEB_SECRETS_KEY")  # the first one enc
 ORSWEB_STARTING_SILENCE = env_seconds("ORSWEB_STARTING_SILENCE", 20.0)  # clients give up after 30 s without an answer
 ORSWEB_REMOTE_SILENCE = env_seconds("ORSWEB_REMOTE_SILENCE", 30.0)
 ORSWEB_REMOTE_KEYS = env_secrets("ORSWEB_REMOTE_KEY_")
+ORSWEB_IMPORT_SECONDS = env_seconds("ORSWEB_IMPORT_SECONDS", 60.0)  # CPU time, of other processes
 ORSWEB_WORKERS = env_int("ORSWEB_WORKERS", 0, maximum=1024)  # processes for each environment
 ORSWEB_WORKER_MEMORY_MB = env_int("ORSWEB_WORKER_MEMORY_MB", 0)  # of each of them; 0: no limit
 ORSWEB_WORKER_CPU_SECONDS = env_int("ORSWEB_WORKER_CPU_SECONDS", 0)  # without another request; 0: no limit

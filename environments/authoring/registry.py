@@ -7,14 +7,22 @@ directory. `environments/hosts/loading.py` loads every kind of specification.
 from __future__ import annotations
 
 import importlib
+import signal
 import sys
+import threading
+import time
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType
+from types import FrameType, ModuleType
+from typing import Any, NoReturn
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.errors import Unhostable, UnknownEnvironment, explained
+
+LOOK_SECONDS = 0.5
+"""How often it is looked how long an import has taken."""
 
 
 class Registry:
@@ -65,6 +73,54 @@ def _missing_sdk(error: BaseException) -> str:
     name = (error.name or "").partition(".")[0] if isinstance(error, ModuleNotFoundError) else ""
     package = {"ors": "ors-sdk", "openreward": "openreward"}.get(name)
     return f" It is in the package {package}: run `make venv` or install it with pip." if package else ""
+
+
+@contextmanager
+def limited_import(cpu_seconds: float, advice: str, wall_seconds: float = 0.0) -> Iterator[None]:
+    """Raise TimeoutError in an import that takes longer, at the line that it has reached; 0: no limit of that kind.
+
+    `advice` says what to do about it. Has no effect outside of the main thread, in which signals arrive.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    began, began_computing = time.monotonic(), time.process_time()
+
+    def look(number: int, frame: FrameType | None) -> None:
+        if time.process_time() - began_computing > cpu_seconds:
+            raise TimeoutError(f"its import took over {cpu_seconds:g} s of CPU time; {advice}")
+        if wall_seconds and time.monotonic() - began > wall_seconds:
+            raise TimeoutError(f"its import took over {wall_seconds:g} s; {advice}")
+
+    before = signal.signal(signal.SIGALRM, look)  # some kernels have no timer of CPU time
+    signal.setitimer(signal.ITIMER_REAL, *2 * [min(LOOK_SECONDS, cpu_seconds)])
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if signal.getsignal(signal.SIGALRM) is look:  # the module may have installed its own
+            signal.signal(signal.SIGALRM, before)
+
+
+@contextmanager
+def refusing_servers() -> Iterator[None]:
+    """Refuse that a module starts a server while it is imported. The import would never end."""
+    try:
+        from uvicorn import Server  # late: it takes longer to import than all that a worker process needs
+    except ImportError:  # without it, no SDK has a server
+        yield
+        return
+
+    def refuse(*_: Any, **__: Any) -> NoReturn:
+        raise RuntimeError("it starts a server when it is imported; put that below `if __name__ == '__main__':`")
+
+    run, serve = Server.run, Server.serve
+    Server.run = Server.serve = refuse  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        Server.run, Server.serve = run, serve  # type: ignore[method-assign]
 
 
 def load_class(specification: str) -> HostedClass:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import contextlib
 import sys
-import threading
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from environments.authoring.hosted_class import HostedClass
-from environments.authoring.registry import load_class
+from environments.authoring.registry import limited_import, load_class, refusing_servers
 from environments.checking.check_state import CheckOptions, CheckState
 from environments.checking.checked_environment import Broken, GaveUp, RequestRefused, TimeLimit
 from environments.checking.checks import (
@@ -34,13 +33,15 @@ from environments.checking.local import LocalEnvironment
 from environments.checking.loop_watch import LoopHeld, LoopWatch
 from environments.checking.remote import RemoteEnvironment
 from environments.checking.report import CheckReport
-from environments.errors import Unhostable, describe
+from environments.errors import describe
 
 T = TypeVar("T")
 Check = Callable[[CheckState], Awaitable[None]]
 
 IMPORT_TIMES = 6
-"""Time limits that the import of a module may take, because it may load a model."""
+"""Time limits that the import of a module may take of CPU time, because it may load a model."""
+WALL_TIMES = 5
+"""How many times longer than that it may wait."""
 
 _AWAIT = "Await slow operations, or make the method a plain function, which runs on a thread."
 
@@ -171,23 +172,7 @@ def _check_card(report: CheckReport, hosted: HostedClass) -> None:
 
 
 def _loaded(specification: str, seconds: float) -> HostedClass:
-    """Import the class on a thread, which is abandoned when the import does not end. Raises: Unhostable."""
-    results: list[HostedClass] = []
-    errors: list[Unhostable] = []
-
-    def work() -> None:
-        try:
-            results.append(load_class(specification.strip()))
-        except Unhostable as error:
-            errors.append(error)
-
-    thread = threading.Thread(target=work, name="import", daemon=True)
-    thread.start()
-    thread.join(seconds)
-    if errors:
-        raise errors[0]
-    if not results:
-        raise Unhostable(
-            f"{specification!r} was not imported within {seconds:g} s; move slow work to setup(), or raise --timeout."
-        )
-    return results[0]
+    """Import the class. Raises: Unhostable, also when the import takes too long."""
+    advice = "raise --timeout, or move slow work to setup()"
+    with limited_import(seconds, advice, WALL_TIMES * seconds), refusing_servers():
+        return load_class(specification.strip())

@@ -16,8 +16,8 @@ from environments import __version__
 from environments.authoring.other_interpreter_class import ClassDescription, DescribedClass
 from environments.errors import Unhostable
 
-START_SECONDS = 60.0
-"""How long an interpreter may take to import a class."""
+WALL_TIMES = 10
+"""How many times longer than its CPU time an import may take, since it waits for files and other programs."""
 PROGRAM = "environments.hosts.worker_program"
 HASH_SEED = "PYTHONHASHSEED"
 """Variable with the seed of hashes that all processes of a server have, so that they make the same tasks of them."""
@@ -38,23 +38,27 @@ def variables(python: str) -> dict[str, str]:
     return given | here | {"PYTHONUNBUFFERED": "1"}
 
 
-def described(specification: str, python: str) -> DescribedClass:
-    """Return the class that `specification` names, as another interpreter describes it. Raises: Unhostable."""
+def described(specification: str, python: str, import_seconds: float) -> DescribedClass:
+    """Return the class that `specification` names, as another interpreter describes it.
+
+    `import_seconds`: CPU time that the import may take. Raises: Unhostable.
+    """
     path = Path(python).expanduser().absolute()  # links stay: the interpreter of a virtual environment is one
     whole = f"{specification}@{python}"
     try:
         done = subprocess.run(  # nosec B603 # the operator or the author has named the program
-            command(str(path), "describe", specification),
+            command(str(path), "describe", specification, str(import_seconds)),
             env=variables(str(path)),
             stdin=subprocess.DEVNULL,
             capture_output=True,
-            timeout=START_SECONDS,
+            timeout=WALL_TIMES * import_seconds,
         )
     except OSError as error:
         advice = "name the interpreter of a virtual environment, such as /srv/venv/bin/python"
         raise Unhostable(f"{whole!r}: {path} cannot be run ({error.strerror}); {advice}.") from None
     except subprocess.TimeoutExpired:
-        raise Unhostable(f"{whole!r} was not imported within {START_SECONDS:g} s.") from None
+        limit = f"within {WALL_TIMES * import_seconds:g} s, {WALL_TIMES} times ORSWEB_IMPORT_SECONDS"
+        raise Unhostable(f"{whole!r} was not imported {limit}.") from None
     printed = done.stderr.decode("utf-8", "replace")
     if done.returncode:
         raise Unhostable(f"{whole!r} cannot be imported: {_problem(path, done.returncode, printed)}")

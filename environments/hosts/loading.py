@@ -5,13 +5,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 
 import structlog
 
 from environments.authoring.hosted_environment import EnvironmentTasks, HostedEnvironment
 from environments.authoring.other_interpreter_class import DescribedClass
-from environments.authoring.registry import Registry, load_class
+from environments.authoring.registry import Registry, load_class, refusing_servers
 from environments.errors import Unhostable
 from environments.hosts.interpreter import described
 from environments.hosts.process_launcher import Launcher, LocalLauncher
@@ -24,7 +24,7 @@ from environments.hosts.remote_url import is_remote, parse
 from environments.hosts.worker_host import WorkerHost, is_isolated
 from environments.runtime.host import LocalHost, PlayedInstance
 from environments.runtime.incident_reports import IncidentReport
-from environments.runtime.limits import Limits, WorkerSettings
+from environments.runtime.limits import Limits, LoadingSettings, WorkerSettings
 from environments.runtime.threads import ThreadPool
 
 log = structlog.get_logger(__name__)
@@ -33,32 +33,33 @@ MAX_PINGS = 32
 """Maximum number of pings that are under way at once."""
 
 
-def load(specifications: Iterable[str], keys: Mapping[str, str] = {}, path_prefix: str = "") -> Registry:
+def load(specifications: Iterable[str], settings: LoadingSettings | None = None) -> Registry:
     """Return the registry of what `specifications` name: `module:Class`, `module:Class@python` or URLs.
 
     Each may have `name=` before it. Classes are imported, by the interpreter `python` if one is named; remote
-    environments are not contacted. `keys` are those for remote environments, by the rest of their variables' names.
-    `path_prefix` is ORSWEB_PATH_PREFIX, with which the paths of no environment may begin: it would be taken off them.
+    environments are not contacted.
 
     Raises: Unhostable with one sentence that says what to change.
     """
-    registry = Registry([_load_one(specification.strip(), keys) for specification in specifications])
-    if registry.find(first := path_prefix[1:].partition("/")[0]):
+    settings = settings or LoadingSettings()
+    registry = Registry([_load_one(specification.strip(), settings) for specification in specifications])
+    if registry.find(first := settings.path_prefix[1:].partition("/")[0]):
         raise Unhostable(
-            f"ORSWEB_PATH_PREFIX={path_prefix} begins with the name of the environment {first!r}; serve that as "
-            "other_name=module:Class, or use another path."
+            f"ORSWEB_PATH_PREFIX={settings.path_prefix} begins with the name of the environment {first!r}; "
+            "serve that as other_name=module:Class, or use another path."
         )
     return registry
 
 
-def _load_one(specification: str, keys: Mapping[str, str]) -> HostedEnvironment:
+def _load_one(specification: str, settings: LoadingSettings) -> HostedEnvironment:
     if is_remote(specification):
-        return HostedRemote(parse(specification, keys))
+        return HostedRemote(parse(specification, settings.keys))
     target, names_python, python = specification.partition("@")
     if names_python:
-        return described(target, python)
-    hosted = load_class(specification)
-    return described(specification, hosted.python) if hosted.python else hosted
+        return described(target, python, settings.import_seconds)
+    with refusing_servers():
+        hosted = load_class(specification)
+    return described(specification, hosted.python, settings.import_seconds) if hosted.python else hosted
 
 
 class EveryHost:

@@ -14,7 +14,7 @@ import structlog
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.other_interpreter_class import DescribedClass
 from environments.errors import WORKER_LOST, EnvironmentFault, InvalidRequest
-from environments.hosts.interpreter import START_SECONDS
+from environments.hosts.interpreter import WALL_TIMES
 from environments.hosts.printed_lines import MAX_LINE_BYTES, PrintedLines
 from environments.hosts.process_launcher import Launcher, RunningProcess
 from environments.hosts.worker_messages import Message, MessagePipe
@@ -134,14 +134,15 @@ class WorkerProcess:
         self.pid = self._process.pid
         self._watching = asyncio.get_running_loop().create_task(self._watch(self._process))
         hosted = self._hosted
-        limits = self._settings.memory_bytes, self._settings.cpu_seconds
+        limits = self._settings.memory_bytes, self._settings.cpu_seconds, self._settings.import_seconds
+        seconds = WALL_TIMES * self._settings.import_seconds
         given = [f"{hosted.name}={hosted.origin}", dataclasses.asdict(self._limits), *limits]
         try:
-            async with asyncio.timeout(START_SECONDS):
+            async with asyncio.timeout(seconds):
                 await self.ask("load", 0, given)
         except TimeoutError:
-            self.kill(f"was ended, because it had not imported {hosted.origin} after {START_SECONDS:g} s")
-            raise self._fault(f"did not start within {START_SECONDS:g} s") from None
+            self.kill(f"was ended, because it had not imported {hosted.origin} after {seconds:g} s")
+            raise self._fault(f"did not start within {seconds:g} s") from None
         except EnvironmentFault:  # the next session tries again in another one
             self.kill("was ended, because it could not import its class")
             raise

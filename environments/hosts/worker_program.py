@@ -1,10 +1,11 @@
 """The program of a worker process: it plays sessions of one environment class and answers the server's messages.
 
     python -m environments.hosts.worker_program 5
-    python -m environments.hosts.worker_program describe module:Class
+    python -m environments.hosts.worker_program describe module:Class 60
 
 The number is the descriptor of a socket to the server. The first message names the class and the limits. `describe`
-prints what the server needs to know about a class that it cannot import itself. The program needs neither Django nor a
+prints what the server needs to know about a class that it cannot import itself; its import may take so many seconds of
+CPU time. The program needs neither Django nor a
 database, and ends with the server, however that ends.
 """
 
@@ -28,7 +29,7 @@ import uvloop
 
 from environments import __version__
 from environments.authoring.other_interpreter_class import describe
-from environments.authoring.registry import Registry, load_class
+from environments.authoring.registry import Registry, limited_import, load_class, refusing_servers
 from environments.authoring.revision import note_revisions
 from environments.authoring.task_source import ClassTasks
 from environments.errors import (
@@ -51,6 +52,7 @@ from environments.wire import GroupCandidate
 SWITCH_SECONDS = 0.0001
 """Interval at which Python switches threads. A call waits for so long when another session's tool computes, each time
 it needs the interpreter; Python's own interval is fifty times as long."""
+ADVICE = "set ORSWEB_IMPORT_SECONDS to more, or move slow work to setup()"
 _PR_SET_PDEATHSIG = 1
 
 
@@ -119,12 +121,15 @@ class WorkerProgram:
                 return await self._instances[number].score([GroupCandidate.model_validate(one) for one in given[0]])
         return await getattr(self._instances[number], what)(*given)
 
-    def _load(self, specification: str, limits: dict[str, Any], memory_bytes: int, cpu_seconds: int) -> None:
+    def _load(
+        self, specification: str, limits: dict[str, Any], memory_bytes: int, cpu_seconds: int, import_seconds: float
+    ) -> None:
         self._cpu_seconds = cpu_seconds
         if memory_bytes:
             resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
         self._limits = Limits(**limits)
-        hosted = load_class(specification)
+        with limited_import(import_seconds, ADVICE):
+            hosted = load_class(specification)
         self._host, self._name = LocalHost(Registry([hosted]), self._pool, self._limits), hosted.name
 
     async def _close(self, number: int) -> None:
@@ -159,11 +164,12 @@ async def _tasks(tasks: ClassTasks, what: str, *given: Any) -> Any:
         return None
 
 
-def _describe(specification: str) -> str:
+def _describe(specification: str, import_seconds: float) -> str:
     """Return, as JSON, the description of a class, or why it cannot be served, for `interpreter.py`."""
     answer: dict[str, Any] = {"version": __version__}
     try:
-        hosted = load_class(specification)
+        with limited_import(import_seconds, ADVICE), refusing_servers():
+            hosted = load_class(specification)
         note_revisions([hosted], __version__)
         answer["description"] = describe(hosted).model_dump(mode="json")
     except Unhostable as problem:
@@ -172,10 +178,10 @@ def _describe(specification: str) -> str:
     return json.dumps(answer, default=str)
 
 
-def _print_description(specification: str) -> None:
+def _print_description(specification: str, import_seconds: float) -> None:
     with os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8") as answers:
         os.dup2(sys.stderr.fileno(), sys.stdout.fileno())  # the author's module may print while it is imported
-        answers.write(_describe(specification))
+        answers.write(_describe(specification, import_seconds))
 
 
 async def _serve(connection: socket.socket) -> None:
@@ -189,7 +195,7 @@ async def _serve(connection: socket.socket) -> None:
 def main() -> None:
     """Answer the server until its end of the socket is closed, or describe a class."""
     if sys.argv[1] == "describe":
-        _print_description(sys.argv[2])
+        _print_description(sys.argv[2], float(sys.argv[3]))
         return
     if sys.platform == "linux":  # while code holds the interpreter, nothing else ends it with the server
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)

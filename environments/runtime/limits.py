@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Literal
 
 WHOLE_ANSWER_SECONDS = 0.5
@@ -46,6 +47,18 @@ class Limits:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadingSettings:
+    """The operator's choices about loading environments."""
+
+    keys: Mapping[str, str] = field(default_factory=dict)
+    """Keys for remote environments, by the rest of their variables' names."""
+    path_prefix: str = ""
+    """ORSWEB_PATH_PREFIX, with which the paths of no environment may begin: it would be taken off them."""
+    import_seconds: float = 60.0
+    """CPU time that another process may take to import a class, from ORSWEB_IMPORT_SECONDS."""
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerSettings:
     """The operator's choices about worker processes."""
 
@@ -55,6 +68,8 @@ class WorkerSettings:
     """Limit of the address space of each process, from ORSWEB_WORKER_MEMORY_MB; 0: none."""
     cpu_seconds: int = 0
     """CPU time that a process may take without another request, from ORSWEB_WORKER_CPU_SECONDS; 0: no limit."""
+    import_seconds: float = 60.0
+    """CPU time that a process may take to import its class, from ORSWEB_IMPORT_SECONDS."""
     ray: str | None = None
     """Address of the Ray cluster on whose machines the processes run, from ORSWEB_SESSION_HOSTS; empty: as Ray itself
     finds one; None: on this machine."""

@@ -152,6 +152,6 @@ class HostedPrompts:
 
     async def _prompt(self, environment: str, spec: Any) -> str:
         if self._host is None:
-            registry, self._pool = load(conf.specifications(), conf.remote_keys()), self._pool or ThreadPool()
+            registry, self._pool = load(conf.specifications(), conf.loading()), self._pool or ThreadPool()
             self._host = EveryHost(registry, self._pool, conf.limits())
         return (await try_out(self._host, environment, spec, MAX_TRIAL_SECONDS)).prompt_json

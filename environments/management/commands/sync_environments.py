@@ -32,7 +32,7 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, environments: list[str], **options: Any) -> None:
         named = environments or conf.specifications()
         try:
-            report = asyncio.run(_sync(load(named, conf.remote_keys()), is_whole=not environments))
+            report = asyncio.run(_sync(load(named, conf.loading()), is_whole=not environments))
         except (Unhostable, EnvironmentFault) as error:
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
                 self.stderr.write(trace)

@@ -68,7 +68,7 @@ class Command(TerminalCommand):
 
     def _reported(self, environments: list[str], ids: Sequence[int], secrets: dict[str, str]) -> Iterator[Reexecution]:
         """Play the episodes, print what differs in each, and yield them. Raises: OrsError."""
-        registry = load(environments or conf.specifications(), conf.remote_keys())
+        registry = load(environments or conf.specifications(), conf.loading())
         related = Episode.objects.select_related("environment", "task", "prompt")
         with asyncio.Runner() as runner:
             pool = runner.run(_pool())

@@ -169,7 +169,7 @@ def _check(host: str) -> None:
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
     try:
-        registry = load(conf.specifications(), conf.remote_keys(), conf.path_prefix())
+        registry = load(conf.specifications(), conf.loading())
         for hosted in registry:
             if hosted.is_described:
                 check_declared(hosted)

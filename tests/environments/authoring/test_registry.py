@@ -149,6 +149,20 @@ def test_it_survives_whatever_a_module_raises(write: Callable[[str, str], None],
     assert "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("sdk", "envs", "cls"), [("ors", "envs_ors", "OrsEcho"), ("openreward.environments", "envs_openreward", "OrwEcho")]
+)
+def test_it_refuses_a_module_that_starts_a_server(
+    write: Callable[[str, str], None], sdk: str, envs: str, cls: str
+) -> None:
+    write(
+        "orsweb_test_starting.py",
+        f"from {sdk} import Server\nfrom tests.{envs} import {cls}\nServer([{cls}]).run(port=0)",
+    )
+    with pytest.raises(Unhostable, match="it starts a server when it is imported; put that below `if __name__"):
+        load(["orsweb_test_starting:Mine"])
+
+
 def test_it_says_which_file_lacks_the_class(write: Callable[[str, str], None], tmp_path: Path) -> None:
     write("orsweb_test_mine.py", MODULE)
     with pytest.raises(Unhostable, match="'Nine'; check the name after the colon") as caught:

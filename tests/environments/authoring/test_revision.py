@@ -110,7 +110,7 @@ def test_a_commit_alone_is_the_same_code(package: Path) -> None:
 
 
 def test_the_code_of_the_bundled_environments_is_known_completely(settings: Settings) -> None:
-    bundled = load(settings.ORSWEB_BUNDLED_ENVIRONMENTS, {})
+    bundled = load(settings.ORSWEB_BUNDLED_ENVIRONMENTS)
     note_revisions(bundled, "9.9")
     assert len(bundled) == 7
     for hosted in bundled:

@@ -81,6 +81,29 @@ def test_a_module_that_fails_has_a_traceback(
     assert lines[-1].endswith(f"({tmp_path}/orsweb_test_torn.py, line 2).")
 
 
+@each(
+    ("text", "status", "words"),
+    [
+        ("import signal; signal.signal(signal.SIGUSR2, signal.SIG_DFL)", 0, ""),
+        ("import threading; threading.Event().wait()", 2, "its import took over 3 s; raise --timeout"),
+    ],
+)
+def test_a_module_is_imported_as_by_a_server(
+    capsys: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    text: str,
+    status: int,
+    words: str,
+) -> None:
+    name = f"orsweb_test_imported_{abs(hash(text))}"
+    (tmp_path / f"{name}.py").write_text(f"{text}\nfrom tests.environments.checking.flawed import Sound\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    timeout = "0.1" if status else "30"
+    assert _status(f"{name}:Sound", "--episodes", "1", "--timeout", timeout) == status
+    assert words in capsys.readouterr().err
+
+
 def test_json_has_stdout_for_itself(capsys: pytest.CaptureFixture[str]) -> None:
     assert _status(f"{FLAWED}:Repeating", "--json") == 0
     report = json.loads(capsys.readouterr().out)

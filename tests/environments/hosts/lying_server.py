@@ -133,7 +133,7 @@ class RemotePlay(Play):
         self._port = server.port
 
     async def __aenter__(self) -> Self:
-        registry = load([f"http://127.0.0.1:{self._port}/wild"], {})
+        registry = load([f"http://127.0.0.1:{self._port}/wild"])
         self.pool, self.record = ThreadPool(), ListRecord()
         self.far = EveryHost(registry, self.pool, self.limits)
         self.remote = self.far.remote("wild")

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
 
 from environments import __version__
 from environments.errors import Unhostable
+from environments.hosts import interpreter
 from environments.hosts.loading import load
+from environments.runtime.limits import LoadingSettings
+from tests.programs import ROOT
 
 
 @pytest.mark.parametrize(
@@ -38,6 +42,19 @@ def test_a_class_that_it_does_not_describe(tmp_path: Path, script: str, problem:
     with pytest.raises(Unhostable) as error:
         load([f"ping:Pong@{python}"])
     assert problem.format(python=python, version=__version__) in str(error.value)
+
+
+def test_an_import_that_computes_for_too_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={ROOT} exec {sys.executable} "$@"\n')
+    python.chmod(0o700)
+    (tmp_path / "orsweb_test_endless.py").write_text("while True:\n    pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(interpreter, "WALL_TIMES", 1000)
+    with pytest.raises(Unhostable) as error:
+        load([f"orsweb_test_endless:Pong@{python}"], LoadingSettings(import_seconds=0.5))
+    assert "TimeoutError: its import took over 0.5 s of CPU time; set ORSWEB_IMPORT_SECONDS" in str(error.value)
+    assert f"({tmp_path}/orsweb_test_endless.py, line " in str(error.value)
 
 
 def test_an_interpreter_that_is_not_there() -> None:

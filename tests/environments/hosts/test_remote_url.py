@@ -70,7 +70,7 @@ def test_a_key_that_no_header_may_contain_is_refused_without_showing_it() -> Non
 
 
 def test_a_registry_has_classes_and_remote_environments() -> None:
-    registry = load(["tests.envs:Echo", "far=http://h/x"], {})
+    registry = load(["tests.envs:Echo", "far=http://h/x"])
     assert registry.names == ["echo", "far"]
     with pytest.raises(Unhostable, match="Two environments are named 'echo'"):
-        load(["tests.envs:Echo", "http://h/Echo"], {})
+        load(["tests.envs:Echo", "http://h/Echo"])

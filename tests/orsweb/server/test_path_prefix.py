@@ -21,6 +21,7 @@ from websockets.typing import Origin
 
 from environments.errors import Unhostable
 from environments.hosts.loading import load
+from environments.runtime.limits import LoadingSettings
 from tests import programs
 from tests.conformance.agent import Agent
 from tests.conformance.clients import OpenRewardClient, OrsClient
@@ -240,8 +241,8 @@ def test_an_invite_leads_below_the_path(site: Site) -> None:
 
 def test_no_environment_may_have_the_name_with_which_the_path_begins() -> None:
     with pytest.raises(Unhostable, match="begins with the name of the environment 'Echo'"):
-        load(["tests.envs:Echo"], {}, "/Echo/lab")
-    assert load(["tests.envs:Echo"], {}, "/echoes").names == ["echo"]
+        load(["tests.envs:Echo"], LoadingSettings(path_prefix="/Echo/lab"))
+    assert load(["tests.envs:Echo"], LoadingSettings(path_prefix="/echoes")).names == ["echo"]
 
 
 def test_the_banner_shows_the_path_to_people(sites: dict[str, Site]) -> None:
