@@ -24,8 +24,8 @@ from environments.curation.history_rows import object_of
 from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.undo import ChangedSince, Undo, first_changed_since, left_alone
 from environments.database import jobs
-from environments.database.storable import id_in
 from environments.display import formats
+from environments.display.addresses import id_asked
 from environments.errors import OrsError
 from environments.models import CurationAction, TaskRevision
 from environments.tasks.task_facts import task_names
@@ -68,6 +68,7 @@ class ActionKindFilter(ChipFilter):
 @admin.register(CurationAction)
 class ActivityAdmin(ReadOnlyAdmin):
     page_template = "environments/action.html"
+    page_parameters = ("after",)
     to_environment = "environment"
     list_display = ("when", "what", "tasks", "environment_", "who", "reason_", "state")
     list_display_links = ("what",)
@@ -91,7 +92,7 @@ class ActivityAdmin(ReadOnlyAdmin):
         return request.user.has_perm("environments.view_task")
 
     def page(self, request: HttpRequest, row: CurationAction) -> dict[str, Any]:
-        revisions = TaskRevision.objects.filter(change=row.token, pk__gt=id_in(request.GET.get("after", "")) or 0)
+        revisions = TaskRevision.objects.filter(change=row.token, pk__gt=id_asked(request, "after") or 0)
         shown = list(revisions.order_by("pk").defer("before", "after")[: PAGE_REVISIONS + 1])
         undone_by: CurationAction | None = getattr(row, "undone_by", None)
         left = left_alone(row, undone_by) if undone_by and undone_by.kind == "undo" else TaskRevision.objects.none()

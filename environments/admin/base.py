@@ -6,63 +6,34 @@ from typing import Any, cast
 
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
-from django.contrib.admin.options import IncorrectLookupParameters
-from django.contrib.admin.views.main import PAGE_VAR
 from django.contrib.contenttypes.models import ContentType
-from django.core.exceptions import BadRequest, FieldDoesNotExist, PermissionDenied
-from django.db.models import IntegerField, Model, QuerySet
+from django.core.exceptions import PermissionDenied
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
-from django.utils.text import smart_split, unescape_string_literal
 from unfold.admin import ModelAdmin
 from unfold.paginator import InfinitePaginator
 
 from environments.access.local_operator import OPERATOR
 from environments.access.privacy import hidden_from, hides_anything, visible
-from environments.database.folding import holding
-from environments.database.storable import id_in
-from environments.errors import shorten
+from environments.admin.strict_list import StrictList
+from environments.display.addresses import cannot_be_used
 from environments.models import Environment
 
 MAX_SUMMARY_CHARACTERS = 140
 
 
-class StrictList:
-    """A list that refuses parameters which it does not have. Django leaves them out, and shows every row.
+class Pages(InfinitePaginator):  # type: ignore[misc]  # unfold has no types
+    """Pages of rows that are never counted: one row more than a page shows says whether another one follows."""
 
-    Its search does not depend on case or accents, where Django's does in each database in its own way.
-    """
+    template_name = "environments/pages.html"
+    has_next = False
 
-    def get_changelist_instance(self, request: HttpRequest) -> Any:
-        model, filters = self.model, self.get_list_filter(request)  # type: ignore[attr-defined]  # of ModelAdmin
-        own = {getattr(one, "parameter_name", "") for one in filters}  # which check their values
-        for name in request.GET.keys() - own:
-            value = request.GET[name]
-            if value and _is_number(model, name) and None in map(id_in, value.split(",")):
-                raise BadRequest(f"{name}={shorten(value, 80)!r} cannot be used: it has to be a number, such as 12.")
-        try:
-            return super().get_changelist_instance(request)  # type: ignore[misc]  # of ModelAdmin
-        except IncorrectLookupParameters as error:
-            query = shorten(request.GET.urlencode(), 200)
-            raise BadRequest(
-                f"This list has no filter like {query!r}. Open it without, and choose its filters there."
-            ) from error
-
-    def get_search_results(
-        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
-    ) -> tuple[QuerySet[Any], bool]:
-        """Return the rows that have each word of a search in one of the columns, in whatever case and accents."""
-        columns = self.get_search_fields(request)  # type: ignore[attr-defined]  # of ModelAdmin
-        for word in smart_split(search_term) if columns else ():
-            text = unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word
-            queryset = queryset.filter(holding(queryset, text, columns))
-        return queryset, False
-
-    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
-        """Return the row of that number. Django reads others, such as 1_0, as if they were numbers, too."""
-        if isinstance(self.model._meta.pk, IntegerField) and id_in(object_id) is None:  # type: ignore[attr-defined]
-            return None
-        return super().get_object(request, object_id, from_field)  # type: ignore[misc]
+    def page(self, number: int) -> Any:
+        first = (self.validate_number(number) - 1) * self.per_page
+        rows = list(self.object_list[first : first + self.per_page + 1])
+        self.has_next = len(rows) > self.per_page
+        return self._get_page(rows[: self.per_page], number, self)
 
 
 class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has no types
@@ -72,7 +43,7 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
     """
 
     page_template = ""
-    paginator = InfinitePaginator
+    paginator = Pages
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     change_list_template = "environments/change_list.html"
@@ -80,6 +51,8 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
     list_per_page = 50
     sortable_by = ()
     actions = None
+    page_parameters: tuple[str, ...] = ()
+    """Parameters of the address of a row's page."""
     empty = ""
     """Message of an empty list, about the rows that it would show."""
     empty_command = ""
@@ -130,42 +103,42 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
 
 
 class ChipFilter(admin.SimpleListFilter):
-    """A filter that is shown above its list as a chip; the address holds its state."""
+    """A filter that is shown above its list as a chip; the address holds its state. Other values are refused."""
 
     template = "environments/filter.html"
 
-    def with_id(self, queryset: QuerySet[Any], column: str) -> QuerySet[Any]:
-        """Return the rows that refer to the chosen id, all if none is chosen, and none if there is no such id."""
-        if not (chosen := self.value()):
-            return queryset
-        pk = id_in(chosen)
-        return queryset.none() if pk is None else queryset.filter(**{column: pk})
+    def __init__(self, request: HttpRequest, params: dict[str, Any], model: type[Model], model_admin: Any) -> None:
+        super().__init__(request, params, model, model_admin)
+        if (value := self.value()) and value not in dict(self.lookup_choices):
+            raise cannot_be_used(str(self.parameter_name), value, self.allowed())
+
+    def allowed(self) -> str:
+        """Return which values are allowed."""
+        return f"allowed are {', '.join(dict(self.lookup_choices))}"
 
 
-class EnvironmentFilter(ChipFilter):
+class RowFilter(ChipFilter):
+    """A filter by the number of another row."""
+
+    column = ""
+    """The column with that number; empty: it has the name of the parameter."""
+
+    def allowed(self) -> str:
+        return f"there is no {self.title} of that number"
+
+    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
+        return (
+            queryset.filter(**{self.column or str(self.parameter_name): value}) if (value := self.value()) else queryset
+        )
+
+
+class EnvironmentFilter(RowFilter):
     title = "environment"
     parameter_name = "environment"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         rows = Environment.objects.filter(visible(hidden_from(request.user), "pk"))
         return [(str(pk), name) for pk, name in rows.values_list("pk", "name")]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return self.with_id(queryset, "environment")
-
-
-def _is_number(model: type[Model], name: str) -> bool:
-    """Return whether a parameter of a list is its page, or a lookup of a number, such as `groups__id__exact`."""
-    options: Any = model._meta
-    field: Any = None
-    for part in name.split("__"):
-        try:
-            field = options.pk if part == "pk" else options.get_field(part)
-        except FieldDoesNotExist:
-            break
-        options = field.related_model._meta if field.is_relation else options
-    is_number = isinstance(field, IntegerField) or (field is not None and field.is_relation)
-    return name == PAGE_VAR or (is_number and not name.endswith("__isnull"))
 
 
 def author_of(request: HttpRequest) -> str:

@@ -32,6 +32,7 @@ from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.tags import AddTags, RemoveTags
 from environments.database import jobs
 from environments.database.storable import id_in
+from environments.display.addresses import refuse_doubles
 from environments.errors import OrsError
 from environments.models import Environment, Split, Task
 
@@ -182,6 +183,7 @@ def selection_of(request: HttpRequest, values: Mapping[str, str], *, also: Colle
     """Return the selection in the parameters of an address or a form. `also`: names of others that it may have. Raises:
     BadRequest.
     """
+    refuse_doubles(request)
     try:
         return Selection.parse(values, hidden_from(request.user), also=also)
     except InvalidFilter as error:

@@ -30,8 +30,7 @@ WORDS = {
 
 
 class ConflictEnvironmentFilter(EnvironmentFilter):
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return self.with_id(queryset, "split__environment")
+    column = "split__environment"
 
 
 @admin.register(SyncConflict)

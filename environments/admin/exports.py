@@ -18,6 +18,7 @@ from environments.admin.bulk import chosen_tasks, selection_of
 from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
+from environments.display.addresses import cannot_be_used
 from environments.errors import OrsError, OverQuota
 from environments.models import Environment
 from environments.transfer.exporting import MEDIA_TYPES, exported
@@ -39,7 +40,9 @@ def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBa
     """Return the page that asks for a format, or the file if the address names one."""
     selection = selection_of(request, request.GET.dict(), also=("format", "plain"))
     format = request.GET.get("format", "")
-    if format not in FORMATS:
+    if format and format not in FORMATS:
+        raise cannot_be_used("format", format, f"allowed are {', '.join(FORMATS)}")
+    if not format:
         return _page(request, selection, context)
     pieces = exported(selection, format, has_labels="plain" not in request.GET)
     what = f"tasks as {format}: {urlencode(selection.values()) or 'all'}"

@@ -26,7 +26,7 @@ from environments.admin.jobs import from_its_server, job_url, this_server
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits, splits_to_fill
 from environments.database import jobs
-from environments.database.storable import id_in
+from environments.display.addresses import id_asked
 from environments.display.number_fields import RowField
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
@@ -110,10 +110,10 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     """Return the initial values from the address: a split by its id, or one that may not exist by `name` and `type`."""
     given = request.GET
     splits = existing_splits().filter(visible_splits(hidden_from(request.user)))
-    split = splits.filter(pk=_number(given.get("split", ""))).first()
+    split = splits.filter(pk=id_asked(request, "split") or 0).first()
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}
-    environment = _number(given.get("environment", ""))
+    environment = id_asked(request, "environment") or 0
     return {"environment": environment, "split": given.get("name", ""), "type": given.get("type", "")}
 
 
@@ -126,7 +126,7 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
     if (elsewhere := from_its_server(request)) is not None:
         return elsewhere
     upload = uploads.find(token, request.user.pk or 0)
-    environment = _environments(request).filter(pk=_number(request.GET.get("environment", ""))).first()
+    environment = _environments(request).filter(pk=id_asked(request, "environment") or 0).first()
     if upload is None or environment is None:
         messages.error(
             request,
@@ -233,8 +233,3 @@ def _environments(request: HttpRequest) -> QuerySet[Environment]:
 def _check_permission(request: HttpRequest) -> None:
     if not request.user.has_perm("environments.add_task"):
         raise PermissionDenied
-
-
-def _number(text: str) -> int:
-    """Return the number in `text`; 0, which no row has as its id, if there is no number."""
-    return id_in(text) or 0

@@ -13,7 +13,7 @@ from django.http import HttpRequest, QueryDict
 from django.urls import reverse
 
 from environments.admin.bulk import LIST_PARAMETERS, selection_of
-from environments.admin.sorted_selection import batch_of
+from environments.admin.sorted_selection import batch_of, check_cursor
 from environments.curation.selection import Selection
 
 MAX_SECONDS = 0.1
@@ -42,6 +42,7 @@ def review_of(request: HttpRequest) -> ReviewStep | None:
         return None
     asked = request.GET.get("list", "")
     selection = selection_of(request, QueryDict(asked).dict(), also=LIST_PARAMETERS)
+    check_cursor(selection, "at", at)
     listing = reverse("admin:environments_task_changelist")
     return ReviewStep(
         query=urlencode({"list": asked, "at": at}),

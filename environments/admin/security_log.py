@@ -45,7 +45,7 @@ class PeriodFilter(ChipFilter):
         return [(key, name) for key, (name, _) in PERIODS.items()]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[SecurityEvent]) -> QuerySet[SecurityEvent]:
-        if (chosen := self.value()) not in PERIODS:
+        if not (chosen := self.value()):
             return queryset
         return queryset.filter(at__gte=timezone.now() - timedelta(hours=PERIODS[chosen][1]))
 

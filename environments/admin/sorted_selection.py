@@ -18,6 +18,7 @@ from django.db.models.functions import Cast, Left
 from environments.access.privacy import visible
 from environments.curation.index_walk import WalkCursor, clock
 from environments.curation.selection import Selection, SelectionBatch
+from environments.display.addresses import cannot_be_used
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.models import Environment, SplitEntry, Task, TaskStatistics, TaskTag, seen_at
 from environments.service import hidden_fields
@@ -30,6 +31,13 @@ _CHUNK = 2000
 
 Keys = dict[int, Any]
 """What tasks are sorted by; a task without a key comes last."""
+
+
+def check_cursor(selection: Selection, name: str, text: str) -> None:
+    """Raises: BadRequest if a parameter names no place of the list. An empty one is none."""
+    in_place = {"split", "newest"} if selection.split is not None else {"newest"}
+    if text and WalkCursor.parse(text).order not in ({"sorted"} if selection.sort else in_place):
+        raise cannot_be_used(name, text, "it has to be a place in this list, as its links to other pages have it")
 
 
 def batch_of(

@@ -72,6 +72,7 @@ SEALED = {"nobody": "", "keys": "sealed for keys", "people": "sealed for people"
 @admin.register(Split)
 class SplitAdmin(ReadOnlyAdmin):
     page_template = "environments/split.html"
+    page_parameters = ("compare", "review")
     list_display = ("name", "environment", "type", "tasks", "maker")
     list_filter = (EnvironmentFilter,)
     ordering = ("environment__position", "position", "name")

@@ -17,7 +17,8 @@ from environments.access.privacy import hidden_from, visible, visible_splits
 from environments.admin.bulk import BULKS, LIST_PARAMETERS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
-from environments.admin.jobs import job_url, job_view, jobs_shown_to
+from environments.admin.jobs import SERVER, job_url, job_view, jobs_shown_to
+from environments.admin.sorted_selection import check_cursor
 from environments.admin.study_from_tasks import study_redirect
 from environments.admin.task_list import EMPTY_PAGE, chips, heads, page_of, query
 from environments.admin.task_page import TaskPage
@@ -25,7 +26,8 @@ from environments.curation.filter_parameters import SERVED, InvalidFilter
 from environments.curation.selection import Selection
 from environments.curation.spec_fields import scalar_fields
 from environments.curation.splits import existing_splits
-from environments.curation.task_search import FieldTest
+from environments.curation.task_search import OPERATORS, FieldTest
+from environments.display.addresses import PARSED, cannot_be_used, refuse_doubles, refuse_others, takes
 from environments.models import Environment, Split, Task
 
 MAX_SPLITS_OFFERED = 200
@@ -40,6 +42,7 @@ class TaskAdmin(TaskPage):
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         if not self.has_view_permission(request):
             raise PermissionDenied
+        refuse_doubles(request)
         values, trouble = request.GET.dict(), ""
         if values.get("field") and values.get("value"):
             return HttpResponseRedirect(f"{request.path}?{urlencode(_with_field_test(values))}")
@@ -48,8 +51,12 @@ class TaskAdmin(TaskPage):
         except InvalidFilter as error:
             trouble = str(error)
             selection = selection_of(request, {**values, "search": ""}, also=LIST_PARAMETERS)
+        for name, other in (("after", "before"), ("before", "after")):
+            check_cursor(selection, name, values.get(name, ""))
+            if values.get(name) and values.get(other):
+                raise cannot_be_used(name, values[name], f"the address has {other}, too; one of both is allowed")
         environments, splits = _offered_places(selection)
-        split = next((split for split in splits if split.pk == selection.split), None)
+        split = None if selection.split is None else _split_of(selection, selection.split)
         page = EMPTY_PAGE if trouble else page_of(selection, values)
         one_environment = selection.environment is not None or selection.split is not None
         context = {
@@ -87,8 +94,11 @@ class TaskAdmin(TaskPage):
             pattern.callback = self.admin_site.admin_view(pattern.callback)
         return [*own, *super().get_urls()]
 
+    @takes(PARSED)
     def bulk(self, request: HttpRequest, name: str) -> HttpResponse:
         """Run one bulk action. Redirect to the list if no tasks are named, as after a login."""
+        if request.method == "POST":
+            refuse_others(request, ())  # the form says which tasks are meant, and the page shows no others
         if name == "export" and request.method == "POST":
             return export_redirect(request)
         if name == "study" and request.method == "POST":
@@ -99,20 +109,24 @@ class TaskAdmin(TaskPage):
             return HttpResponseRedirect(reverse("admin:environments_task_changelist"))
         return bulk_view(request, BULKS[name], self._context(request, ""))
 
+    @takes("environment", "split", "name", "type")
     def import_tasks(self, request: HttpRequest) -> HttpResponse:
         """Return the form that uploads a file."""
         return import_view(request, self._context(request, ""))
 
+    @takes("environment", "split", "type", "job", SERVER, "state")
     def preview(self, request: HttpRequest, token: str) -> HttpResponse:
         """Preview the import of an uploaded file."""
         return preview_view(request, token, self._context(request, ""))
 
+    @takes(PARSED)
     def export_tasks(self, request: HttpRequest) -> HttpResponseBase:
         """Return the selected tasks as a file."""
         if not self.has_view_permission(request):
             raise PermissionDenied
         return export_view(request, self._context(request, ""))
 
+    @takes("back", SERVER, "state")
     def job(self, request: HttpRequest, job_id: str) -> HttpResponse:
         """Return the progress of long work."""
         if not self.has_view_permission(request):
@@ -128,8 +142,19 @@ class TaskAdmin(TaskPage):
 def _with_field_test(values: dict[str, str]) -> dict[str, str]:
     """Return the parameters with the test of a field, which the form of the list sends, in the search."""
     name, operator, value = values.pop("field"), values.pop("is", ":"), values.pop("value").strip().replace('"', "")
+    if operator not in OPERATORS:
+        raise cannot_be_used("is", operator, f"allowed are {', '.join(OPERATORS)}")
     test = FieldTest(name, operator, value, is_text=" " in value)
     return {**values, "search": f"{values.get('search', '')} {test}".strip()}
+
+
+def _split_of(selection: Selection, number: int) -> Split:
+    """Return the split of the list. Raises: BadRequest."""
+    seen = existing_splits().select_related("environment").filter(visible_splits(selection.hidden), pk=number)
+    if (split := seen.first()) is None or selection.environment not in (None, split.environment_id):
+        where = "" if selection.environment is None else " in this environment"
+        raise cannot_be_used("split", str(number), f"there is no split of that number{where}")
+    return split
 
 
 def _fields(selection: Selection, environments: list[Environment], split: Split | None) -> list[str]:
@@ -143,6 +168,8 @@ def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split
     """Return the environments and splits to choose from; with a chosen environment only its splits."""
     rows = Environment.objects.filter(visible(selection.hidden, "pk"))
     environments = list(rows.only("pk", "name", "position", "task_schema"))
+    if selection.environment not in (None, *(row.pk for row in environments)):
+        raise cannot_be_used("environment", str(selection.environment), "there is no environment of that number")
     splits = existing_splits().filter(visible_splits(selection.hidden))
     splits = splits.order_by("environment__position", "position", "name")
     if selection.environment is not None:

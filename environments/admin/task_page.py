@@ -21,6 +21,7 @@ from environments.admin.review_walk import review_of
 from environments.admin.task_edit import tried
 from environments.curation.flags import flags_of
 from environments.database.storable import id_in
+from environments.display.addresses import id_asked, takes
 from environments.display.parts import fields
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
@@ -32,6 +33,7 @@ class TaskPage(ReadOnlyAdmin):
     """The page of one task, and the addresses below it."""
 
     page_template = "environments/task.html"
+    page_parameters = ("before", "list", "at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         rows: QuerySet[Task] = super().get_queryset(request)
@@ -42,7 +44,7 @@ class TaskPage(ReadOnlyAdmin):
         return None if pk is None else self.get_queryset(request).select_related("environment").filter(pk=pk).first()
 
     def page(self, request: HttpRequest, row: Task) -> dict[str, Any]:
-        history = history_of(row, id_in(request.GET.get("before", "")))
+        history = history_of(row, id_asked(request, "before"))
         environment = row.environment
         versions = versions_of(row)
         results = figures_by_task(one.pk for one in versions)
@@ -106,6 +108,7 @@ class TaskPage(ReadOnlyAdmin):
     def _changing(self, view: Any) -> Any:
         """Wrap `view` of one task so that only people who may change tasks reach it."""
 
+        @takes("list", "at")
         def checked(request: HttpRequest, pk: int, **more: Any) -> HttpResponse:
             task = self._task(request, pk)
             if not may_change(request):

@@ -14,7 +14,8 @@ from environments.curation.spec_fields import problem_of
 from environments.curation.task_search import field_tests, matches
 from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in
-from environments.errors import OrsError, nearest, shorten
+from environments.display.addresses import no_such
+from environments.errors import OrsError, shorten
 from environments.models import Environment
 from environments.scoring.task_buckets import BUCKETS
 
@@ -74,9 +75,7 @@ class Filters:
         """
         for name, value in values.items():
             if name not in PARAMETERS and name not in also:
-                names = ", ".join(sorted(PARAMETERS))
-                why = f"no filter of tasks has that name.{nearest(name, PARAMETERS)} The filters are {names}"
-                raise InvalidFilter(name, value, why)
+                raise InvalidFilter(name, value, no_such(name, sorted(PARAMETERS), "filter of tasks", "filters"))
         found = cls(
             environment=_number(values, "environment"),
             split=_number(values, "split"),

@@ -35,6 +35,7 @@ _TERMS = re.compile(
 )
 _HASH = re.compile("[0-9a-f]{8,64}")
 _ORDERS = (">", ">=", "<", "<=")
+OPERATORS = (":", "~", *_ORDERS)
 LITERALS = ("true", "false", "null")
 
 
@@ -45,6 +46,7 @@ class FieldTest:
     name: str
     """Names joined by dots."""
     operator: Literal[":", "~", ">", ">=", "<", "<="] | str
+    """One of OPERATORS."""
     value: str
     is_text: bool = False
     """Whether the value was in quotes, so that it is a text."""

@@ -18,10 +18,11 @@ from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
 from environments.access.privacy import hidden_from, visible
-from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, StrictList
+from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, RowFilter, StrictList
 from environments.database.folding import holding
-from environments.database.storable import id_in, index_in
+from environments.database.storable import MAX_INDEX, id_in
 from environments.display import formats, parts
+from environments.display.addresses import id_asked, refuse_others, takes
 from environments.display.number_fields import RowField, WholeNumberField
 from environments.models import Environment
 from episodes.admin.redaction import RedactionAdmin
@@ -62,7 +63,7 @@ class EndingFilter(ChipFilter):
         return queryset.filter(ENDED, cause=self.value(), is_probe__in=[request.GET.get("probes") == "only"])
 
 
-class RunFilter(ChipFilter):
+class RunFilter(RowFilter):
     """A filter that offers the latest runs. The page of any other run links to its episodes."""
 
     title = "run"
@@ -75,9 +76,6 @@ class RunFilter(ChipFilter):
         if chosen is not None and chosen not in dict(runs):
             runs += rows.filter(pk=chosen).values_list("pk", "name")
         return [(str(pk), name) for pk, name in runs]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Episode]) -> QuerySet[Episode]:
-        return self.with_id(queryset, "run")
 
 
 class PlayerFilter(ChipFilter):
@@ -123,6 +121,7 @@ class ProbeFilter(ChipFilter):
 @admin.register(Episode)
 class EpisodeAdmin(ReadOnlyAdmin):
     page_template = "episodes/admin_episode.html"
+    page_parameters = ("step",)
     to_environment = "environment"
     change_list_template = "episodes/admin_episodes.html"
     list_display = ("number", "ending", "environment", "task_name", "run", "who", "total", "steps", "time", "started")
@@ -175,10 +174,9 @@ class EpisodeAdmin(ReadOnlyAdmin):
         return None if is_hidden else found
 
     def page(self, request: HttpRequest, row: Episode) -> dict[str, Any]:
-        step = request.GET.get("step", "")
         name_tasks([row])
         return {
-            "transcript": transcript_of(row, index_in(step) or 0),
+            "transcript": transcript_of(row, min(id_asked(request, "step") or 0, MAX_INDEX)),
             **content_of(parts.fields(row.task.spec), row.environment.name, TaskGuard.of_person(request.user)),
             "prompt": parts.prompt(row.prompt.text if row.prompt else ""),
             "tools": parts.tools(row.tools.text if row.tools else ""),
@@ -201,9 +199,12 @@ class EpisodeAdmin(ReadOnlyAdmin):
     def delete_view(self, request: HttpRequest, object_id: str, extra_context: Any = None) -> HttpResponse:
         return HttpResponseRedirect(f"{reverse('admin:episodes_episode_remove')}?episode={object_id}")
 
+    @takes("query", "episode")
     def removal_view(self, request: HttpRequest) -> HttpResponse:
         if not self.has_delete_permission(request):
             raise PermissionDenied
+        if request.method == "POST":
+            refuse_others(request, ())  # the form says which episodes are meant
         return removal_view(request, {**self.admin_site.each_context(request), "opts": self.opts})
 
     def step_view(self, request: HttpRequest, pk: int, index: int) -> HttpResponse:

@@ -15,7 +15,7 @@ from environments.access.privacy import hidden_from, hides_anything
 from environments.admin import ReadOnlyAdmin
 from environments.admin.jobs import job_url
 from environments.database import jobs
-from environments.database.storable import id_in, index_in
+from environments.display.addresses import id_asked, takes
 from episodes.models import Redaction
 from episodes.redaction.replacement import RedactionRefused, check_text, redact
 
@@ -49,6 +49,7 @@ class RedactionAdmin(ReadOnlyAdmin):
     def page(self, request: HttpRequest, row: Redaction) -> dict[str, Any]:
         return {"episodes": row.episodes.order_by("-episode")[:100], "total": row.episodes.count()}
 
+    @takes("episode", "step")
     def add_view(self, request: HttpRequest, form_url: str = "", extra_context: Any = None) -> HttpResponse:
         """Ask for the text; a POST finds or replaces it in a job. The text is in no address and on no page."""
         if not self.has_add_permission(request):
@@ -75,7 +76,7 @@ class RedactionAdmin(ReadOnlyAdmin):
 
 def _page_of_step(request: HttpRequest) -> str:
     """Return the address of the step from which a person came, or of the list of redactions."""
-    episode, step = id_in(request.GET.get("episode", "")), index_in(request.GET.get("step", ""))
+    episode, step = id_asked(request, "episode"), id_asked(request, "step")
     if episode is None:
         return reverse("admin:episodes_redaction_changelist")
     return f"{reverse('episode', args=[episode])}?{urlencode({'step': step or 0})}#step-{step or 0}"

@@ -12,13 +12,13 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
 from environments.database.storable import id_in
+from environments.display.addresses import takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.compare_runs import compare_runs
 from episodes.dashboard.curve_query import PARAMETERS as SWITCHES
 from episodes.dashboard.guards import refused, refused_blind
 from episodes.dashboard.replay import number
-from episodes.dashboard.view_parameters import takes
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import shown, summary_of
 from episodes.filtering.parameters import BadFilter, trimmed

@@ -10,10 +10,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
+from environments.display.addresses import takes
 from environments.display.numbers import digits_of
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.dashboard.guards import environment_named, refused
-from episodes.dashboard.view_parameters import definition_asked, definition_context, takes
+from episodes.dashboard.view_parameters import definition_asked, definition_context
 from episodes.doctor.report import examine
 from episodes.doctor.scope import MAX_EPISODES, MAX_STEPS, DoctorScope
 from episodes.doctor.thresholds import MEANINGS, THRESHOLDS, DoctorThresholds

@@ -20,6 +20,7 @@ from environments.access.privacy import hidden_from, sealed_splits, visible, vis
 from environments.curation.splits import existing_splits
 from environments.curation.task_states import is_in_state
 from environments.display import parts
+from environments.display.addresses import takes
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
@@ -44,7 +45,6 @@ from episodes.dashboard.view_parameters import (
     definition_asked,
     definition_context,
     revision_asked,
-    takes,
 )
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter

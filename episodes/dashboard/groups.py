@@ -12,6 +12,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from, visible_tasks
+from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -19,7 +20,7 @@ from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.groups import GroupLine, groups_of
 from episodes.analytics.runs import lines_of
-from episodes.dashboard.view_parameters import definition_asked, definitions_context, takes, whole_asked
+from episodes.dashboard.view_parameters import definition_asked, definitions_context, whole_asked
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Run

@@ -9,13 +9,14 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
+from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
 from episodes.analytics.latest_groups import MAX_READ, latest_groups
-from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
+from episodes.dashboard.view_parameters import asked_context, definition_asked
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 

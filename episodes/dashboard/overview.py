@@ -22,6 +22,7 @@ from django.views.decorators.http import require_safe
 from environments import conf
 from environments.access.privacy import hidden_from, visible
 from environments.display import parts
+from environments.display.addresses import takes
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked, definitions_in_force
 from environments.service import service_or_none
@@ -31,7 +32,7 @@ from episodes.analytics.summary_cover import note_of_part
 from episodes.attempts.rule import FAILURES
 from episodes.dashboard.client_examples import example_call
 from episodes.dashboard.shared_parts import shared_part
-from episodes.dashboard.view_parameters import asked_context, definition_asked, takes
+from episodes.dashboard.view_parameters import asked_context, definition_asked
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import summaries
 from episodes.filtering.parameters import BadFilter

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_safe
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
 from environments.access.privacy import hidden_from
 from environments.display import parts
+from environments.display.addresses import takes
 from environments.display.visible import visible_html
 from environments.runtime.records import mistaken_labels
 from environments.scoring.convention import CONVENTION_PARTS
@@ -23,7 +24,7 @@ from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.guards import refused
 from episodes.dashboard.replay_side import MAX_SHOWN_CHARACTERS, prompt_of, side_of
-from episodes.dashboard.view_parameters import definition_context, takes
+from episodes.dashboard.view_parameters import definition_context
 from episodes.filtering.names import name_tasks
 from episodes.filtering.parameters import BadFilter, count_in, definition_in, given
 from episodes.models import Episode, Play

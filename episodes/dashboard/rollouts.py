@@ -12,10 +12,11 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from, visible
 from environments.database.storable import storable
+from environments.display.addresses import takes
 from environments.models import Environment
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
-from episodes.dashboard.view_parameters import takes, whole_asked
+from episodes.dashboard.view_parameters import whole_asked
 from episodes.filtering.names import models_of_rollouts, name_tasks_of_rollouts, runs
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.rollouts import JOINED, NAMES, RolloutFilter, rollouts_page

@@ -15,8 +15,8 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
 from environments.database.folding import holding
+from environments.display.addresses import takes
 from episodes.dashboard.curve_query import run_ids
-from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, given, words
 from episodes.models import Run
 from episodes.models.privacy import visible_runs

@@ -15,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
 from environments.display import parts
+from environments.display.addresses import takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.revision_marks import several_codes
 from episodes.analytics.run_splits import SplitChoice, labelled, of_one_split
@@ -28,7 +29,7 @@ from episodes.dashboard.curves import panel_of
 from episodes.dashboard.replay import mistaken_labels_of
 from episodes.dashboard.run_filter import MAX_SEARCHED, RunListFilter
 from episodes.dashboard.run_filter import PARAMETERS as FILTERS
-from episodes.dashboard.view_parameters import asked_context, definition_asked, definitions_context, takes
+from episodes.dashboard.view_parameters import asked_context, definition_asked, definitions_context
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import page_of
@@ -49,7 +50,7 @@ PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
 
 @require_safe
 @never_cache
-@takes(*DEFINITION_PARAMETERS, *FILTERS)
+@takes(*DEFINITION_PARAMETERS, *FILTERS, several=("state", "tag", "config", "columns"))
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs: those that its filter finds, by the definition in force. Raises: BadRequest."""
     try:

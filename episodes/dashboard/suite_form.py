@@ -13,6 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import hidden_from
 from environments.curation.leaks import mark_of
+from environments.display.addresses import takes
 from environments.display.number_fields import NumberField, RowField
 from environments.display.numbers import digits_of
 from environments.models import Split
@@ -20,7 +21,6 @@ from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked, definition_of
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.suites import asked_version
-from episodes.dashboard.view_parameters import takes
 from episodes.models import Suite, SuiteVersion
 from episodes.suites.leaks import leaks_of_members
 from episodes.suites.versions import (

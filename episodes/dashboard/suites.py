@@ -15,9 +15,9 @@ from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import hidden_from
+from environments.display.addresses import takes
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import line_of, tasks_shown
-from episodes.dashboard.view_parameters import takes
 from episodes.filtering.parameters import BadFilter, chosen, given, words
 from episodes.models import Run, SuiteVersion
 from episodes.suites.comparison import compared

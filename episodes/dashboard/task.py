@@ -15,6 +15,7 @@ from environments import conf
 from environments.access.privacy import hidden_from
 from environments.curation.flags import flags_of
 from environments.display import parts
+from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
@@ -30,7 +31,6 @@ from episodes.dashboard.view_parameters import (
     definition_asked,
     definition_context,
     revision_asked,
-    takes,
     whole_asked,
 )
 from episodes.filtering.filters import EpisodeFilter

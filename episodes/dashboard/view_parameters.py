@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
-from typing import Any, Concatenate, ParamSpec, cast
+from collections.abc import Mapping, Sequence
+from typing import Any
 from urllib.parse import urlencode
 
-from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest
 
 from environments.access.privacy import hidden_from
 from environments.models import Environment
@@ -16,26 +14,7 @@ from environments.scoring.definition import Definition, DefinitionAsked, Definit
 from episodes.attempts.conventions import parts_in_address
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, definition_in, given, unknown_name, whole, words
-
-Rest = ParamSpec("Rest")
-View = Callable[Concatenate[HttpRequest, Rest], HttpResponse]
-
-
-def takes(*names: str) -> Callable[[View[Rest]], View[Rest]]:
-    """Return a decorator of a view that refuses parameters other than `names`."""
-
-    def decorate(view: View[Rest]) -> View[Rest]:
-        @wraps(view)
-        def checked(request: HttpRequest, *args: Rest.args, **kwargs: Rest.kwargs) -> HttpResponse:
-            for name, value in request.GET.items():
-                if name not in names:
-                    raise BadRequest(str(unknown_name(name, value, names)))
-            return view(request, *args, **kwargs)
-
-        return cast(View[Rest], checked)
-
-    return decorate
+from episodes.filtering.parameters import BadFilter, definition_in, given, whole, words
 
 
 def definition_asked(request: HttpRequest) -> DefinitionAsked:

@@ -12,7 +12,8 @@ from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
 from environments.database.storable import MAX_BIGINT, UNSTORABLE, number_in
-from environments.errors import OrsError, nearest, shorten
+from environments.display.addresses import no_such
+from environments.errors import OrsError, shorten
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked
 from environments.scoring.returns import RETURNS
@@ -37,14 +38,8 @@ class BadFilter(OrsError):
 def unknown_name(
     name: str, value: object, known: Collection[str], what: str = "parameter", plural: str = ""
 ) -> BadFilter:
-    """Return the error for an unknown parameter, with the nearest name.
-
-    `what`: noun for what the known names are; `plural`: of the noun, if an s at its end does not make it.
-    """
-    if not known:
-        return BadFilter(name, value, f"no {what} has that name; there are none here")
-    hint = f"{nearest(name, known)} The {plural or f'{what}s'} are {', '.join(known)}"
-    return BadFilter(name, value, f"no {what} has that name.{hint}")
+    """Return the error for an unknown parameter, with the nearest name. `what`, `plural`: as of `no_such`."""
+    return BadFilter(name, value, no_such(name, known, what, plural))
 
 
 def given(query: Mapping[str, str], name: str, parse: Callable[[str, str], T], default: T | None = None) -> T | None:

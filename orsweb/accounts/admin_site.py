@@ -5,16 +5,49 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
+from django.contrib.admin.options import IS_POPUP_VAR, TO_FIELD_VAR
+from django.contrib.admin.views.main import PAGE_VAR
+from django.core.paginator import InvalidPage
 from django.http import HttpRequest
+from django.template.response import TemplateResponse
 from django.utils.functional import SimpleLazyObject
 from unfold.sites import UnfoldAdminSite
 
 from environments.access.permissions import may_open_admin
+from environments.display.addresses import PARSED, cannot_be_used, takes
+
+_LIST = "_changelist_filters"
+"""The list from which a person came to a page of the admin."""
+_PARAMETERS: dict[str, tuple[str, ...]] = {
+    "changelist_view": (PARSED,),
+    **dict.fromkeys(("add_view", "change_view", "delete_view"), (IS_POPUP_VAR, TO_FIELD_VAR, _LIST)),
+    "history_view": (PAGE_VAR,),
+    "autocomplete_view": ("app_label", "model_name", "field_name", "term", "page"),
+    "search": ("s", "extended", "page"),
+}
+"""Parameters of views that Django or unfold has, by their names; all others have none."""
 
 
 class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
     def has_permission(self, request: HttpRequest) -> bool:
         return may_open_admin(request.user)
+
+    def admin_view(self, view: Any, cacheable: bool = False) -> Any:
+        """Return the view for people who may open the admin. It refuses parameters that it does not have.
+
+        Views with parameters of their own say so with `takes`, pages of rows by `page_parameters`.
+        """
+        names = _PARAMETERS.get(view.__name__, ())
+        if view.__name__ == "change_view":
+            names += getattr(view.__self__, "page_parameters", ())
+        return super().admin_view(view if hasattr(view, "takes") else takes(*names)(view), cacheable)
+
+    def search(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> TemplateResponse:
+        try:
+            answer: TemplateResponse = super().search(request, extra_context)
+            return answer
+        except (ValueError, InvalidPage) as error:
+            raise cannot_be_used("page", request.GET["page"], "there is no such page of results") from error
 
     def get_sidebar_list(self, request: HttpRequest) -> list[dict[str, Any]]:
         """Return the groups of the sidebar with the links that the person may open, for `unfold/helpers/app_list.html`.

@@ -165,10 +165,25 @@ def test_it_offers_the_tags_in_use(client: Client) -> None:
     assert re.findall(r'href="\?tag=(\w+)"', page) == ["a", "b"]
 
 
-@each("query", ["?environment=999", "?after=nonsense", "?before=1,2,3", "?split=99999"])
-def test_an_odd_address_does_no_harm(client: Client, query: str) -> None:
+@each(
+    "query",
+    [
+        *(
+            "environment=999",
+            "split=99999",
+            "after=nonsense",
+            "before=1,2,3",
+            "after=r5",
+            "after=5",
+            "sort=task&after=n5",
+        ),
+        *("after=n9&before=n1", "state=any&state=served", "field=n&is=zzz&value=1"),
+    ],
+)
+def test_what_names_no_place_in_the_list_is_refused(client: Client, query: str) -> None:
     make_task()
-    assert client.get(TASKS + query).status_code == 200
+    answer = client.get(f"{TASKS}?{query}")
+    assert (answer.status_code, "cannot be used: " in answer.content.decode()) == (400, True)
 
 
 @pytest.mark.parametrize("path", ["", "export/", "act/quarantine/"])

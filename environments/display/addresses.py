@@ -1,0 +1,77 @@
+"""Parameters in the addresses of pages: what a page does not take is refused, with the value and what is allowed.
+
+Without that, a mistyped filter would leave a page, or what a form of it acts on, wider than was meant.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+from django.core.exceptions import BadRequest
+from django.http import HttpRequest
+
+from environments.database.storable import id_in
+from environments.errors import nearest, shorten
+
+PARSED = "*"
+"""Name for `takes`: the view checks the parameters of its address itself."""
+View = TypeVar("View", bound=Callable[..., Any])
+
+
+def cannot_be_used(name: str, value: str, allowed: str) -> BadRequest:
+    """Return the error for a parameter. `allowed`: why it cannot be used, or what can."""
+    return BadRequest(f"{name}={shorten(value, 80)!r} cannot be used: {allowed}.")
+
+
+def no_such(name: str, known: Collection[str], what: str = "parameter", plural: str = "") -> str:
+    """Return why a name cannot be used: it is none of `known`. `plural`: of `what`, if no s at its end makes it."""
+    if not known:
+        return f"no {what} has that name; there are none here"
+    return f"no {what} has that name.{nearest(name, known)} The {plural or f'{what}s'} are {', '.join(known)}"
+
+
+def refuse_others(request: HttpRequest, names: Collection[str]) -> None:
+    """Refuse parameters of the address other than `names`. Raises: BadRequest."""
+    for name, value in request.GET.dict().items():
+        if name not in names:
+            raise cannot_be_used(name, value, no_such(name, names))
+
+
+def refuse_doubles(request: HttpRequest, several: Collection[str] = ()) -> None:
+    """Refuse parameters to which the address gives two values, but those of `several`. Raises: BadRequest."""
+    for name, values in request.GET.lists():
+        if name not in several and len({value for value in values if value.strip()}) > 1:
+            allowed = "the address has it more than once; one value is allowed"
+            raise cannot_be_used(name, ", ".join(values), allowed)
+
+
+def takes(*names: str, several: Collection[str] = ()) -> Callable[[View], View]:
+    """Return a decorator of a view, or of a method that is one, that refuses parameters other than `names`.
+
+    That holds for forms, too: their own values are not in the address. PARSED as the only name: the view checks its
+    parameters itself. `several`: names that may have several values.
+    """
+
+    def decorate(view: View) -> View:
+        @wraps(view)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            request = next(one for one in args if isinstance(one, HttpRequest))
+            if PARSED not in names:
+                refuse_others(request, names)
+                refuse_doubles(request, several)
+            return view(*args, **kwargs)
+
+        checked.takes = names  # type: ignore[attr-defined]  # read by `orsweb.accounts.admin_site`
+        return cast(View, checked)
+
+    return decorate
+
+
+def id_asked(request: HttpRequest, name: str) -> int | None:
+    """Return the number in a parameter; None where it is absent or empty. Raises: BadRequest."""
+    text = request.GET.get(name, "")
+    if text and id_in(text) is None:
+        raise cannot_be_used(name, text, "it has to be a number, such as 12")
+    return id_in(text)
