@@ -1,6 +1,6 @@
 // The task list: keyboard shortcuts, selecting rows, and a search that continues until its page is full. The page also works
 // without this script.
-import { isComposing, isTyping, shortcutOf } from "../orsweb/keys.js";
+import { click, isComposing, isForPage, isTyping, runShortcut } from "../orsweb/keys.js";
 
 const list = document.querySelector("[data-tasks]");
 const PAGE_TASKS = 50;
@@ -74,28 +74,21 @@ function moveTo(index) {
   known[current].scrollIntoView({ block: "nearest" });
 }
 
-function follow(selector) {
-  const link = list.querySelector(selector);
-  if (link) location.href = link.href;
-}
-
 const keys = {
   "/": () => (search.focus(), search.select()),
   j: () => moveTo(current + 1),
   k: () => moveTo(current - 1),
-  x: () => rows()[current] && check(rows()[current], !boxOf(rows()[current]).checked),
-  n: () => follow("[data-next], [data-continue]"),
-  p: () => follow("[data-previous]"),
+  x: () => current >= 0 && check(rows()[current], !boxOf(rows()[current]).checked),
+  n: () => click("[data-next], [data-continue]"),
+  p: () => click("[data-previous]"),
   "?": () => document.querySelectorAll(".keys").forEach((help) => (help.open = !help.open)),
-  Enter: (event) => rows()[current] && open(rows()[current], event),
+  Enter: (event) => current >= 0 && open(rows()[current], event),
 };
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape" && isTyping(event) && !isComposing(event)) return event.target.blur();
-  const opensTab = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && !isTyping(event);
-  const key = opensTab ? "Enter" : shortcutOf(event);
-  if (!(key in keys) || (key === "Enter" && event.target.closest("a, button, summary"))) return;
-  event.preventDefault();
-  keys[key](event);
+  const opensTab = event.key === "Enter" && (event.ctrlKey || event.metaKey) && !event.altKey && isForPage(event);
+  if (!opensTab) runShortcut(event, keys);
+  else if (keys.Enter(event) !== false) event.preventDefault();
 });
 document.addEventListener("click", (event) => {
   // an open chip closes when something else is clicked

@@ -1,7 +1,7 @@
 // The Episodes page: filters that apply themselves, keys, selection, preview, columns, and new rows as they happen.
 //
 // htmx replaces the whole table (#results); afterwards the selection, hidden columns and the cursor are restored.
-import { shortcutOf } from "../orsweb/keys.js";
+import { click, runShortcut } from "../orsweb/keys.js";
 
 const HIDDEN = "orsweb.episodes.hidden"; // localStorage: names of columns that are not shown
 const PICKED = "orsweb.episodes.picked"; // sessionStorage: ids that are selected, through all pages
@@ -120,6 +120,7 @@ function showPreview() {
 }
 
 function closePreview() {
+  if (preview.hidden) return false;
   preview.hidden = true;
   preview.replaceChildren();
 }
@@ -184,23 +185,14 @@ function clicked(event) {
 const KEYS = {
   j: () => move(1),
   k: () => move(-1),
-  x: () => rowAt() && pick(rowAt()),
+  x: () => (rowAt() ? pick(rowAt()) : false),
   " ": togglePreview,
-  Enter: () => open(rowAt()),
+  Enter: () => (rowAt() ? open(rowAt()) : false),
   Escape: closePreview,
   f: () => form.elements.environment.focus(),
-  "]": () => browse.querySelector('a[rel="next"]')?.click(),
-  "[": () => browse.querySelector('a[rel="prev"]')?.click(),
+  "]": () => click('.browse a[rel="next"]'),
+  "[": () => click('.browse a[rel="prev"]'),
 };
-
-function pressed(event) {
-  const key = shortcutOf(event);
-  if (!(key in KEYS)) return;
-  const isOnControl = event.target.closest?.("a, button, summary, input");
-  if (isOnControl && (key === "Enter" || key === " ")) return;
-  event.preventDefault();
-  KEYS[key]();
-}
 
 // --- after a refresh of the table ---------------------------------------------------------------------------------------
 
@@ -231,6 +223,6 @@ bar.querySelector("[data-unselect]").addEventListener("click", () => {
   picked = new Set();
   showPicked();
 });
-document.addEventListener("keydown", pressed);
+document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
 document.addEventListener("htmx:beforeRequest", asked);
 document.addEventListener("htmx:afterSettle", swapped);

@@ -1,11 +1,11 @@
 // Keyboard shortcuts of the comparison: both sides move together.
-import { shortcutOf } from "../orsweb/keys.js";
+import { click, runShortcut } from "../orsweb/keys.js";
 
 const rows = [...document.querySelectorAll(".compare-row")];
 let at = Math.max(0, rows.findIndex((row) => `#${row.id}` === location.hash));
 
 function show(index) {
-  if (index < 0 || index >= rows.length) return turn(index < 0 ? "prev" : "next");
+  if (index < 0 || index >= rows.length) return turn(index - at);
   rows[at]?.classList.remove("current");
   at = index;
   const row = rows[at];
@@ -14,13 +14,13 @@ function show(index) {
   history.replaceState(history.state, "", `#${row.id}`);
 }
 
-function turn(relation) {
-  document.querySelector(`.paging [rel="${relation}"]`)?.click();
+function turn(by) {
+  return click(`.paging [rel="${by < 0 ? "prev" : "next"}"]`);
 }
 
 function difference(by) {
   for (let n = at + by; n >= 0 && n < rows.length; n += by) if (rows[n].dataset.verdict !== "same") return show(n);
-  turn(by < 0 ? "prev" : "next");
+  return turn(by);
 }
 
 function unfold() {
@@ -32,18 +32,13 @@ const KEYS = {
   k: () => show(at - 1),
   n: () => difference(1),
   p: () => difference(-1),
-  g: () => show(0),
+  g: () => (show(0), false), // the frame has to see it: g and a letter opens a page
   G: () => show(rows.length - 1),
-  v: () => document.querySelector("[data-divergence]")?.click(),
+  v: () => click("[data-divergence]"),
   Enter: unfold,
 };
 
-document.addEventListener("keydown", (event) => {
-  const key = shortcutOf(event);
-  if (!(key in KEYS) || (key === "Enter" && event.target.closest("a, button, summary"))) return;
-  if (key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
-  KEYS[key]();
-});
+document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
 document.addEventListener("click", (event) => {
   const row = event.target.closest(".compare-row");
   if (!row || event.target.closest("a, button, summary, select")) return;

@@ -2,7 +2,7 @@
 //
 // The address of the panel contains all its options; switches that need no new page change it in place.
 import { drawChart } from "../orsweb/chart.js";
-import { shortcutOf } from "../orsweb/keys.js";
+import { runShortcut } from "../orsweb/keys.js";
 
 const panel = document.querySelector("[data-curve]");
 const canvases = [...(panel?.querySelectorAll("[data-chart]") ?? [])];
@@ -180,12 +180,7 @@ function listenToFilters(form) {
   });
 }
 
-function pressed(event) {
-  const action = { c: () => canvases[0].focus(), 0: unzoom }[shortcutOf(event)];
-  if (!action) return;
-  event.preventDefault();
-  action();
-}
+const KEYS = { c: () => canvases[0].focus(), 0: unzoom };
 
 if (panel) document.addEventListener("orsweb:live", onLive);
 const filters = document.querySelector("[data-curve-filters]");
@@ -199,6 +194,6 @@ if (canvases.length) {
   });
   panel.addEventListener("chart:point", listEpisodes);
   behind.addEventListener("click", openRow);
-  document.addEventListener("keydown", pressed);
+  document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
   document.addEventListener("htmx:afterSwap", markLegends);
 }

@@ -4,7 +4,7 @@ import { StepList } from "./step_list.js";
 import { ReturnChart } from "./return_chart.js";
 import { Steps } from "./steps.js";
 import { Windows } from "./transcript_windows.js";
-import { shortcutOf } from "../orsweb/keys.js";
+import { runShortcut } from "../orsweb/keys.js";
 
 const FOLDS = "orsweb:replay-folds";
 const SAID_MS = 4000;
@@ -134,6 +134,7 @@ const KEYS = {
   g: () => {
     setFollowing(false);
     windows.home();
+    return false; // the frame has to see it: g and a letter opens a page
   },
   G: () => go(steps.total - 1),
   "/": () => finder.focus(),
@@ -141,8 +142,8 @@ const KEYS = {
     folds.open = !folds.open;
     if (folds.open) folds.querySelector("input").focus();
   },
-  c: () => steps.total && location.assign(`${facts.continue}?step=${windows.current}`),
-  m: () => steps.total && document.dispatchEvent(new CustomEvent("orsweb:note", { detail: { step: windows.current } })),
+  c: () => steps.total > 0 && location.assign(`${facts.continue}?step=${windows.current}`),
+  m: () => steps.total > 0 && document.dispatchEvent(new CustomEvent("orsweb:note", { detail: { step: windows.current } })),
   l: copyLink,
   d: () => page.querySelector("[data-download]").click(),
 };
@@ -156,14 +157,6 @@ function neighbour(key) {
   said.textContent = found ? found.dataset.end : "This episode is not in a run.";
   clearTimeout(saidTimer);
   saidTimer = setTimeout(() => (said.textContent = ""), SAID_MS);
-}
-
-function pressed(event) {
-  const key = shortcutOf(event);
-  const answer = KEYS[key];
-  if (!answer) return;
-  if (key !== "g") event.preventDefault(); // the frame has to see it: g and a letter opens a page
-  answer();
 }
 
 async function copyLink() {
@@ -272,7 +265,7 @@ document.addEventListener("click", (event) => {
   go(Number(step));
 });
 transcript.addEventListener("htmx:afterSettle", () => finder.mark());
-document.addEventListener("keydown", pressed);
+document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
 document.addEventListener("orsweb:live", ({ detail }) => (detail.type === "messages" ? messagesMayHaveArrived() : steps.read()));
 document.addEventListener("orsweb:open", () => steps.read());
 window.addEventListener("hashchange", followLink);

@@ -1,5 +1,5 @@
 // The list of runs: select runs to compare them or their curves. j and k move the focus from name to name, so Enter opens one.
-import { shortcutOf } from "../orsweb/keys.js";
+import { runShortcut } from "../orsweb/keys.js";
 
 const picked = new Set([...document.querySelectorAll("[data-pick]:checked")].map((box) => box.value));
 const form = document.querySelector("[data-runs]");
@@ -29,18 +29,11 @@ function move(by) {
 
 function pick() {
   const box = document.activeElement.closest("tr")?.querySelector("[data-pick]");
-  if (!box) return;
+  if (!box) return false;
   box.click(); // tells of the change
 }
 
 const KEYS = { j: () => move(1), k: () => move(-1), x: pick };
-
-function pressed(event) {
-  const key = shortcutOf(event);
-  if (!(key in KEYS)) return;
-  event.preventDefault();
-  KEYS[key]();
-}
 
 // A table that was fetched again has the same runs selected.
 function restore() {
@@ -58,6 +51,6 @@ function remember({ target }) {
 if (form) {
   form.addEventListener("change", remember);
   document.addEventListener("htmx:afterSwap", restore);
-  document.addEventListener("keydown", pressed);
+  document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
   shown();
 }

@@ -1,5 +1,7 @@
 // The transcript as windows of steps: a window is fetched when it gets close to the screen, and removed when it is far away. The
 // visible steps stay in place while the heights of windows above them change.
+import { isForPage } from "../orsweb/keys.js";
+
 const NEAR = "1500px 0px";
 const FAR = 9000; // pixels from the screen at which a window is emptied
 const GUESS = 150; // pixels of a step that was never seen
@@ -233,7 +235,7 @@ export class Windows extends EventTarget {
   #took(event) {
     // a click on an element doesn't scroll; a click on the scroll bar has the page itself as its target
     if (event.type === "pointerdown" && event.target !== document.documentElement) return;
-    if (event.type === "keydown" && (event.defaultPrevented || event.target.matches("input, textarea, select"))) return;
+    if (event.type === "keydown" && !isForPage(event)) return;
     if (event.type !== "keydown" && event.target.closest?.(".step-rail, .replay-side, dialog")) return;
     this.#goal = null;
     this.dispatchEvent(new Event("scrolled"));

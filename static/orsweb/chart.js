@@ -10,6 +10,7 @@
 // y, raw (only if smoothed), low and high may be null. By episode, x is the 0-based position of a point's first ending and xTo the position after its
 // last; by time and step both are inclusive. Times are seconds since the epoch.
 import { large, MIN_SHOWN } from "./figures.js";
+import { keyOf } from "./keys.js";
 
 const DRAG_PIXELS = 6;
 const POINT_PIXELS = 5;
@@ -275,9 +276,10 @@ function openPoint(state, found) {
 }
 
 function onKey(state, event) {
-  const step = { ArrowLeft: -1, ArrowRight: 1 }[event.key];
+  const key = keyOf(event);
+  const step = { ArrowLeft: -1, ArrowRight: 1 }[key];
   const series = state.data.series.find(({ name }) => !state.hidden.has(name));
-  if (!series?.points.length || (!step && event.key !== "Enter")) return;
+  if (!series?.points.length || (!step && key !== "Enter")) return;
   event.preventDefault();
   const at = series.points.findIndex(({ x }) => x === state.cursor);
   if (!step) {

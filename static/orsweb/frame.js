@@ -2,7 +2,7 @@
 //
 // Shortcuts of a page take precedence: the page listens on document and calls preventDefault() on keys that it handles, and this
 // module, which listens on window, ignores those.
-import { isComposing, isTyping, shortcutOf } from "./keys.js";
+import { isComposing, isTyping, runShortcut, shortcutOf } from "./keys.js";
 
 const THEMES = ["auto", "light", "dark"];
 const THEME_MARKS = { auto: "◐", light: "☀", dark: "☾" };
@@ -47,18 +47,15 @@ function openPage(key) {
 }
 
 const ACTIONS = {
-  "/": () => search && (search.focus(), search.select()),
-  "?": () => keys?.showModal(),
+  "/": () => (search ? (search.focus(), search.select()) : false),
+  "?": () => (keys ? keys.showModal() : false),
   t: nextTheme,
-  g: () => (prefixUntil = performance.now() + PREFIX_MS),
+  g: () => (document.querySelector(".rail [data-key]") ? (prefixUntil = performance.now() + PREFIX_MS) : false),
 };
 
 function onKey(event) {
   if (event.key === "Escape" && isTyping(event) && !event.defaultPrevented && !isComposing(event)) return event.target.blur();
-  const action = ACTIONS[shortcutOf(event)];
-  if (!action) return;
-  event.preventDefault();
-  action();
+  runShortcut(event, ACTIONS);
 }
 
 // Handle the letter after g before the page does, which may use it otherwise.

@@ -1,4 +1,6 @@
 // What the agent sees: one tab per provider; arrow keys move between them.
+import { keyOf } from "../orsweb/keys.js";
+
 for (const view of document.querySelectorAll("[data-agent-view]")) {
   const tabs = [...view.querySelectorAll("[role=tab]")];
   const choose = (chosen) => {
@@ -11,7 +13,7 @@ for (const view of document.querySelectorAll("[data-agent-view]")) {
   };
   for (const tab of tabs) tab.addEventListener("click", () => choose(tab));
   view.querySelector("[role=tablist]").addEventListener("keydown", (event) => {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[keyOf(event)];
     if (!by) return;
     event.preventDefault();
     const next = tabs[(tabs.indexOf(event.target) + by + tabs.length) % tabs.length];

@@ -1,11 +1,11 @@
 // The composer: tools as tabs, the form of the selected tool, its previous inputs. Dispatches "call" (detail: tool, input, anyway)
 // and "typed".
-import { isComposing, isTyping, keyOf } from "../orsweb/keys.js";
+import { isAlt, isComposing, isCovered, isTyping, keyOf, placeOf } from "../orsweb/keys.js";
 import { Missing, mountForm } from "./form.js";
 import { EarlierInputs } from "./earlier_inputs.js";
 
 const RUNS = "Wait until the running call is done.";
-const BRACKETS = { "[": -1, "]": 1, BracketLeft: -1, BracketRight: 1 };
+const BRACKETS = { "[": -1, "]": 1 };
 const WAITING = new Set(["Enter", "Control", "Shift", "Alt", "Meta"]); // keys that let an earlier input come
 const WAITS = "It will be sent when the connection is back.";
 
@@ -268,8 +268,9 @@ export class Composer extends EventTarget {
   }
 
   #pressedInTabs(event) {
-    const by = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    const to = { Home: 0, End: this.#tools.length - 1 }[event.key] ?? (by && (this.#chosen + by + this.#tools.length) % this.#tools.length);
+    const key = keyOf(event);
+    const by = { ArrowRight: 1, ArrowLeft: -1 }[key];
+    const to = { Home: 0, End: this.#tools.length - 1 }[key] ?? (by && (this.#chosen + by + this.#tools.length) % this.#tools.length);
     if (to === undefined) return;
     event.preventDefault();
     this.choose(to);
@@ -277,24 +278,23 @@ export class Composer extends EventTarget {
   }
 
   #pressed(event) {
-    if (this.#element.hidden || event.defaultPrevented || isComposing(event) || document.querySelector("dialog[open]")) return;
-    const [key, types] = [keyOf(event), isTyping(event)];
-    const isAlt = event.altKey && !event.ctrlKey && !event.metaKey;
-    if (!key && !isAlt) return;
+    if (this.#element.hidden || event.defaultPrevented || isComposing(event) || isCovered()) return;
+    const types = isTyping(event);
+    if (types && !isAlt(event)) return;
+    const key = keyOf(event) || (isAlt(event) && placeOf(event));
+    if (!key) return;
     const control = !types && !event.target.closest?.("[data-tool-panel]") && this.#controls.find((one) => isKey(one.key, event));
     if (control) {
       event.preventDefault();
       if (!event.repeat) this.press(control);
       return;
     }
-    const bracket = !types && key in BRACKETS ? key : event.code;
-    const digit = /^Digit([1-9])$/.exec(event.code);
-    if (bracket in BRACKETS && (isAlt || !types)) {
+    if (key in BRACKETS) {
       event.preventDefault();
-      this.choose((this.#chosen + BRACKETS[bracket] + this.#tools.length) % this.#tools.length);
-    } else if (digit && (isAlt ? !key : !types && !event.shiftKey) && this.#tools[digit[1] - 1]) {
+      this.choose((this.#chosen + BRACKETS[key] + this.#tools.length) % this.#tools.length);
+    } else if (/^[1-9]$/.test(key) && this.#tools[key - 1]) {
       event.preventDefault();
-      this.choose(digit[1] - 1);
+      this.choose(key - 1);
     } else if (key === "f" && !types) {
       event.preventDefault();
       this.choose(this.#chosen);

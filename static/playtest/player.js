@@ -1,5 +1,5 @@
 // The player's page: connects the websocket, the composer and the clock, extends the transcript, and shows the result.
-import { shortcutOf } from "../orsweb/keys.js";
+import { click, runShortcut } from "../orsweb/keys.js";
 import { signed } from "../orsweb/figures.js";
 import { Clock } from "./clock.js";
 import { Composer } from "./composer.js";
@@ -299,14 +299,7 @@ function link(address, label) {
 
 // --- start -----------------------------------------------------------------------------------------------------------
 
-const KEYS = { j: () => move(1), k: () => move(-1), n: () => page.querySelector("[data-next]")?.click() };
-
-function pressed(event) {
-  const action = KEYS[shortcutOf(event)];
-  if (!action) return;
-  event.preventDefault();
-  action();
-}
+const KEYS = { j: () => move(1), k: () => move(-1), n: () => click("[data-next]") };
 
 function start() {
   clock = new Clock(page);
@@ -339,7 +332,7 @@ function start() {
   if (newest) show(newest);
 }
 
-document.addEventListener("keydown", pressed);
+document.addEventListener("keydown", (event) => runShortcut(event, KEYS));
 page.querySelector("[data-goal-more]")?.addEventListener("click", ({ target }) => {
   const isOpen = page.querySelector("[data-goal]").classList.toggle("open");
   target.setAttribute("aria-expanded", String(isOpen));

@@ -48,6 +48,10 @@ def test_a_guest_comes_in_by_the_link_and_plays_and_the_author_revokes_it_in_the
     row = page.get_by_role("row").filter(has_text="by keyboard")
     expect(row).to_contain_text("Zoë")
     row.get_by_role("button", name="Revoke by keyboard").press("Enter")
+    page.keyboard.press("t")  # shortcuts do nothing behind the question
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_hidden()
+    expect(page.locator("[data-theme-switch]")).to_have_attribute("data-theme-switch", "auto")
     row.get_by_role("button", name="Keep it").press("Enter")
     row.get_by_role("button", name="Revoke by keyboard").press("Enter")
     row.get_by_role("button", name="Revoke for good").press("Enter")

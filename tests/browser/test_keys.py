@@ -1,8 +1,6 @@
-"""Shortcuts mean the same with Caps Lock, on layouts without Latin letters, and typed with AltGr or Option."""
+"""Shortcuts mean the same with Caps Lock, on other layouts, and typed with AltGr or Option, and take no other keys."""
 
 from __future__ import annotations
-
-import re
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -20,12 +18,21 @@ def live(played: LiveServer) -> LiveServer:
     return played
 
 
-def press(page: Page, key: str, code: str, modifiers: int = 0) -> None:
-    """Press a key of a layout that Playwright's own keyboard does not have."""
+def press(page: Page, key: str, code: str, modifiers: int = 0, text: str = "") -> None:
+    """Press a key of a layout that Playwright's own keyboard does not have. `text`: what it types into a field."""
     session = page.context.new_cdp_session(page)
-    for kind in ("keyDown", "keyUp"):
-        session.send("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": code, "modifiers": modifiers})
+    event = {"key": key, "code": code, "modifiers": modifiers}
+    session.send("Input.dispatchKeyEvent", {"type": "keyDown", "text": text, **event})
+    session.send("Input.dispatchKeyEvent", {"type": "keyUp", **event})
     session.detach()
+
+
+def is_left_to_the_browser(page: Page, key: str, code: str, modifiers: int = 0) -> bool:
+    """Press a key outside fields, and return whether the page has nothing to do for it."""
+    page.evaluate("document.activeElement.blur()")
+    page.evaluate("addEventListener('keydown', (event) => (window.isHandled = event.defaultPrevented), {once: true})")
+    press(page, key, code, modifiers)
+    return not page.evaluate("isHandled")
 
 
 def test_a_letter_is_the_one_on_the_key_whatever_the_layout_and_caps_lock(page: Page) -> None:
@@ -43,7 +50,9 @@ def test_a_letter_is_the_one_on_the_key_whatever_the_layout_and_caps_lock(page: 
         expect(switch).to_have_attribute("data-theme-switch", theme)
     press(page, "\u043f", "KeyG")
     press(page, "\u0443", "KeyE")
-    expect(page).to_have_url(re.compile("/episodes/$"))
+    page.wait_for_url("**/episodes/")  # and its scripts
+    keys = [("]", "BracketRight"), ("Escape", "Escape"), ("x", "KeyX"), ("f", "KeyF")]  # no next page, preview, or row
+    assert [is_left_to_the_browser(page, *key) for key in keys] == [True, True, True, False]
 
 
 def test_the_one_letter_key_without_a_letter_on_the_greek_layout_is_q(page: Page) -> None:
@@ -63,20 +72,49 @@ def test_the_help_opens_wherever_the_question_mark_is(page: Page, key: str, code
     expect(page.locator("#keys")).to_be_visible()
 
 
-def test_brackets_and_numbers_choose_tools_wherever_they_are(page: Page) -> None:
+def test_brackets_and_numbers_choose_tools_wherever_they_are_and_no_other_character_does(page: Page) -> None:
     sit_down(page, "forms")
-    tabs = page.locator("[data-tool-tabs] [role=tab]")
-    assert tabs.count() > 2
+    chosen = page.locator("[data-tool-tabs] [aria-selected=true]")
     german_windows, german_macos = ("]", "Digit9", ALT | CTRL), ("]", "Digit6", ALT)
-    for pressed, chosen in (
+    french, lithuanian, dvorak, dvorak_help = (
+        ("é", "Digit2"),
+        ("/", "Digit3"),
+        ("/", "BracketLeft"),
+        ("?", "BracketLeft", SHIFT),
+    )
+    for pressed, tool in (
         (german_windows, 1),
         (german_macos, 2),
         (("\u0445", "BracketLeft"), 1),
         (("3", "Digit3"), 2),
+        (french, 1),
+        (lithuanian, 1),
+        (dvorak, 1),
+        (dvorak_help, 1),
+        (("3", "Digit3"), 1),  # behind the help
     ):
         page.evaluate("document.activeElement.blur()")
         press(page, *pressed)
-        expect(tabs.nth(chosen)).to_have_attribute("aria-selected", "true")
+        expect(chosen).to_have_attribute("data-tool", str(tool))
+        expect(page.locator("[data-search]:focus")).to_have_count(int(pressed in (lithuanian, dvorak)))
+    expect(page.locator("#keys")).to_be_visible()
+
+
+def test_option_types_into_the_fields_of_a_mac_and_chooses_tools_outside(page: Page) -> None:
+    session = page.context.new_cdp_session(page)
+    session.send("Emulation.setUserAgentOverride", {"userAgent": "Safari", "platform": "MacIntel"})
+    sit_down(page, "forms")
+    chosen = page.locator("[data-tool-tabs] [aria-selected=true]")
+    page.keyboard.press("Escape")
+    page.keyboard.press("2")  # whose field has the focus then
+    for key, code in (("“", "BracketLeft"), ("¡", "Digit1"), ("[", "BracketLeft")):  # the last on Spanish and Italian
+        press(page, key, code, ALT, key)
+        expect(chosen).to_have_attribute("data-tool", "1")
+    expect(page.locator("[data-tool-form] textarea:focus")).to_have_value("“¡[")
+    page.keyboard.press("Escape")
+    press(page, "¡", "Digit1", ALT)
+    expect(chosen).to_have_attribute("data-tool", "0")
+    session.detach()
 
 
 def test_a_key_of_an_input_method_leaves_the_field(page: Page) -> None:

@@ -13,6 +13,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests import programs
 from tests.browser.axe import load_axe, violations
+from tests.browser.test_keys import SHIFT, is_left_to_the_browser
 from tests.browser.waiting import wait_until
 from tests.server import LiveServer
 
@@ -66,7 +67,9 @@ def test_a_stranger_logs_in_plays_and_logs_out_and_a_player_whose_login_expires_
     an_invite_that_is_over_is_reported(page, browser, live)
     page.locator(".who summary").click()
     page.get_by_role("button", name="Log out").click()
-    expect(page).to_have_url(re.compile("/accounts/login/$"))
+    page.wait_for_url("**/accounts/login/")  # and its scripts
+    keys = [("/", "Slash"), ("?", "Slash", SHIFT), ("g", "KeyG"), ("t", "KeyT")]  # it has no search, help or menu
+    assert [is_left_to_the_browser(page, *key) for key in keys] == [True, True, True, False]
 
 
 def assert_it_fits_a_phone(page: Page) -> None:
