@@ -7,22 +7,26 @@ from __future__ import annotations
 
 import configparser
 import os
+import re
 import sqlite3
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
 from contextlib import closing
+from importlib import metadata
 from pathlib import Path
 from typing import Any, cast
 
 import httpx
 import pytest
+from packaging.requirements import Requirement
 
 from environments import __version__
 from tests import interpreters
 from tests.conformance.agent import eventually
 from tests.conformance.clients import OrsClient
+from tests.rows import each
 from tests.server import free_port
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -144,6 +148,17 @@ def test_the_server_needs_the_author_s_part_in_its_own_version(wheels: list[Path
     scripts = configparser.ConfigParser()
     scripts.read_string(commands)
     assert dict(scripts["console_scripts"]) == {"orsweb": "orsweb.__main__:main"}
+
+
+@each("client", ["openreward", "ors-sdk"])
+def test_the_server_can_be_installed_with_a_client(client: str) -> None:
+    """Their libraries agree: none that the client needs has another version in the server's part of the lock file."""
+    served = (ROOT / "requirements.lock").read_text(encoding="utf-8").partition("# --- development ---")[0]
+    versions = dict(re.findall(r"^([\w.-]+)==([^\s;]+)", served, re.MULTILINE))
+    needed = [Requirement(text) for text in metadata.requires(client) or () if "extra ==" not in text]
+    shared = [one for one in needed if one.name in versions]
+    assert [f"{one}, not {versions[one.name]}" for one in shared if versions[one.name] not in one.specifier] == []
+    assert "pydantic" in {one.name for one in shared}
 
 
 def test_every_module_for_authors_is_imported_alone(wheels: list[Path], authors_python: Path) -> None:

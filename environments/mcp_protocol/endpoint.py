@@ -2,8 +2,8 @@
 
 Source: Model Context Protocol 2025-11-25, "Transports", "Streamable HTTP".
 
-The package `mcp` has a transport for this, which is not used: docs/decisions/0020-mcp.md says why. The versions without
-sessions (2026-07-28) are refused as the specification prescribes; clients then use an older version.
+The package `mcp` has a transport for this, which is not used; docs/decisions/0020-mcp.md explains why. The versions
+without sessions (2026-07-28) are refused as the specification prescribes; clients then use an older version.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from mcp_types import (
     JSONRPCRequest,
     jsonrpc_message_adapter,
 )
-from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
+from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS, LATEST_HANDSHAKE_VERSION
 from pydantic import ValidationError
 
 from environments import conf
@@ -35,9 +35,10 @@ from environments.database.storable import id_in
 from environments.errors import SessionNotFound, UnknownEnvironment, shorten
 from environments.keys.agent_key import AgentKey
 from environments.keys.open_streams import OpenStream, open_streams
+from environments.mcp_protocol.methods import introduction
 from environments.mcp_protocol.parameters import MAX_USER_AGENT_CHARACTERS, new_session, read_parameters
 from environments.mcp_protocol.refusals import McpRefusal
-from environments.mcp_protocol.sessions import Answer, HasLeft, McpSession, PendingRequest, sessions_of
+from environments.mcp_protocol.sessions import Answer, HasLeft, McpSession, PendingRequest, result_of, sessions_of
 from environments.runtime.ids import new_session_id
 from environments.runtime.service import SessionService
 from environments.wire import json_problem, may_be_infinite, parsed_json, value_json
@@ -79,7 +80,7 @@ class Endpoint:
         if isinstance(message, JSONRPCRequest):
             return await self._respond(session.start(message))
         if isinstance(message, JSONRPCNotification):
-            await session.notice(message)
+            session.notice(message)
         return Response(b"", status=202, headers=())  # to a response too: this server sends no requests
 
     async def get(self) -> Response:
@@ -115,12 +116,11 @@ class Endpoint:
             parameters, self._environment, self._meta, self._service.tasks, sid=sid, key=self._key
         )
         await self._service.create(replace(request, user_agent=_user_agent(client, request.user_agent)))
-        session = sessions_of(self._service).open(sid, self._owner, self._environment, shows_rewards=shows_rewards)
-        try:
-            answer = await session.initialize(message)
-        except BaseException:
-            await self._service.delete(sid, self._owner)
-            raise
+        asked = client.protocol_version
+        version = asked if asked in HANDSHAKE_PROTOCOL_VERSIONS else LATEST_HANDSHAKE_VERSION
+        address = (sid, self._owner, self._environment)
+        sessions_of(self._service).open(McpSession(self._service, *address, version, shows_rewards=shows_rewards))
+        answer = result_of(message.id, introduction(self._environment, version))
         return Response(answer.body, headers=(*JSON_HEADERS, (SESSION_HEADER, sid.encode("ascii"))))
 
     def _session(self) -> McpSession:

@@ -1,6 +1,6 @@
 """The errors of MCP as JSON-RPC, and the refusal of requests that use MCP incorrectly.
 
-This module does not need the package `mcp`, so that importing it is cheap.
+This module does not need the package `mcp_types`, so that importing it is cheap.
 """
 
 from __future__ import annotations

@@ -14,25 +14,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import anyio
-import structlog
-from mcp.server.connection import Connection
-from mcp.server.runner import ServerRunner
-from mcp.shared.exceptions import NoBackChannelError
-from mcp.shared.jsonrpc_dispatcher import handler_exception_to_error_data
-from mcp.shared.message import ServerMessageMetadata
-from mcp.shared.transport_context import TransportContext
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 from mcp_types.version import is_version_at_least
 
 from environments.errors import SessionNotFound
-from environments.mcp_protocol.refusals import INTERNAL_ERROR, error_json, mcp_refusal_of
-from environments.mcp_protocol.server import introduction, mcp_server
+from environments.mcp_protocol.methods import answer_to
+from environments.mcp_protocol.refusals import error_json, mcp_refusal_of
 from environments.runtime.calls import Call
 from environments.runtime.service import SessionService
 from environments.wire import value_json
-
-log = structlog.get_logger(__name__)
 
 REQUEST_CANCELLED = -32800
 """Code of the answer that ends the stream of a request that the client has cancelled; the package `mcp` uses it too."""
@@ -118,57 +108,28 @@ def _is_gone() -> bool:
     return True
 
 
-class NoChannel:
-    """The channel for messages that the server sends by itself. An episode has none, so they are refused or dropped."""
-
-    can_send_request = False
-
-    async def send_raw_request(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> dict[str, Any]:
-        raise NoBackChannelError(method)
-
-    async def notify(self, method: str, params: Mapping[str, Any] | None, opts: Any = None) -> None:
-        pass
-
-    async def progress(self, progress: float, total: float | None = None, message: str | None = None) -> None:
-        pass
-
-
-class MessageContext(NoChannel):
-    """The context of a message, which the package `mcp` passes on. Handlers find `pending` as `ctx.request`."""
-
-    def __init__(self, request_id: str | int | None = None, pending: PendingRequest | None = None) -> None:
-        self.transport = TransportContext(kind="streamable-http", can_send_request=False)
-        self.request_id = request_id
-        self.message_metadata = ServerMessageMetadata(request_context=pending)
-        self.cancel_requested = anyio.Event()
-
-
 class McpSession:
     """One MCP session.
 
-    `address` are the arguments that every method of the service takes: session id, owner, and environment.
+    `address` are the arguments that every method of the service takes: session id, owner, and environment. `version` is
+    that of the protocol, as negotiated.
     """
 
-    def __init__(self, service: SessionService, sid: str, owner: str, environment: str, *, shows_rewards: bool) -> None:
+    def __init__(
+        self, service: SessionService, sid: str, owner: str, environment: str, version: str, *, shows_rewards: bool
+    ) -> None:
         self.service, self.sid, self.owner, self.environment = service, sid, owner, environment
         self.address = (sid, owner, environment)
-        self.shows_rewards = shows_rewards
+        self.version, self.shows_rewards = version, shows_rewards
         self.requests: dict[int, PendingRequest] = {}
         self.gone: asyncio.Task[None] | None = None
-        self._connection = Connection.for_loop(NoChannel(), session_id=sid)
-        self._runner = ServerRunner(mcp_server(), self._connection, {}, init_options=introduction(environment))
         self._tasks: set[asyncio.Task[None]] = set()
         self._last_number = 0
 
     @property
     def is_resumable(self) -> bool:
         """Return whether the client can resume the stream of a request."""
-        return is_version_at_least(self._connection.protocol_version, RESUMABLE_VERSION)
-
-    async def initialize(self, message: JSONRPCRequest) -> Answer:
-        """Answer the request that opens the session."""
-        result = await self._runner.on_request(MessageContext(message.id), message.method, message.params)
-        return _result(message.id, result)
+        return is_version_at_least(self.version, RESUMABLE_VERSION)
 
     def start(self, message: JSONRPCRequest) -> PendingRequest:
         """Start to answer a request."""
@@ -180,41 +141,28 @@ class McpSession:
         task.add_done_callback(self._tasks.discard)
         return pending
 
-    async def notice(self, message: JSONRPCNotification) -> None:
-        """Process a notification of the client."""
-        params = message.params or {}
+    def notice(self, message: JSONRPCNotification) -> None:
+        """Process a notification of the client, of which only cancellations mean anything to an episode."""
         if message.method == "notifications/cancelled":
             for pending in list(self.requests.values()):
-                if pending.message.id == params.get("requestId"):
+                if pending.message.id == (message.params or {}).get("requestId"):
                     pending.cancel()
-            return
-        await self._runner.on_notify(MessageContext(), message.method, message.params)
 
     async def _run(self, pending: PendingRequest) -> None:
-        message = pending.message
-        context = MessageContext(message.id, pending)
+        message_id = pending.message.id
         try:
-            result = await self._runner.on_request(context, message.method, message.params)
-            answer = _result(message.id, result)
+            answer = result_of(message_id, await answer_to(pending))
         except Exception as error:
-            answer = _failure(message.id, error)
+            refusal, code, data = mcp_refusal_of(error, [])
+            status = 404 if refusal.status == 404 else 200  # only for a session that is over does HTTP show it
+            answer = Answer(error_json(message_id, code, refusal.detail, data), status)
         pending.finish(answer)
         seconds = self.service.limits.result_linger_seconds
         asyncio.get_running_loop().call_later(seconds, self.requests.pop, pending.number, None)
 
 
-def _result(message_id: str | int, result: dict[str, Any]) -> Answer:
+def result_of(message_id: str | int, result: dict[str, Any]) -> Answer:
     return Answer(value_json({"jsonrpc": "2.0", "id": message_id, "result": result}).encode("ascii"))
-
-
-def _failure(message_id: str | int, error: Exception) -> Answer:
-    """Return the answer to a request that raised. Only for a session that is over does the HTTP status show it."""
-    if (known := handler_exception_to_error_data(error)) is not None:
-        if known.code == INTERNAL_ERROR:  # the package could not send what a handler returned
-            log.error("a request of MCP failed", reason=known.message)
-        return Answer(error_json(message_id, known.code, known.message, known.data))
-    refusal, code, data = mcp_refusal_of(error, [])
-    return Answer(error_json(message_id, code, refusal.detail, data), 404 if refusal.status == 404 else 200)
 
 
 class McpSessions:
@@ -224,12 +172,10 @@ class McpSessions:
         self.service = service
         self._by_id: dict[str, McpSession] = {}
 
-    def open(self, sid: str, owner: str, environment: str, *, shows_rewards: bool) -> McpSession:
-        """Return a new MCP session for a session that the service has opened. It ends when that one does."""
-        session = McpSession(self.service, sid, owner, environment, shows_rewards=shows_rewards)
-        self._by_id[sid] = session
+    def open(self, session: McpSession) -> None:
+        """Add the MCP session of a session that the service has opened. It ends when that one does."""
+        self._by_id[session.sid] = session
         session.gone = asyncio.get_running_loop().create_task(self._forget(session))
-        return session
 
     def find(self, sid: str, owner: str) -> McpSession:
         """Return the session. Raises: SessionNotFound, also for a session of another key."""
