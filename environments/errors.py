@@ -18,7 +18,7 @@ MAX_QUOTED_CHARACTERS = 200
 
 
 _FRAME = re.compile(r'^  File "(.+)", line (\d+)', re.MULTILINE)
-_OF_A_LIBRARY = re.compile(
+OF_A_LIBRARY = re.compile(
     rf"/lib/python3[^/]*/|^<|^{re.escape(str(Path(__file__).parent))}/(authoring|checking|hosts|runtime)/"
 )
 """Matches files of Python, of installed packages, and of this server where it calls the code of authors."""
@@ -238,7 +238,7 @@ def author_traceback(error: BaseException | None) -> str:
     if error is None:
         return ""
     told = traceback.TracebackException.from_exception(error)
-    while told.stack and _OF_A_LIBRARY.search(told.stack[0].filename):
+    while told.stack and OF_A_LIBRARY.search(told.stack[0].filename):
         del told.stack[0]
     return "".join(told.format()).rstrip() if told.stack or isinstance(error, SyntaxError) else ""
 
@@ -246,7 +246,7 @@ def author_traceback(error: BaseException | None) -> str:
 def _place_in(trace: str) -> str:
     """Return the last line that a traceback names of the author's own code, otherwise of any."""
     frames: list[tuple[str, str]] = _FRAME.findall(trace)
-    own = [frame for frame in frames if not _OF_A_LIBRARY.search(frame[0])]
+    own = [frame for frame in frames if not OF_A_LIBRARY.search(frame[0])]
     return ", line ".join((own or frames)[-1]) if frames else ""
 
 

@@ -12,7 +12,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -63,6 +63,9 @@ _SORTED = json.JSONEncoder(sort_keys=True)
 MIN_LOGGED_TASKS = 50_000
 """Writing this many tasks takes seconds, so it is logged for the operator."""
 
+Begin = Callable[[str], object]
+"""Called with each step of a check before it begins."""
+
 log = structlog.get_logger(__name__)
 
 
@@ -111,7 +114,7 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started, tuple(failures))
 
 
-async def check_tasks(registry: Registry, host: Host) -> None:
+async def check_tasks(registry: Registry, host: Host, begin: Begin) -> None:
     """Read tasks as a sync of `registry` does, but write nothing.
 
     Environments that cannot be played here anyway are left out. Raises: UnlistableTasks.
@@ -123,20 +126,22 @@ async def check_tasks(registry: Registry, host: Host) -> None:
                 is_known = bool(await reader.run(known_lists, hosted))
             except DatabaseError:  # it may not exist yet, or not be migrated
                 is_known = False
-            if not is_known and (await _lists(hosted, host))[1]:
-                await _check_first_tasks(hosted, host)
+            if not is_known and (await _lists(hosted, host, begin))[1]:
+                await _check_first_tasks(hosted, host, begin)
     finally:
         reader.close()
 
 
-async def _check_first_tasks(hosted: HostedEnvironment, host: Host) -> None:
+async def _check_first_tasks(hosted: HostedEnvironment, host: Host, begin: Begin) -> None:
     """Ask a procedural class for the number of tasks and the first one of each split. Raises: UnlistableTasks."""
     tasks = host.tasks(hosted.name)
     for split in hosted.splits:
         call = f"num_tasks({split.name!r})"
+        begin(f"{hosted.name}: {call} of {hosted.origin}")
         try:
             if await tasks.count(split.name):
                 call = f"get_task({split.name!r}, 0)"
+                begin(f"{hosted.name}: {call} of {hosted.origin}")
                 await tasks.get(split.name, 0)
         except EnvironmentFault as fault:
             raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
@@ -163,19 +168,24 @@ async def sync_environment(hosted: HostedEnvironment, host: Host) -> list[SplitS
     return synced
 
 
-async def _lists(hosted: HostedEnvironment, host: Host) -> tuple[ClassLists, bool]:
+def _unwatched(step: str) -> None:
+    """Begin a step that may take as long as it does."""
+
+
+async def _lists(hosted: HostedEnvironment, host: Host, begin: Begin = _unwatched) -> tuple[ClassLists, bool]:
     """Return the tasks that an environment lists, and whether it is procedural and so lists none.
 
     Raises: UnlistableTasks.
     """
     texts: dict[str, list[str]] = {}
     for split in hosted.splits:
+        call = f"list_tasks({split.name!r})"
+        begin(f"{hosted.name}: {call} of {hosted.origin}")
         try:
             texts[split.name] = await host.tasks(hosted.name).listing(split.name)
         except NotImplementedError:
             return ClassLists({}), True
         except EnvironmentFault as fault:
-            call = f"list_tasks({split.name!r})"
             raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
     return ClassLists(texts), False
 

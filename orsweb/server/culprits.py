@@ -74,6 +74,11 @@ def read_stacks(directory: Path, start: int = 0) -> list[ThreadStack]:
         text = (directory / "stacks").read_bytes()[start:].decode("utf-8", "replace")
     except OSError:
         return []
+    return stacks_in(text)
+
+
+def stacks_in(text: str) -> list[ThreadStack]:
+    """Return the stacks in what `faulthandler` has written."""
     stacks: list[tuple[int, bool, list[tuple[str, str, str]]]] = []
     for line in text.splitlines():
         if found := _THREAD.match(line):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import html
 import signal
 from collections.abc import Iterator
+from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -16,7 +17,9 @@ from tests.conformance.reloading import reload, visited, write
 from tests.server import LiveServer
 
 REFUSED = "The server goes on as it was, because the new code cannot be served."
+LIMIT = {"ORSWEB_RELOAD_LIMIT": "5"}
 FAILING = "print('listing'); raise RuntimeError('no\\ndisk')"
+HANGING = "open('pid', 'w').write(str(os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '600'))); time.sleep(600)"
 
 
 class Reloaded(NamedTuple):
@@ -41,7 +44,7 @@ def reloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
     write(here, "one")
     classes = ("changing_env:Changing", "changing_env:Dropping")
     with (
-        LiveServer(*classes, cwd=here, env={"ORSWEB_RELOAD_WAIT": "0.3"}) as server,
+        LiveServer(*classes, cwd=here, env={"ORSWEB_RELOAD_WAIT": "0.3", **LIMIT}) as server,
         OrsClient(server) as ors,
         OpenRewardClient(server) as openreward,
         visited(server) as problems,
@@ -96,15 +99,23 @@ def test_it_goes_on_as_it_was_if_the_new_code_is_broken(reloaded: Reloaded) -> N
 
 
 def test_it_goes_on_as_it_was_if_the_new_code_lists_no_tasks(reloaded: Reloaded) -> None:
-    server, old = reloaded.server, reloaded.server.pid
-    write(server.cwd, "three", first=FAILING)
-    status, text = reload(server)
-    line = (server.cwd / "changing_env.py").read_text().splitlines().index(f"        {FAILING}") + 1
-    sentence = (
-        "changing: list_tasks('train') of changing_env:Changing cannot be served: RuntimeError: no disk "
-        f"({server.cwd}/changing_env.py, line {line})."
-    )
-    assert (status, text) == (1, f"CommandError: {REFUSED} {sentence}\n")
+    _check_refusal(reloaded.server, FAILING, "cannot be served: RuntimeError: no disk")
+
+
+def test_it_goes_on_as_it_was_if_the_new_code_hangs_and_ends_what_that_has_started(reloaded: Reloaded) -> None:
+    _check_refusal(reloaded.server, HANGING, "did not end within 5 s, ORSWEB_RELOAD_LIMIT")
+    child = Path(f"/proc/{(reloaded.server.cwd / 'pid').read_text()}/cmdline")
+    eventually(lambda: not (child.exists() and child.read_bytes()))  # a zombie has none
+
+
+def _check_refusal(server: LiveServer, first: str, problem: str) -> None:
+    """Check that a class whose list begins with `first` is refused with `problem`, by the command and on the page."""
+    old = server.pid
+    write(server.cwd, "three", first=first)
+    line = (server.cwd / "changing_env.py").read_text().splitlines().index(f"        {first}") + 1
+    place = f"{server.cwd}/changing_env.py, line {line}"
+    sentence = f"changing: list_tasks('train') of changing_env:Changing {problem} ({place})."
+    assert reload(server) == (1, f"CommandError: {REFUSED} {sentence}\n")
     assert server.pid == old and server.is_healthy()
     page = httpx.get(f"{server.url}/operations/", timeout=60).text  # loads the pages
     assert "The last reload was refused, so the old code goes on." in page and html.escape(sentence) in page

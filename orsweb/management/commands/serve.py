@@ -27,21 +27,24 @@ from environments.authoring.registry import Registry
 from environments.authoring.revision import note_revisions
 from environments.display.terminal import TerminalCommand
 from environments.display.visible import visible
-from environments.errors import Unhostable, author_traceback
+from environments.errors import Unhostable, author_traceback, shorten
 from environments.hosts.loading import EveryHost, load
 from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
 from environments.service import get_service
-from environments.tasks.sync import check_declared, check_tasks
+from environments.tasks.sync import Begin, check_declared, check_tasks
 from orsweb.server import database_lock, exposure, listening, pending_migrations, printer, succession, uvicorn_server
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
 from orsweb.server.server_process import ServerPlace, ServerProcess
 from orsweb.server.succession import Inheritance, Predecessor
 from orsweb.server.supervisor import Supervisor
+from orsweb.server.timed_check import go_on_watched
 
 MAX_SOCKET_PATH_BYTES = 107
 """Longest path of a Unix socket on Linux."""
+MAX_NAMED_CHARACTERS = 200
+"""Length of what a sentence names of the classes that are imported."""
 
 _BANNER = """
 orsweb is ready: {url}  (Ctrl-C stops it)
@@ -86,7 +89,7 @@ class Command(TerminalCommand):
     def handle(self, *, environments: list[str], host: str, port: int, check: bool, **options: Any) -> None:
         if check:
             settings.ORSWEB_ENVIRONMENTS = environments or settings.ORSWEB_ENVIRONMENTS
-            _check(host)
+            _check(host, go_on_watched(settings.ORSWEB_RELOAD_LIMIT))
             return
         before = succession.inherited()
         listeners = before.listeners if before else listen(host, port, conf.processes())
@@ -162,31 +165,34 @@ def _reachable_host() -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _check(host: str) -> None:
+def _check(host: str, begin: Begin) -> None:
     """Load what a server on `host` loads, and read the tasks. Raises: SystemExit with a sentence on what is wrong."""
     import orsweb.asgi  # noqa: F401
 
     if refusal := exposure.refusal_of(host) or _refusal_of_processes():
         _fail(refusal)
+    specifications = conf.specifications()
+    begin(f"The import of {shorten(', '.join(specifications), MAX_NAMED_CHARACTERS)}")
     try:
-        registry = load(conf.specifications(), conf.loading())
+        registry = load(specifications, conf.loading())
         for hosted in registry:
             if hosted.is_described:
                 check_declared(hosted)
                 for sentence in uncallable_names(hosted.tool_names):
                     print(f"{hosted.name}: {sentence}", file=sys.stderr)
         note_revisions(registry, conf.version())
-        asyncio.run(_check_tasks(registry))
+        asyncio.run(_check_tasks(registry, begin))
     except (Unhostable, ImproperlyConfigured) as error:
         _explain(error)
+    begin("The end of the check")
 
 
-async def _check_tasks(registry: Registry) -> None:
+async def _check_tasks(registry: Registry, begin: Begin) -> None:
     """Raises: Unhostable."""
     pool = ThreadPool()
     host = EveryHost(registry, pool, conf.limits())
     try:
-        await check_tasks(registry, host)
+        await check_tasks(registry, host, begin)
     finally:
         await host.close()
         pool.close()

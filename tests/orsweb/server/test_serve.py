@@ -107,6 +107,22 @@ def test_a_check_reads_tasks(tmp_path: Path, methods: list[str], call: str, erro
     assert done.stderr.endswith(f" ({tmp_path}/failing.py, line {line}).\n")
 
 
+HOLDING = "re.match(r'(a|aa)+$', 'a' * 99 + 'b')"
+
+
+@each(
+    "line, problem",
+    [
+        (HOLDING, "did not end within 3 s, ORSWEB_RELOAD_LIMIT"),  # it keeps the interpreter's lock
+        ("os.kill(os.getpid(), 11)", "ended the process by signal 11 (SIGSEGV)"),
+    ],
+)
+def test_a_check_ends_whatever_code_does(tmp_path: Path, line: str, problem: str) -> None:
+    (tmp_path / "odd.py").write_text(f"import os, re\n{line}\n")
+    done = programs.run("serve", "odd:Odd", "--check", cwd=tmp_path, env={**os.environ, "ORSWEB_RELOAD_LIMIT": "3"})
+    assert (done.returncode, done.stderr) == (1, f"The import of odd:Odd {problem} ({tmp_path}/odd.py, line 2).\n")
+
+
 def test_a_check_reads_one_task_of_a_class_that_lists_none(tmp_path: Path) -> None:
     get = "get_task(cls, split, n): print(split, n); return {}"
     write_failing(tmp_path, UNLISTED, "num_tasks(cls, split): return 10 ** 12", get)
