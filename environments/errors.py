@@ -237,6 +237,8 @@ def author_traceback(error: BaseException | None) -> str:
     author's first; empty if the author has none."""
     if error is None:
         return ""
+    if isinstance(error, EnvironmentFault):
+        return error.trace.rstrip()
     told = traceback.TracebackException.from_exception(error)
     while told.stack and OF_A_LIBRARY.search(told.stack[0].filename):
         del told.stack[0]

@@ -103,8 +103,10 @@ def test_a_check_reads_tasks(tmp_path: Path, methods: list[str], call: str, erro
     write_failing(tmp_path, *methods)
     done = programs.run("serve", "tests.envs:Echo", "failing:Failing", "--check", cwd=tmp_path)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"failing: {call} of failing:Failing cannot be served: {error}")
-    assert done.stderr.endswith(f" ({tmp_path}/failing.py, line {line}).\n")
+    *trace, sentence = done.stderr.splitlines()
+    assert sentence.startswith(f"failing: {call} of failing:Failing cannot be served: {error}")
+    assert sentence.endswith(f" ({tmp_path}/failing.py, line {line}).")
+    assert any(text.startswith(f'  File "{tmp_path}/failing.py"') for text in trace)
 
 
 HOLDING = "re.match(r'(a|aa)+$', 'a' * 99 + 'b')"
