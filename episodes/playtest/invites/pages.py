@@ -33,6 +33,7 @@ from episodes.playtest.invites.rule import (
     State,
     add_guest,
     invite_of,
+    person_name,
     personal_guest,
     refuse_unless_open,
     revoke,
@@ -110,12 +111,23 @@ def _answer(request: HttpRequest, found: Invite) -> HttpResponse:
     if found.is_personal:
         return _enter(request, found, personal_guest(found))
     if request.method != "POST":
-        return _invite_page(request, found, {"name": request.GET.get("id", "")[:MAX_NAME_CHARACTERS]})
+        return _form_with_id(request, found)
     try:
         guest = add_guest(found, request.POST.get("name", ""))
     except ValueError as error:
         return _invite_page(request, found, {"error": str(error), "name": request.POST.get("name", "")}, status=422)
     return _enter(request, found, guest)
+
+
+def _form_with_id(request: HttpRequest, found: Invite) -> HttpResponse:
+    """Return the form, with the `id` of the address filled in. Recruiting sites and mails add other parameters."""
+    ids = dict.fromkeys(request.GET.getlist("id"))
+    try:
+        if len(ids) > 1:
+            raise ValueError(f"This link has more than one ID: {', '.join(ids)}. Enter the one that is yours.")
+        return _invite_page(request, found, {"name": "".join(map(person_name, ids))})
+    except ValueError as error:
+        return _invite_page(request, found, {"error": str(error)}, status=422)
 
 
 def _enter(request: HttpRequest, found: Invite, guest: Guest) -> HttpResponse:

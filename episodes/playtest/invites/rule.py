@@ -21,6 +21,7 @@ from django.http import HttpRequest
 from django.utils import timezone
 
 from environments import security_log
+from environments.display.visible import visible
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
@@ -101,13 +102,9 @@ def add_guest(invite: Invite, name: str) -> Guest:
     """Return a new guest of the invite. In a study, a name joins once. Raises: ValueError, with a sentence about the
     name.
     """
-    name = " ".join(name.split())
+    name = person_name(name)
     if not name:
         raise ValueError("Enter a name, so that your episodes can be found.")
-    if len(name) > MAX_NAME_CHARACTERS:
-        raise ValueError(f"The name has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed.")
-    if not name.isprintable():
-        raise ValueError("The name contains characters that can't be shown. Use letters, digits and spaces.")
     with joining(invite):
         if invite.study_id is not None:
             _check_new(invite, name)
@@ -124,10 +121,28 @@ def joining(invite: Invite) -> Iterator[None]:
         yield
 
 
+def person_name(text: str) -> str:
+    """Return a name or ID with single spaces between its words; empty if it has none. Raises: ValueError."""
+    spaced = "".join(" " if unicodedata.category(one) == "Zs" else one for one in text.strip())
+    name = " ".join(filter(None, spaced.split(" ")))
+    if len(name) > MAX_NAME_CHARACTERS:
+        raise ValueError(f"The name has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed.")
+    if visible(name) != name or not name.isprintable():
+        shown = visible(name).replace("\t", "␉").replace("\n", "␊")
+        raise ValueError(f"{shown} contains characters that can't be seen. Use letters, digits and spaces.")
+    return name
+
+
 def same_name(name: str) -> str:
-    """Return what two spellings of one name or ID have in common: without case, accents and invisible characters."""
+    """Return what two spellings of one name or ID share: it has no case, accents, spaces and invisible characters."""
     plain = unicodedata.normalize("NFKD", name).casefold()
-    return " ".join("".join(one for one in plain if unicodedata.category(one) not in ("Mn", "Cf")).split())
+    return "".join(one for one in plain if unicodedata.category(one) not in ("Mn", "Cf") and not one.isspace())
+
+
+def _of_name(rows: Iterable[tuple[int, str]], name: str) -> list[int]:
+    """Return the ids of the rows with that name; if none is spelt like that, of those with another spelling of it."""
+    same = [(pk, own) for pk, own in rows if same_name(own) == same_name(name)]
+    return [pk for pk, own in same if own == name] or [pk for pk, _ in same]
 
 
 def _check_new(invite: Invite, name: str) -> None:
@@ -157,12 +172,11 @@ def replace_personal(invite: Invite) -> None:
 
     Earlier personal links of the name are revoked.
     """
-    name = same_name(invite.name)
     with joining(invite):
         others = Invite.objects.filter(study=invite.study_id, is_personal=True).exclude(pk=invite.pk)
-        earlier = [pk for pk, own in others.values_list("pk", "name") if same_name(own) == name]
+        earlier = _of_name(others.values_list("pk", "name"), invite.name)
         guests = Guest.objects.filter(invite__study=invite.study_id).values_list("pk", "name")
-        Guest.objects.filter(pk__in=[pk for pk, own in guests if same_name(own) == name]).update(invite=invite)
+        Guest.objects.filter(pk__in=_of_name(guests, invite.name)).update(invite=invite)
         Invite.objects.filter(pk__in=earlier, revoked=None).update(revoked=timezone.now())
     if earlier:
         security_log.note(

@@ -26,6 +26,7 @@ from episodes.playtest.invites.rule import (
     CLOSED,
     MAX_NAME_CHARACTERS,
     end_plays,
+    person_name,
     replace_personal,
     revoke,
     same_name,
@@ -76,18 +77,17 @@ class LinksForm(forms.Form):
     days = WholeNumberField(min_value=1, max_value=MAX_DAYS, initial=30)
 
     def clean_names(self) -> list[str]:
-        names = [" ".join(line.split()) for line in self.cleaned_data["names"].splitlines()]
-        names = list(dict.fromkeys(name for name in names if name))
+        try:
+            lines = [person_name(line) for line in self.cleaned_data["names"].replace("\r\n", "\n").split("\n")]
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+        names = list(dict.fromkeys(filter(None, lines)))
         if len(names) > MAX_LINKS:
             raise forms.ValidationError(f"There are {len(names)} names; at most {MAX_LINKS} are allowed at once.")
         spellings = dict[str, str]()
         for name in names:
             if (other := spellings.setdefault(same_name(name), name)) != name:
                 raise forms.ValidationError(f"{name!r} and {other!r} are the same name. Each person needs another one.")
-            if len(name) > MAX_NAME_CHARACTERS or not name.isprintable():
-                raise forms.ValidationError(
-                    f"{name[:40]!r} can't be a name. Use at most {MAX_NAME_CHARACTERS} letters, digits and spaces."
-                )
         return names
 
 

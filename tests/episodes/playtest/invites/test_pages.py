@@ -122,11 +122,22 @@ def test_a_stranger_with_the_link_becomes_a_guest(stranger: Client) -> None:
     assert stranger.get("/play/").status_code == 200
 
 
-@each("name", ["", "   ", "x" * 61, "a\u202eb"])
+@each("name", ["", "   ", "x" * 61, "a\u202eb", "P0\t1", "P0\n1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\u31641"])
 def test_a_guest_needs_a_name_that_can_be_shown(stranger: Client, name: str) -> None:
     answer = stranger.post(make_link(), {"name": name})
     assert answer.status_code == 422 and 'role="alert"' in answer.content.decode()
     assert not Guest.objects.exists()
+
+
+@each("query", ["id=" + "x" * 61, "id=P0%091", "id=P0%E2%80%8B1", "id=P01&id=P02"])
+def test_a_link_with_an_id_that_nobody_can_have_says_so(stranger: Client, query: str) -> None:
+    answer = stranger.get(f"{make_link()}?{query}")
+    assert answer.status_code == 422 and 'role="alert"' in answer.content.decode()
+
+
+def test_a_link_may_have_what_recruiting_sites_and_mails_add(stranger: Client) -> None:
+    page = stranger.get(f"{make_link()}?id=P%2001&STUDY_ID=5&fbclid=x&id=P%2001").content.decode()
+    assert 'value="P 01"' in page and 'role="alert"' not in page
 
 
 def test_a_guest_who_comes_again_is_the_same_guest(stranger: Client) -> None:

@@ -20,6 +20,7 @@ from episodes.models import DealtTask, Episode, Guest, Invite, Play, Study, Suit
 from tests.episodes.playtest.studies.taking_part import link_of, study_of
 from tests.episodes.suites.published import core, split_of
 from tests.people import client_of
+from tests.rows import each
 from tests.stored import make_episode, make_split
 
 pytestmark = pytest.mark.django_db
@@ -31,6 +32,11 @@ def form(tasks: str, **changes: str) -> dict[str, str]:
 
 def tasks_of(study: Study) -> list[int]:
     return list(SuiteTask.objects.filter(member=study.member).order_by("position").values_list("task", flat=True))
+
+
+@pytest.fixture
+def pilot() -> Study:
+    return study_of(split_of("math", 2))
 
 
 @pytest.fixture
@@ -125,6 +131,32 @@ def test_a_new_personal_link_of_a_name_goes_on_with_its_person(curator: Client) 
     assert Client().get(lost).status_code == 410
     assert Client().get(again)["Location"] == "/play/study/"
     assert Guest.objects.get().pk == guest.pk
+
+
+@each("names", ["P01\nP0 1", "P01\np0\u30001", "P0\t1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\x1f1"])
+def test_personal_links_are_for_names_that_differ_and_can_be_seen(curator: Client, pilot: Study, names: str) -> None:
+    answer = curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": names, "days": "3"})
+    text = answer.content.decode()
+    assert answer.status_code == 422 and ("the same name" in text or "can&#x27;t be seen" in text)
+
+
+def test_who_has_a_name_that_none_can_have_now_stays_who_they_are(curator: Client) -> None:
+    study = study_of(split_of("math", 2), completion_code="DONE")
+    people = {name: link_of(study, name, is_personal=True) for name in ("P01", "P0 1", "P0\t1")}
+    for name, link in people.items():
+        browser = Client()
+        browser.get(link)
+        Guest.objects.filter(name=name).update(consented=timezone.now())
+        for task in SuiteTask.objects.filter(member=study.member):
+            DealtTask.objects.create(study=study, guest=Guest.objects.get(name=name), task=task.task)
+            episode = make_episode(task=task.task, player="human")
+            Play.objects.create(episode=episode, guest=Guest.objects.get(name=name), counts_left=False)
+        assert "DONE" in browser.get("/play/study/").content.decode(), name
+    rows = csv.DictReader(io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode()))
+    assert sorted({row["person"] for row in rows}) == sorted(people)
+    curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": "P0 1", "days": "3"})
+    ended = Invite.objects.exclude(revoked=None).values_list("name", flat=True)
+    assert ([*ended], Guest.objects.count()) == (["P0 1"], 3)
 
 
 def test_the_link_for_everybody_is_shown_once(curator: Client) -> None:
