@@ -33,6 +33,7 @@ from typing import Any, NoReturn
 import django
 from asgiref.local import Local
 from django.conf import global_settings, settings
+from django.contrib.auth.hashers import PBKDF2PasswordHasher
 from django.core.cache import caches
 from django.core.signals import setting_changed
 from django.db import connections
@@ -69,6 +70,8 @@ SERVER = ("environments.agent_http.handler", "environments.tasks.sync", "orsweb.
 WORKERS = ("environments.hosts.worker_program", "tests.warm_workers")
 READERS_OF_SETTINGS = ("orsweb.settings", "orsweb.asgi", "orsweb.urls", "orsweb.accounts.login")
 """The modules that the forked process imports itself, because they hold values of settings."""
+SLOW_HASHES = "TESTS_SLOW_HASHES"
+"""Variable of a server that takes as long for a password as it does for people: half a second of a processor."""
 MAX_MESSAGE = 1 << 20
 OF_PROGRAM = 4
 """Number of descriptors that come with a message: stdin, stdout, stderr and the socket for its status."""
@@ -184,6 +187,8 @@ def _become(program: dict[str, Any], descriptors: list[int]) -> None:
     signal.signal(signal.SIGINT, signal.default_int_handler)
     os.environ.clear()
     os.environ.update(program["env"])
+    if SLOW_HASHES not in os.environ:
+        PBKDF2PasswordHasher.iterations = 1000
     os.chdir(program["cwd"])
     sys.argv = program["argv"]
     sys.orig_argv[:] = [sys.executable, str(Path(__file__).with_name("programs.py")), *sys.argv]

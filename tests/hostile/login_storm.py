@@ -18,8 +18,10 @@ from dataclasses import dataclass
 import httpx
 
 from tests.server import SHARED_DIR, LiveServer
+from tests.warm_interpreter import SLOW_HASHES
 
 KEY = {"X-API-Key": "0123456789"}
+KEYS = {"ORSWEB_API_KEYS": "lab:0123456789"}
 AGENTS = 8
 LOGINS = 24
 SECONDS = 3.0
@@ -87,7 +89,7 @@ async def _calls(client: httpx.AsyncClient, seconds: float) -> list[float]:
 
 def main() -> None:
     os.environ.setdefault(SHARED_DIR, tempfile.mkdtemp())
-    with LiveServer("tests.envs:Echo", env={"ORSWEB_API_KEYS": "lab:0123456789"}) as server:
+    with LiveServer("tests.envs:Echo", env={**KEYS, SLOW_HASHES: "1"}) as server:
         report = asyncio.run(measure(server.url, logins=LOGINS))
     times = report.storm_seconds / report.quiet_seconds
     print(f"{AGENTS} agents, p50 of a call: quiet {report.quiet_seconds * 1000:.1f} ms")
