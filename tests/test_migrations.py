@@ -1,4 +1,4 @@
-"""No migration is missing, and each can be reversed."""
+"""No migration is missing, each can be reversed, and databases of all versions end up alike."""
 
 from __future__ import annotations
 
@@ -10,6 +10,10 @@ import psycopg
 import pytest
 from django.apps import apps
 from django.core.management import call_command
+from django.db import connection
+from django.db.migrations.autodetector import MigrationAutodetector
+from django.db.migrations.loader import MigrationLoader
+from django.db.migrations.recorder import MigrationRecorder
 
 from tests import programs
 from tests.server import LiveServer
@@ -34,6 +38,28 @@ def test_migrations_can_be_taken_back() -> None:
         assert (tables_of_ours(server), applied_of_ours(server)) == ([], [])
     finally:
         server.discard()
+
+
+def test_squashed_migrations_make_the_same_models_as_those_that_they_replace() -> None:
+    squashed, replaced = MigrationLoader(None), MigrationLoader(None, replace_migrations=False)
+    for key, migration in replaced.replacements.items():
+        replaced.graph.remove_replacement_node(key, migration.replaces)
+    changes = MigrationAutodetector(squashed.project_state(), replaced.project_state()).changes(replaced.graph)
+    assert squashed.replacements and not changes
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_without_the_last_of_the_replaced_migrations_is_upgraded() -> None:
+    """And from then on it counts as one that was made by the squashed ones."""
+    every = applied()
+    call_command("migrate", "environments", "0023", verbosity=0)
+    earlier = applied()
+    call_command("migrate", verbosity=0)
+    assert earlier < every == applied()
+
+
+def applied() -> set[tuple[str, str]]:
+    return set(MigrationRecorder(connection).applied_migrations())
 
 
 def tables_of_ours(server: LiveServer) -> list[str]:

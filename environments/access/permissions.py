@@ -1,6 +1,6 @@
 """The permissions that pages and API ask for, and the sentence for a person who lacks one.
 
-Four groups exist from the start (migration `0010_groups_of_people`): viewer, player, curator and operator. An
+Four groups exist from the start (made by the first migration of `episodes`): viewer, player, curator and operator. An
 administrator may rename and change them, so nothing here depends on their names: the sentence lists the groups that
 have the permission now.
 """

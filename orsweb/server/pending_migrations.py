@@ -33,6 +33,7 @@ def is_behind() -> bool:
         return False  # found without importing a hundred files
     executor = MigrationExecutor(connection)
     if not executor.migration_plan(executor.loader.graph.leaf_nodes()):
+        executor.check_replacements()  # records squashed ones, so that later starts return above
         return False
     if connection.vendor != "sqlite":  # its operator may want a backup first
         raise NotMigrated(f"The database has pending migrations; run first: {command_line.command('migrate')}")

@@ -93,8 +93,7 @@ def test_a_first_start_says_that_it_prepares_the_database() -> None:
     server = LiveServer("tests.envs:Echo", is_new=True).launch()
     try:
         pages: list[httpx.Response] = []
-        # all migrations take minutes where other programs have most of the machine
-        eventually(lambda: _took_page(server, pages) and pages[-1].status_code == 200, seconds=600)
+        eventually(lambda: _took_page(server, pages) and pages[-1].status_code == 200, seconds=300)
         assert "Preparing the database, on the first start only …" in pages[0].text
         assert server.log.startswith(
             f"Preparing the database, on the first start only …\n\norsweb is ready: {server.url}"

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import json
 import operator
+from importlib import import_module
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
-from django.core.management import call_command
+from django.apps import apps
+from django.db import connection
 
 from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.selection import Selection
@@ -175,12 +178,12 @@ def test_it_leaves_addresses_phrases_and_what_is_allowed_alone(search: str) -> N
     assert Selection.parse({"environment": str(environment.pk), "search": search}).search == search
 
 
-@pytest.mark.django_db(transaction=True)
+@pytest.mark.django_db
 def test_an_upgrade_folds_the_tasks_that_there_are() -> None:
     make_task({"q": "plain"})
     task = make_task(FOREIGN["a"])
     folded = task.folded
     Task.objects.update(folded=None)
-    call_command("migrate", "environments", "0022_folded_specs", verbosity=0)
-    call_command("migrate", verbosity=0)  # also what depends on them
+    migration = import_module("environments.migrations.0023_fold_specs")
+    migration.fold(apps, SimpleNamespace(connection=connection))
     assert list(Task.objects.order_by("pk").values_list("folded", flat=True)) == [None, folded]
