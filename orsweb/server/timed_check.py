@@ -40,7 +40,8 @@ def go_on_watched(seconds: float) -> Begin:
     """
     sys.stdout.flush()
     sys.stderr.flush()
-    stacks, (steps, begun), parent = tempfile.TemporaryFile("w+"), os.pipe(), os.getpid()
+    stacks = tempfile.TemporaryFile("w+")  # noqa: SIM115  # the other process writes into it until it ends
+    (steps, begun), parent = os.pipe(), os.getpid()
     if not (pid := os.fork()):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:  # it ended before
@@ -68,7 +69,7 @@ def go_on_watched(seconds: float) -> Begin:
 
 
 def _follow(steps: int, process: int, seconds: float) -> tuple[str, bool]:
-    """Wait until the process has ended, or a step has taken too long; return the last step, and whether it has ended."""
+    """Wait until the process has ended or a step has taken too long; return that step, and whether it has ended."""
     step = "The check"
     watched = [steps, process]
     while ready := select.select(watched, [], [], seconds)[0]:
