@@ -76,7 +76,7 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
     `is_alone`: nobody else writes to the database meanwhile, so it is written in large batches.
     An environment that cannot list its tasks becomes unavailable, and keeps those that it listed before.
 
-    Raises: Unhostable, with one sentence that says what to change, also when no environment can list its tasks.
+    Raises: Unhostable, with one sentence that says what to change.
     """
     started = time.monotonic()
     writer = Workers(1, "sync")
@@ -108,9 +108,6 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
             await writer.run(refresh_statistics)
     finally:
         writer.close()
-    if len(failures) == len(registry):
-        one, *others = failures
-        raise Unhostable(f"No environment can be served. {' '.join(map(str, failures))}") if others else one
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started, tuple(failures))
 
 

@@ -38,6 +38,8 @@ class Command(TerminalCommand):
                 self.stderr.write(trace)
             raise CommandError(str(error)) from error
         self._print(report)
+        for failure in report.failures:
+            self.stderr.write(author_traceback(failure.fault))
         if report.failures:
             raise CommandError("\n".join(map(str, report.failures)))
 
