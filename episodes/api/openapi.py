@@ -21,6 +21,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 
 from environments import conf
+from environments.display.addresses import takes
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.returns import RETURNS
 from episodes.api.base import MAX_PAGE, PAGE, ApiView, one_of
@@ -46,6 +47,7 @@ class DocumentView(ApiView):
 
 @require_safe
 @never_cache
+@takes()
 def reference(request: HttpRequest) -> HttpResponse:
     """Return the page that lists every address with its parameters and its response."""
     root = request.build_absolute_uri(reverse("overview")).rstrip("/")

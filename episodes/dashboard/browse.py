@@ -15,6 +15,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments.access.privacy import hidden_from, hides_anything, sealed_splits, visible
+from environments.display.addresses import takes
 from environments.models import Environment, Split
 from episodes.dashboard.shared_parts import shared_part
 from episodes.filtering.conditions import NamedRows
@@ -243,6 +244,7 @@ def _is_known(query: str, hidden: frozenset[int]) -> bool:
 
 
 @require_POST
+@takes()
 def save_view(request: HttpRequest) -> HttpResponse:
     """Save `query` as a view named `name`, and replace a view of that name. Raises: BadRequest."""
     name, query = request.POST.get("name", "").strip(), request.POST.get("query", "")
@@ -262,6 +264,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 
 
 @require_POST
+@takes()
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     """Delete a saved view and redirect to the Episodes page with `query`."""
     for view in saved_views(hidden_from(request.user)):

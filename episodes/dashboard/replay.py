@@ -85,6 +85,7 @@ def replay(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return")
 def headline(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the current headline, for a page that follows a running episode."""
     episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded"))
@@ -94,6 +95,7 @@ def headline(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("return", *CONVENTION_PARTS)
 def peers(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the box about other episodes of the task, for a page that followed the episode to its end."""
     episode = find(pk)
@@ -102,6 +104,7 @@ def peers(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes()
 def about(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the facts about the whole episode, for a page that follows it."""
     episode = find(pk, Episode.objects.select_related(*_SHOWN).defer("task__spec", "task__folded"))
@@ -112,6 +115,7 @@ def about(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 @gzip_page
+@takes("first", "return")
 def steps(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the window of steps that holds step `first`."""
     episode = find(pk, Episode.objects.select_related("prompt"))
@@ -122,6 +126,7 @@ def steps(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("part", "as", "return")
 def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """Return one step, each text up to MAX_WHOLE_CHARACTERS; with `part` and `as`, one text shown as another kind."""
     episode = find(pk)
@@ -142,6 +147,7 @@ def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes("part", "as")
 def prompt(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the text of the prompt that `part` and `as` select; without them the whole prompt."""
     episode = find(pk, Episode.objects.select_related("prompt"))
@@ -154,12 +160,14 @@ def prompt(request: HttpRequest, pk: int) -> HttpResponse:
 @require_safe
 @never_cache
 @gzip_page  # nothing of the request is in it, so its size betrays nothing
+@takes("first")
 def rail(request: HttpRequest, pk: int) -> HttpResponse:
     return JsonResponse(step_columns(find(pk), number(request, "first")))
 
 
 @require_safe
 @never_cache
+@takes("text")
 def found(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the steps that contain `text`, also in the messages before them, as JSON: {"steps": …, "is_all": bool}."""
     text = request.GET.get("text", "").replace("\0", "")[:200]

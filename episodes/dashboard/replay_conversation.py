@@ -8,6 +8,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
+from environments.display.addresses import takes
 from episodes.dashboard.replay import find, number
 from episodes.models import Episode
 from episodes.transcript.first_load_budget import window_html
@@ -17,6 +18,7 @@ from episodes.uploads.matching import rollout_of
 
 @require_safe
 @never_cache
+@takes("step", "skip")
 def messages(request: HttpRequest, pk: int) -> HttpResponse:
     """Return messages of a long gap before the step `step`, or after the last one, from the message `skip` on."""
     episode = find(pk)
@@ -31,6 +33,7 @@ def messages(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes()
 def message_count(request: HttpRequest, pk: int) -> HttpResponse:
     """Return how many messages have arrived, as JSON: {"rollout": id or null, "messages": number}."""
     found = rollout_of(find(pk))
@@ -40,6 +43,7 @@ def message_count(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes()
 def rollout_line(request: HttpRequest, pk: int) -> HttpResponse:
     """Return the line about the rollout, for a page that follows an episode."""
     episode = find(pk)
@@ -48,6 +52,7 @@ def rollout_line(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes()
 def message(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     """Redirect to the place of the uploaded message with this id: before a step, or after the last one."""
     timeline = _timeline(find(pk))
@@ -60,6 +65,7 @@ def message(request: HttpRequest, pk: int, number: int) -> HttpResponse:
 
 @require_safe
 @never_cache
+@takes()
 def conversation(request: HttpRequest, pk: int) -> HttpResponse:
     """Redirect from an episode to the rollout that its client uploaded."""
     return redirect("rollout", _timeline(find(pk)).rollout.event_id)

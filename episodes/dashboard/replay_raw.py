@@ -7,6 +7,7 @@ from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
+from environments.display.addresses import takes
 from episodes.dashboard.replay import find
 from episodes.models import Step
 from episodes.transcript.cards import image_response
@@ -16,6 +17,7 @@ from episodes.visibility import TaskGuard
 
 @require_safe
 @cache_control(private=True, max_age=3600)
+@takes()
 def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpResponse:
     """Return the image in block `number` of the output of a step. Steps never change, so the response may be cached."""
     output = parts.read_json(_step(pk, index).output_json or "{}")
@@ -25,6 +27,7 @@ def image(request: HttpRequest, pk: int, index: int, number: int) -> HttpRespons
 
 @require_safe
 @cache_control(private=True, max_age=3600)
+@takes()
 def prompt_image(request: HttpRequest, pk: int, number: int) -> HttpResponse:
     """Return the image at position `number` of the prompt."""
     episode = find(pk)
@@ -32,12 +35,14 @@ def prompt_image(request: HttpRequest, pk: int, number: int) -> HttpResponse:
 
 
 @require_safe
+@takes()
 def step(request: HttpRequest, pk: int, index: int) -> HttpResponse:
     """Return one step in full, with the exact texts of its input and output."""
     return _json(step_json(_step(pk, index)))
 
 
 @require_safe
+@takes()
 def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Return the prompt, the tools or the task of the episode in full."""
     episode = find(pk)

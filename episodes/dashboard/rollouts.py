@@ -72,6 +72,7 @@ def _search_note(asked: RolloutFilter) -> str:
 
 @require_safe
 @never_cache
+@takes("from")
 def rollout(request: HttpRequest, event_id: str) -> HttpResponse:
     """Show a page of messages of the rollout with this id, from message `from` on.
 
@@ -89,6 +90,7 @@ def rollout(request: HttpRequest, event_id: str) -> HttpResponse:
 
 
 @require_safe
+@takes()
 def rollout_link(request: HttpRequest, event_id: str) -> HttpResponse:
     """Redirect from the address that the recorder prints to the page of the rollout."""
     return redirect("rollout", event_id)

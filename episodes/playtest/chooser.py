@@ -14,6 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import visible, visible_splits, visible_tasks
 from environments.database.storable import id_in
+from environments.display.addresses import takes
 from environments.models import Environment, Split, Task
 from episodes.filtering.names import name_tasks
 from episodes.models import Play
@@ -28,6 +29,7 @@ MAX_RUNNING_PLAYS = 20
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @seated
+@takes("environment", "split", "number", "spec", "task", "once", "pick", "blind")
 def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     if seat.study is not None:  # which deals the tasks
         return redirect("study_home")

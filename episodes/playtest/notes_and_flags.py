@@ -17,6 +17,7 @@ from environments.access.privacy import visible_tasks
 from environments.curation.action import ActionRefused
 from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
+from environments.display.addresses import takes
 from environments.models import Task, TaskFlag
 from episodes.models import Episode
 from episodes.models.privacy import visible_episodes
@@ -27,6 +28,7 @@ from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @seated
+@takes()
 def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Return the list of notes. A POST adds `text` to `step` (empty: the episode) or deletes the note `delete`."""
     episode, is_partial, problem = _episode(seat, pk), "HX-Request" in request.headers, ""
@@ -71,6 +73,7 @@ def _page_of(seat: PlayerSeat, pk: int) -> str:
 
 @require_POST
 @seated
+@takes()
 def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Flag task `pk` as broken for curators, with a `note`. `episode` is where the problem showed."""
     task = _task(seat, pk)

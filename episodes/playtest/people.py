@@ -8,6 +8,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
+from environments.display.addresses import takes
 from episodes.analytics.people import people_of
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
 from episodes.playtest.player_identity import for_accounts
@@ -16,6 +17,7 @@ from episodes.playtest.player_identity import for_accounts
 @require_safe
 @never_cache
 @for_accounts
+@takes()
 def people(request: HttpRequest) -> HttpResponse:
     return render(
         request, "playtest/people.html", {"found": people_of(hidden_from(request.user)), "most": MAX_EPISODES_OF_PEOPLE}

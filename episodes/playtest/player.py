@@ -11,6 +11,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
+from environments.display.addresses import takes
 from environments.service import hand_controls
 from episodes.filtering.names import name_tasks
 from episodes.playtest.agent_view import agent_view_of
@@ -29,6 +30,7 @@ from episodes.transcript.steps import lines_at
 @require_safe
 @never_cache
 @seated
+@takes()
 def player(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     facts = play_or_404(pk, seat)
     if (elsewhere := continued_elsewhere(request, facts)) is not None:

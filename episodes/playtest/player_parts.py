@@ -14,6 +14,7 @@ from django.views.decorators.cache import cache_control, never_cache
 from django.views.decorators.http import require_safe
 
 from environments.display import parts
+from environments.display.addresses import takes
 from episodes.models import Step
 from episodes.playtest.play_facts import PlayFacts, facts_of
 from episodes.playtest.play_steps import cards, step_context
@@ -35,6 +36,7 @@ def play_or_404(pk: int, seat: PlayerSeat) -> PlayFacts:
 @require_safe
 @never_cache
 @seated
+@takes("part", "as")
 def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
     """Return one step with long texts; with `part` and `as`, one of its texts shown as another kind."""
     facts = play_or_404(pk, seat)
@@ -54,6 +56,7 @@ def step(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpRes
 @require_safe
 @never_cache
 @seated
+@takes("part", "as")
 def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Return one text of the prompt, `part`, shown as the kind `as`."""
     return _part(request, {"prompt": parts.prompt(_prompt_text(play_or_404(pk, seat)), MAX_WHOLE_CHARACTERS)})
@@ -62,6 +65,7 @@ def prompt(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
 @require_safe
 @cache_control(private=True, max_age=3600)
 @seated
+@takes()
 def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -> HttpResponse:
     return image_response(parts.prompt(_prompt_text(play_or_404(pk, seat))), number)
 
@@ -69,6 +73,7 @@ def prompt_image(request: HttpRequest, seat: PlayerSeat, pk: int, number: int) -
 @require_safe
 @cache_control(private=True, max_age=3600)
 @seated
+@takes()
 def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: int) -> HttpResponse:
     """Return the image in block `number` of a step's output. Browsers may cache it, because steps never change."""
     output = parts.read_json(_row(play_or_404(pk, seat), index).output_json or "{}")
@@ -79,6 +84,7 @@ def image(request: HttpRequest, seat: PlayerSeat, pk: int, index: int, number: i
 @require_safe
 @never_cache
 @seated
+@takes()
 def step_json(request: HttpRequest, seat: PlayerSeat, pk: int, index: int) -> HttpResponse:
     """Return everything that is recorded of a step. A blind play has to end first."""
     facts = play_or_404(pk, seat)

@@ -15,6 +15,8 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 from django.urls import URLPattern, URLResolver, include, path, reverse_lazy
 
+from environments.display.addresses import takes
+
 INVALID_LOGIN = (
     "Wrong user name or password. Both are case-sensitive. A superuser can set a new password, or activate the "
     "account, in the admin under Users."
@@ -54,12 +56,12 @@ class Password(PasswordChangeView):
 
 
 urlpatterns: list[URLPattern | URLResolver] = [
-    path("login/", Login.as_view(), name="login"),
-    path("logout/", LogoutView.as_view(), name="logout"),
-    path("password/", Password.as_view(), name="password"),
+    path("login/", takes("next", "sign_on")(Login.as_view()), name="login"),
+    path("logout/", takes()(LogoutView.as_view()), name="logout"),
+    path("password/", takes()(Password.as_view()), name="password"),
     path(
         "password/changed/",
-        PasswordChangeDoneView.as_view(template_name="orsweb/password.html"),
+        takes()(PasswordChangeDoneView.as_view(template_name="orsweb/password.html")),
         name="password_changed",
     ),
 ]

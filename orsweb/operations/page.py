@@ -19,6 +19,7 @@ from environments import conf
 from environments.access.privacy import hidden_from
 from environments.cluster.cluster_load import ClusterLoad
 from environments.display import formats
+from environments.display.addresses import cannot_be_used, takes
 from environments.errors import Draining, NotPlaying
 from environments.models import Environment
 from environments.runtime.bucket_counts import CountedValues
@@ -81,9 +82,12 @@ class EnvironmentRow:
 
 @require_safe
 @never_cache
+@takes("part")
 def operations(request: HttpRequest) -> HttpResponse:
     """Return the page, or with `?part=state` what is fetched again."""
-    template = "orsweb/operations_state.html" if request.GET.get("part") == "state" else "orsweb/operations.html"
+    if (part := request.GET.get("part", "")) not in ("", "state"):
+        raise cannot_be_used("part", part, "allowed is state")
+    template = "orsweb/operations_state.html" if part else "orsweb/operations.html"
     hidden = hidden_from(request.user)
     names = Environment.objects.filter(pk__in=hidden).values_list("name", flat=True) if hidden else ()
     return render(request, template, _state(frozenset(names)))

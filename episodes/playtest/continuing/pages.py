@@ -18,6 +18,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 from django_htmx.http import HttpResponseClientRedirect
 
+from environments.display.addresses import takes
 from environments.errors import OrsError
 from environments.runtime.service import SessionService
 from environments.service import ask_service
@@ -48,6 +49,7 @@ CHOICES = ("rest", "here", "stop")
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @seated
+@takes("step")
 def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Ask whether to continue after `step` of episode `pk`; a POST does it."""
     parent, is_question = _parent(seat, pk), request.method != "POST"
@@ -120,6 +122,7 @@ def _start(request: HttpRequest, seat: PlayerSeat, origin: Origin) -> tuple[str,
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @seated
+@takes()
 def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
     """Return the progress of running recorded steps again; a POST sends a `choice` of CHOICES."""
     facts = play_or_404(pk, seat)

@@ -24,6 +24,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from environments import conf, security_log
 from environments.access.privacy import hidden_from, sealed_splits, visible, visible_splits
+from environments.display.addresses import takes
 from environments.display.number_fields import WholeNumberField
 from environments.models import Environment, Split
 from episodes.models import Guest, Invite
@@ -80,6 +81,7 @@ def refusal_page(request: HttpRequest, refusal: InviteRefused) -> HttpResponse:
 
 
 @require_POST
+@takes()
 def leave(request: HttpRequest) -> HttpResponse:
     """End being a guest in this browser. The guest's episodes stay."""
     guest = guest_of(request.session)
@@ -223,6 +225,7 @@ class InviteForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @for_accounts
+@takes("place")
 def invites(request: HttpRequest) -> HttpResponse:
     """Return the list of invites. A POST makes one and returns the page itself, as its link is shown only once."""
     hidden = hidden_from(request.user)
@@ -239,6 +242,7 @@ def invites(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 @for_accounts
+@takes()
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
     """End an invite. Raises: Http404."""
     is_seen = Invite.objects.filter(visible(hidden_from(request.user)), pk=pk).exists()

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.core.exceptions import BadRequest
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
@@ -13,6 +12,7 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import hidden_from
 from environments.curation.leaks import mark_of
+from environments.display.addresses import takes
 from environments.display.number_fields import WholeNumberField
 from environments.errors import OrsError
 from environments.models import Split
@@ -131,13 +131,11 @@ class StudyForm(forms.Form):
 @require_http_methods(["GET", "HEAD", "POST"])
 @never_cache
 @for_accounts
+@takes(*PRESET)
 def study_new(request: HttpRequest) -> HttpResponse:
     """Return the form of a new study; a POST makes it."""
     hidden, trouble = hidden_from(request.user), ""
     if request.method != "POST":
-        for name in request.GET:
-            if name not in PRESET:  # a mistyped condition would take more tasks than were meant
-                raise BadRequest(f"{name[:80]!r} is no field that an address can fill in. Use {', '.join(PRESET)}.")
         asked = {name: request.GET.get(name, "") for name in PRESET}
         form = StudyForm(hidden, initial={"attempts": 1, **asked})
         return render(request, "playtest/study_form.html", {"form": form})

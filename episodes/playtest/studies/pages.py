@@ -20,6 +20,7 @@ from django.views.decorators.http import require_POST, require_safe
 from environments import conf, security_log
 from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from
+from environments.display.addresses import takes
 from environments.display.number_fields import WholeNumberField
 from episodes.models import Guest, Invite, Study
 from episodes.playtest.invites.rule import (
@@ -94,6 +95,7 @@ class LinksForm(forms.Form):
 @require_safe
 @never_cache
 @for_accounts
+@takes()
 def studies(request: HttpRequest) -> HttpResponse:
     """Return the list of studies."""
     rows = studies_seen(hidden_from(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
@@ -103,6 +105,7 @@ def studies(request: HttpRequest) -> HttpResponse:
 @require_safe
 @never_cache
 @for_accounts
+@takes()
 def study(request: HttpRequest, name: str) -> HttpResponse:
     """Return the page of a study: its links, who is where, and its results. Raises: Http404."""
     return _page(request, _study(request, name), LinksForm(initial={"days": 30}))
@@ -111,6 +114,7 @@ def study(request: HttpRequest, name: str) -> HttpResponse:
 @require_safe
 @never_cache
 @for_accounts
+@takes()
 def study_csv(request: HttpRequest, name: str) -> HttpResponse:
     """Return every episode of a study as CSV, one a line. Raises: Http404."""
     found = _study(request, name)
@@ -121,6 +125,7 @@ def study_csv(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @for_accounts
+@takes()
 def study_links(request: HttpRequest, name: str) -> HttpResponse:
     """Make one link for everybody, whose page shows it once, or personal links, as a CSV file. Raises: Http404."""
     found = _study(request, name)
@@ -146,6 +151,7 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @for_accounts
+@takes()
 def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """End one link of a study. Raises: Http404."""
     found = _study(request, name)
@@ -157,6 +163,7 @@ def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 @require_POST
 @for_accounts
+@takes()
 def study_close(request: HttpRequest, name: str) -> HttpResponse:
     """End all links of a study for good. Raises: Http404."""
     found = _study(request, name)
@@ -170,6 +177,7 @@ def study_close(request: HttpRequest, name: str) -> HttpResponse:
 
 @require_POST
 @for_accounts
+@takes()
 def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     """Exclude a person from a study for a `reason`, or with `include` count them again. Raises: Http404."""
     found = _study(request, name)

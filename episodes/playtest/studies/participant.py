@@ -16,6 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
 from environments import conf, security_log
+from environments.display.addresses import takes
 from environments.errors import OrsError
 from environments.models import Task
 from environments.runtime.service import SessionService
@@ -42,6 +43,7 @@ NOT_PLAYABLE = "Tasks can't be started at the moment. What you have done is save
 
 @require_safe
 @never_cache
+@takes()
 def study_home(request: HttpRequest) -> HttpResponse:
     """Return where the guest is in the study: before the first task, between two tasks, or at the end.
 
@@ -71,6 +73,7 @@ def _elsewhere(request: HttpRequest, guest: Guest) -> HttpResponse | None:
 
 @require_POST
 @seated
+@takes()
 def study_begin(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     """Note that the guest has read the instructions and agrees, and start the first task."""
     guest = _guest(seat)
@@ -84,6 +87,7 @@ def study_begin(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
 
 @require_POST
 @seated
+@takes()
 def study_next(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     """Start the next task, or with `again` a further attempt at the last one."""
     guest = _guest(seat)
