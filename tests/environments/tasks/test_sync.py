@@ -242,7 +242,8 @@ def test_it_notices_that_a_class_lists_its_tasks_now() -> None:
 )
 def test_it_refuses_a_task_that_is_no_json_object(task: Any, problem: str) -> None:
     [failure] = sync_now(listing({"train": [{}, task]})).failures
-    assert re.search(rf"^shop: list_tasks\('train'\) .*task 1: .*{problem}.*a task is a JSON object", str(failure))
+    assert re.search(rf"^shop: list_tasks\('train'\) .*{problem}.*a task is a JSON object", str(failure))
+    assert "task 1: " in str(failure)
 
 
 @each("tasks", [None, {"n": 1}, "tasks", 7])
