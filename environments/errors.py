@@ -137,8 +137,7 @@ class SessionStarting(OrsError):
 
 
 class TooManySessions(OrsError):
-    def __init__(self, limit: int) -> None:
-        super().__init__(f"{limit} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one or wait")
+    """As many sessions are live as the server, or the environment, bears."""
 
 
 class OverQuota(OrsError):

@@ -63,8 +63,11 @@ async def call_tool(env: Any, tool: Tool, arguments: JSONObject) -> RunToolOutpu
     """
     if env._episode_finished:
         return _refusal_after_end(tool.name)
+    if tool.input_check is not None and (problem := tool.input_check.problem(arguments)):
+        return RunToolOutput(RunToolError(error=problem, reason="input_validation"))
     try:
-        values = () if tool.input_model is None else (tool.input_model(**arguments),)
+        values: tuple[Any, ...] = (arguments,) if tool.input_check else ()
+        values = values if tool.input_model is None else (tool.input_model(**arguments),)
     except ValidationError as error:
         text = f"Tool input validation error: {error.errors()}"
         return RunToolOutput(RunToolError(error=text, reason="input_validation"))

@@ -59,6 +59,10 @@ class Environment:
     stops no other environment; "session" each in a process of its own; "none" in the server's process. None: as
     ORSWEB_WORKERS says, which by default is in the server's process."""
 
+    sessions_at_once: ClassVar[int | None] = None
+    """The most sessions that the class bears at the same time, on each server. One more waits until one ends, and is
+    refused with 429 after ORSWEB_QUOTA_WAIT seconds. None: as many as ORSWEB_MAX_SESSIONS allows."""
+
     python: ClassVar[str] = ""
     """Path of another interpreter that plays the class, in worker processes; it has `orsweb-author` installed, and
     packages that the server need not have. A class that the server cannot import is served as `module:Class@path`."""

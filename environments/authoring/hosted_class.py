@@ -19,6 +19,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from environments import wire
+from environments.authoring.class_arguments import with_arguments
 from environments.authoring.declarations import (
     HandControls,
     card_of,
@@ -82,19 +83,25 @@ class HostedClass(HostedEnvironment):
     cannot run it (empty: it can).
     """
 
-    def __init__(self, cls: type, alias: str | None = None) -> None:
-        """Raises: Unhostable with one sentence that says what to change."""
+    def __init__(self, cls: type, alias: str | None = None, arguments: str = "") -> None:
+        """`arguments`: values of attributes, as in `class_arguments.py`.
+
+        Raises: Unhostable with one sentence that says what to change.
+        """
         sdk = sdk_of(cls) if isinstance(cls, type) else None
         if sdk is None:
             raise Unhostable(f"{cls!r} is not an Environment class; derive it from environments.Environment.")
         _unmark_bases(cls)
+        self.named_class = cls
+        """The class that its name leads to; `cls` is a subclass of it if there are arguments."""
+        cls = with_arguments(cls, sdk.base, arguments) if arguments else cls
         self.cls, self.sdk = cls, sdk
         self.toolsets: tuple[type, ...] = toolsets_of(cls)
         self.tools: ToolTable = tools_of(cls, self.toolsets, sdk.tool_output)
         self._check_tool_names()
         check_class_methods(cls)
         self.name = served_name(cls, alias)
-        self.origin = f"{cls.__module__}:{cls.__qualname__}"
+        self.origin = f"{cls.__module__}:{cls.__qualname__}{'?' if arguments else ''}{arguments}"
         self.splits: list[Split] = splits_of(cls)
         self._check()
         self.misspelled: list[str] = misspelled_attributes(cls, sdk.base)
@@ -117,6 +124,7 @@ class HostedClass(HostedEnvironment):
         self._check_tools()
         self._check_isolation()
         self._check_resources()
+        self._check_sessions_at_once()
         self._check_snapshots()
         for attribute in ("hidden_fields", "revision_packages", "required_secrets"):
             names_of(self.cls, attribute)
@@ -157,6 +165,12 @@ class HostedClass(HostedEnvironment):
         if wrong:
             allowed = "a name such as 'CPU', 'GPU' or 'memory' (bytes) for each amount, a number of at least 0"
             raise Unhostable(f"{self.cls.__name__}.resources has {wrong!r}; use {allowed}.")
+
+    def _check_sessions_at_once(self) -> None:
+        number = self.sessions_at_once
+        if number is not None and (not isinstance(number, int) or isinstance(number, bool) or number < 1):
+            label = f"{self.cls.__name__}.sessions_at_once"
+            raise Unhostable(f"{label} is {number!r}; use a whole number of at least 1, or None.")
 
     def _check_snapshots(self) -> None:
         label, every = self.cls.__name__, getattr(self.cls, "snapshot_every", 1)
@@ -241,7 +255,7 @@ class HostedClass(HostedEnvironment):
 
     @property
     def has_fixed_tasks(self) -> bool:
-        return bool(vars(self.cls).get("fixed_tasks", False))  # a subclass may list tasks in another way
+        return bool(vars(self.named_class).get("fixed_tasks", False))  # a subclass may list tasks in another way
 
     @property
     def replayable(self) -> bool:
@@ -261,6 +275,11 @@ class HostedClass(HostedEnvironment):
     def snapshot_every(self) -> int:
         """Number of calls from one snapshot to the next."""
         return int(getattr(self.cls, "snapshot_every", 1))
+
+    @property
+    def sessions_at_once(self) -> int | None:
+        number: int | None = getattr(self.cls, "sessions_at_once", None)
+        return number
 
     @property
     def python(self) -> str:

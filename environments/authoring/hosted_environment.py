@@ -85,6 +85,11 @@ class HostedEnvironment(ABC):
         return False
 
     @property
+    def sessions_at_once(self) -> int | None:
+        """The most sessions that it bears at the same time; None: as many as the server."""
+        return None
+
+    @property
     def comes_back(self) -> bool:
         """Return whether a session can go on in a new instance."""
         return self.replayable or self.saves

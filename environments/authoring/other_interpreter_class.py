@@ -39,6 +39,7 @@ class ClassDescription(BaseModel):
     """Names of the toolsets that a session may choose."""
     declared: dict[str, Any]
     isolation: str | None
+    sessions_at_once: int | None
     replayable: bool
     saves: bool
     resources: dict[str, float]
@@ -78,6 +79,10 @@ class DescribedClass(HostedEnvironment):
     @property
     def resources(self) -> dict[str, float]:
         return self._of.resources
+
+    @property
+    def sessions_at_once(self) -> int | None:
+        return self._of.sessions_at_once
 
     @property
     def replayable(self) -> bool:

@@ -1,7 +1,8 @@
 """The environments that this server hosts, by name. The first one is the default.
 
-Classes are loaded from specifications, `module:Class` or `alias=module:Class`; modules are also found in the current
-directory. `environments/hosts/loading.py` loads every kind of specification.
+Classes are loaded from specifications, `module:Class` or `alias=module:Class`, with arguments after a question mark
+(`class_arguments.py`); modules are also found in the current directory. `environments/hosts/loading.py` loads every
+kind of specification.
 """
 
 from __future__ import annotations
@@ -107,7 +108,8 @@ def limited_import(cpu_seconds: float, advice: str, wall_seconds: float = 0.0) -
 def refusing_servers() -> Iterator[None]:
     """Refuse that a module starts a server while it is imported. The import would never end."""
     try:
-        from uvicorn import Server  # late: it takes longer to import than all that a worker process needs
+        # late: it takes longer to import than all that a worker process needs
+        server: Any = importlib.import_module("uvicorn").Server
     except ImportError:  # without it, no SDK has a server
         yield
         return
@@ -115,17 +117,18 @@ def refusing_servers() -> Iterator[None]:
     def refuse(*_: Any, **__: Any) -> NoReturn:
         raise RuntimeError("it starts a server when it is imported; put that below `if __name__ == '__main__':`")
 
-    run, serve = Server.run, Server.serve
-    Server.run = Server.serve = refuse  # type: ignore[method-assign]
+    run, serve = server.run, server.serve
+    server.run = server.serve = refuse
     try:
         yield
     finally:
-        Server.run, Server.serve = run, serve  # type: ignore[method-assign]
+        server.run, server.serve = run, serve
 
 
 def load_class(specification: str) -> HostedClass:
     """Import and host the class that `specification` names. Raises: Unhostable."""
-    alias, renames, target = specification.rpartition("=")
+    head, _, arguments = specification.partition("?")
+    alias, renames, target = head.rpartition("=")
     if renames and not alias:
         raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
     module_name, colon, class_name = target.partition(":")
@@ -143,7 +146,7 @@ def load_class(specification: str) -> HostedClass:
     except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
         raise Unhostable(f"{specification!r} cannot be imported: {explained(error)}.{_missing_sdk(error)}") from error
     try:
-        return HostedClass(_class_of(module, class_name), alias or None)
+        return HostedClass(_class_of(module, class_name), alias or None, arguments)
     except Unhostable:
         raise
     except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses

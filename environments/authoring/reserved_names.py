@@ -26,13 +26,21 @@ FOR_OPERATORS = frozenset(("ready", "metrics"))
 
 RESERVED_NAMES = PAGES | PROTOCOL_WORDS | OTHER_PROTOCOLS | FOR_OPERATORS
 
+SETTINGS = frozenset(
+    (
+        "convention", "default_return", "isolation", "own_thread", "reward_range", "sessions_at_once",
+        "success_threshold",
+    )
+)  # fmt: skip
+"""Attributes of every class that an operator may give as arguments."""
+
 CONTRACT = frozenset(
     (
         "convention", "default_return", "exploits", "fixed_tasks", "get_messages", "get_prompt", "get_task",
         "get_task_range", "hand_controls", "hidden_fields", "isolation", "list_splits", "list_task_tools", "list_tasks",
         "list_tools", "num_tasks", "oracle", "own_thread", "python", "recoverable_errors", "replayable",
-        "required_secrets", "resources", "revision_packages", "reward_range", "score_group", "setup", "snapshot_every",
-        "success_threshold", "task_schema", "teardown", "toolsets", "unavailable",
+        "required_secrets", "resources", "revision_packages", "reward_range", "score_group", "sessions_at_once",
+        "setup", "snapshot_every", "success_threshold", "task_schema", "teardown", "toolsets", "unavailable",
     )
 )  # fmt: skip
 """Attributes of a class that a server or `check_environment` reads, but for `name`, `save` and `load`: other short

@@ -55,9 +55,9 @@ def revision_of(
         git_commit, is_dirty = repository.commit, bool(repository.changed.intersection(files.values()))
     versions = tuple(_versions(hosted, own_version).items())
     source_hash = _hash_of_files(files) if files else ""
-    identity = f"{hosted.cls.__module__}:{hosted.cls.__qualname__}"
-    if not _is_named(hosted.cls):
-        identity += f" {_names_of(hosted.cls)}"
+    identity = hosted.origin
+    if not _is_named(hosted.named_class):
+        identity += f" {_names_of(hosted.named_class)}"
         unread = unread or f"which of the classes {hosted.cls.__qualname__} it is"
     code = digest_of(identity, source_hash, repr(versions))
     whole = digest_of(code, git_commit, str(is_dirty))

@@ -13,13 +13,14 @@ error only when the sandbox is used (toolsets of `ors` have none).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, TypeVar, get_type_hints, overload
 
 from pydantic import BaseModel
 
+from environments.authoring.input_check import InputCheck
 from environments.errors import Unhostable
 from environments.wire import TerminalToolSpec, ToolOutput, ToolSpec
 
@@ -29,8 +30,21 @@ Fn = TypeVar("Fn", bound=Callable[..., Any])
 @overload
 def tool(fn: Fn) -> Fn: ...
 @overload
-def tool(*, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Callable[[Fn], Fn]: ...
-def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclusive: bool = False) -> Any:
+def tool(
+    *,
+    shared: bool = True,
+    concurrent: bool = False,
+    exclusive: bool = False,
+    input_schema: Mapping[str, Any] | None = None,
+) -> Callable[[Fn], Fn]: ...
+def tool(
+    fn: Any = None,
+    *,
+    shared: bool = True,
+    concurrent: bool = False,
+    exclusive: bool = False,
+    input_schema: Mapping[str, Any] | None = None,
+) -> Any:
     """Mark a method as a tool. It takes no parameter or a single pydantic model, and returns `ToolOutput`.
 
     The method's docstring becomes the tool's description and the model's JSON Schema its input schema. Within a
@@ -39,6 +53,9 @@ def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclu
     `shared=False`: the tool is offered only in sessions, not listed for the class. `concurrent=True`: calls may
     overlap; do not use it for a tool that gives rewards. `exclusive=True`: a call waits for all running calls of the
     session and holds back new ones.
+
+    `input_schema`: a JSON Schema of an object, for a method that takes the input as a dict instead of a model. What it
+    forbids is refused before the method is called.
     """
 
     def mark(function: Fn) -> Fn:
@@ -46,6 +63,8 @@ def tool(fn: Any = None, *, shared: bool = True, concurrent: bool = False, exclu
             raise TypeError("@tool marks a method, not a property; remove @property")
         for name, value in (("", True), ("_shared", shared), ("_concurrent", concurrent), ("_exclusive", exclusive)):
             setattr(function, f"_env_tool{name}", value)
+        if input_schema is not None:
+            function._env_tool_schema = input_schema  # type: ignore[attr-defined]
         return function
 
     return mark if fn is None else mark(fn)
@@ -110,6 +129,8 @@ class Tool:
     name: str
     spec: ToolSpec
     input_model: type[BaseModel] | None = None
+    input_check: InputCheck | None = None
+    """Of a tool that is declared by a JSON Schema and takes a dict."""
     toolset: type | None = None
     shared: bool = True
     concurrent: bool = False
@@ -177,8 +198,12 @@ def _tools_in(owner: type, toolset: type | None, output_type: type, skipped: dic
         real = inspect.unwrap(function)
         hints = get_type_hints(real, include_extras=True)
         parameters = [p for p in inspect.signature(real).parameters if p not in ("self", "cls")]
-        if reason := _reason_against(hints, parameters, output_type):
+        schema = getattr(function, "_env_tool_schema", None)
+        if reason := _reason_against(hints, parameters, output_type, has_schema=schema is not None):
             skipped[f"{owner.__name__}.{name}"] = reason
+        elif schema is not None:
+            check = InputCheck(f"{owner.__name__}.{name}", schema)
+            yield _tool(name, function, None, toolset, check)
         else:
             yield _tool(name, function, hints[parameters[0]] if parameters else None, toolset)
 
@@ -192,12 +217,16 @@ def _reason_against_mark(raw: Any) -> str:
     return "it is a property; make it a method" if is_marked else ""
 
 
-def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type) -> str | None:
+def _reason_against(hints: dict[str, Any], parameters: list[str], output_type: type, *, has_schema: bool) -> str | None:
     """Return why a method with this signature is not a tool; None if it is."""
     if "return" not in hints:
         return "it lacks `-> ToolOutput`"
     if hints["return"] not in (output_type, ToolOutput):
         return f"it returns {_type_name(hints['return'])}, not {_type_name(output_type)}"
+    if has_schema:
+        return (
+            None if len(parameters) == 1 else f"it has an input_schema and takes {len(parameters)} parameters, not one"
+        )
     if len(parameters) > 1:
         return f"it takes {len(parameters)} parameters; take one pydantic model or nothing"
     for name in parameters:
@@ -212,7 +241,13 @@ def _type_name(kind: Any) -> str:
     return "None" if kind is type(None) else inspect.formatannotation(kind)
 
 
-def _tool(name: str, function: Any, model: type[BaseModel] | None, toolset: type | None) -> Tool:
+def _tool(
+    name: str,
+    function: Any,
+    model: type[BaseModel] | None,
+    toolset: type | None,
+    check: InputCheck | None = None,
+) -> Tool:
     ends = bool(getattr(function, "_env_tool_terminal", False))
     runs_alone = ends or bool(getattr(function, "_env_tool_exclusive", False))
     return Tool(
@@ -220,9 +255,10 @@ def _tool(name: str, function: Any, model: type[BaseModel] | None, toolset: type
         spec=ToolSpec(
             name=name,
             description=(function.__doc__ or "").strip(),
-            input_schema=model.model_json_schema() if model else None,
+            input_schema=model.model_json_schema() if model else check.schema if check else None,
         ),
         input_model=model,
+        input_check=check,
         toolset=toolset,
         shared=bool(getattr(function, "_env_tool_shared", True)),
         concurrent=bool(getattr(function, "_env_tool_concurrent", False)) and not runs_alone,
@@ -251,8 +287,8 @@ def _terminal_of(owners: list[type], by_name: dict[str, Tool]) -> TerminalToolSp
         )
     if getattr(function, "_env_tool_concurrent", False):
         raise Unhostable(f"@terminal tool {owners[0].__name__}.{name} cannot be concurrent; it grades the episode.")
-    model = by_name[name].input_model
-    fields = list(model.model_fields) if model else []
+    model, check = by_name[name].input_model, by_name[name].input_check
+    fields = list(model.model_fields) if model else list(check.schema.get("properties", {})) if check else []
     if len(fields) > 1:
         raise Unhostable(
             f"@terminal tool {owners[0].__name__}.{name} takes the final message, so its input model may have one "

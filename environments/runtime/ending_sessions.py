@@ -97,6 +97,8 @@ class EndingSessions:
         elif self.places is not None and not episode.is_reopened:
             self.places.release(episode.sid)
         episode.usage.sessions.leave()
+        if episode.place is not None:
+            episode.place.leave()
         if episode.timer is not None:
             episode.timer.cancel()
 

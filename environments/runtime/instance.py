@@ -213,9 +213,13 @@ class Instance:
 
     async def _run_method(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
         """Check the input and run the method. Raises: ToolError, EnvironmentFault, TimeoutError."""
-        values: tuple[BaseModel, ...] = ()
+        values: tuple[Any, ...] = ()
         try:
-            if tool.input_model is not None:
+            if tool.input_check is not None:
+                if problem := tool.input_check.problem(arguments):
+                    return refused(problem, "input_validation", waited_ms=waited_ms)
+                values = (arguments,)
+            elif tool.input_model is not None:
                 values = (tool.input_model(**arguments),)
         except ValidationError as error:
             return refused(f"Tool input validation error: {_problems(error)}", "input_validation", waited_ms=waited_ms)

@@ -27,6 +27,7 @@ from environments.runtime.calls import Call, Calls
 from environments.runtime.crash_notes import NotedCall, hash_of
 from environments.runtime.host import PlayedInstance
 from environments.runtime.play_counts import EnvironmentCounts
+from environments.runtime.quotas import Places
 from environments.runtime.records import (
     GOES_ON,
     Cause,
@@ -67,7 +68,20 @@ class LiveEpisode:
         *("_next_index", "_noted_tools", "_refused", "_remark", "_rewards", "_steps", "_sum", "_waiters", "calls"),
         *("cause", "clock", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
         *("has_snapshot", "instance", "is_suspended", "key", "last_used", "limit", "lost_calls", "number"),
-        *("on_step", "owner", "past", "player", "ready", "request", "run", "sid", "state", "survival", "timer"),
+        *(
+            "on_step",
+            "owner",
+            "past",
+            "place",
+            "player",
+            "ready",
+            "request",
+            "run",
+            "sid",
+            "state",
+            "survival",
+            "timer",
+        ),
         *("is_reopened", "is_replayable", "sealed", "secrets", "unsent", "usage", "work"),
     )
 
@@ -90,6 +104,7 @@ class LiveEpisode:
         self.closing_cause: Cause | None = None  # while the session is being ended
         self.detail = self.closing_detail = self._remark = ""
         self.usage = request.usage
+        self.place: Places | None = None  # of an environment that bears a number of sessions only
         self.limit = ""  # why the server has ended the episode although its session is open; completes a sentence
         self.timer: asyncio.TimerHandle | None = None  # ends the episode when the time of its key's quota is over
         self.survival: Survival = None  # how it goes on after a restart of the server

@@ -60,8 +60,8 @@ class Places:
 
     __slots__ = ("_queue", "elsewhere", "limit", "taken")
 
-    def __init__(self) -> None:
-        self.limit, self.taken = UNLIMITED, 0
+    def __init__(self, limit: int = UNLIMITED) -> None:
+        self.limit, self.taken = limit, 0
         self.elsewhere = 0
         """Places that are taken on other servers."""
         self._queue: deque[asyncio.Future[None]] = deque()

@@ -69,6 +69,9 @@ class ReturningSessions(Sessions):
             episode.counts = self.counts[one.environment]
             episode.is_replayable = self.registry.get(one.environment).replayable
             usage.sessions.taken += 1  # even over its quota: it had its place before
+            if (place := self.places_in.get(one.environment)) is not None:
+                episode.place = place
+                place.taken += 1
             self._limit_time(episode, one.created - time.time())
 
     def _take_over_unbound(self, request: SessionRequest, usage: KeyUsage) -> None:

@@ -37,6 +37,7 @@ from environments.runtime.host import Host, PlayedInstance
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
 from environments.runtime.play_counts import PlayCounts
+from environments.runtime.quotas import Places
 from environments.runtime.records import Record, TaskSource
 from environments.runtime.session_checks import check_alive, is_closing
 from environments.runtime.session_request import SessionRequest
@@ -58,6 +59,8 @@ class Sessions(EndingSessions):
         super().__init__(record, limits, running)
         self.registry, self._tasks, self._host = registry, tasks, host
         host.on_loss = self._end_lost
+        self.places_in = {hosted.name: Places(most) for hosted in registry if (most := hosted.sessions_at_once)}
+        """Places for sessions of the environments that bear a number of them only."""
         self.counts = PlayCounts()
 
     # --- beginning ----------------------------------------------------------------------------------------------------
@@ -99,7 +102,10 @@ class Sessions(EndingSessions):
         if request.sid in self.live:
             raise SessionExists
         if len(self.live) >= self._limits.max_sessions:
-            raise TooManySessions(self._limits.max_sessions)
+            most = self._limits.max_sessions
+            raise TooManySessions(
+                f"{most} sessions are live, the most that ORSWEB_MAX_SESSIONS allows; delete one or wait"
+            )
         episode = self._live_episode(request)
         self._limit_time(episode)
         return episode
@@ -167,6 +173,7 @@ class Sessions(EndingSessions):
         hosted.check_toolset(request.toolset)
         spec_json = await self._spec_json(request, hosted.name)
         await self._tasks.check_enabled(hosted.name)
+        await self._take_place(episode, hosted)
         if is_closing(episode):
             raise SessionDeleted
         episode.environment, episode.number = hosted.name, self._record.next_episode()
@@ -202,6 +209,25 @@ class Sessions(EndingSessions):
         else:
             episode.ready = episode.clock.now()
             episode.change("ready")
+
+    async def _take_place(self, episode: LiveEpisode, hosted: HostedEnvironment) -> None:
+        """Take a place in an environment that bears a number of sessions only, at most after `quota_wait_seconds`.
+
+        Raises: TooManySessions.
+        """
+        places = self.places_in.get(hosted.name)
+        if places is None or is_closing(episode):
+            return
+        seconds = self._limits.quota_wait_seconds
+        if not (places.enter() or await places.wait_to_enter(seconds)):
+            raise TooManySessions(
+                f"Environment {hosted.name!r} bears {places.limit} sessions at once (sessions_at_once), and none ended "
+                f"within {seconds:g} s; delete one, then try again"
+            )
+        if self.live.get(episode.sid) is episode:
+            episode.place = places
+        else:  # it was deleted meanwhile
+            places.leave()
 
     async def _construct(
         self, episode: LiveEpisode, instance: PlayedInstance, spec: Any, request: SessionRequest

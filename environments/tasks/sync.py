@@ -27,7 +27,7 @@ from environments.database.planner_statistics import refresh_statistics
 from environments.database.storable import storable
 from environments.database.worker_threads import Workers
 from environments.database.write_pauses import rows_at_once, write_alone
-from environments.errors import EnvironmentFault, InvalidIndex, Unhostable
+from environments.errors import EnvironmentFault, InvalidIndex, Unhostable, shorten
 from environments.models import Environment, Split, SyncConflict
 from environments.models.folding import fold_json
 from environments.runtime.host import Host
@@ -315,7 +315,7 @@ def _columns(hosted: HostedEnvironment) -> dict[str, Any]:
     except ValueError as error:
         raise Unhostable(f"{hosted.name}: {error}") from error
     return {
-        "class_path": hosted.origin,
+        "class_path": shorten(hosted.origin, 400),
         "description": hosted.description,
         "card": hosted.card,
         "task_schema": task_schema.declared(hosted),

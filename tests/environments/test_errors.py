@@ -8,7 +8,6 @@ from environments.errors import (
     InvalidSplit,
     OrsError,
     OtherEnvironment,
-    TooManySessions,
     UnknownEnvironment,
     shorten,
 )
@@ -29,7 +28,6 @@ from tests.rows import each
         (InvalidIndex(0, "train", 0), "Invalid index 0: split 'train' has no tasks"),
         (InvalidIndex(9, "train"), "Invalid index 9"),
         (OtherEnvironment("math", "guess"), "This session plays 'guess', but the path names 'math'; use /guess/"),
-        (TooManySessions(5), "5 sessions are live, the most that ORSWEB_MAX_SESSIONS allows"),
         (EnvironmentFault("ValueError", "bad"), "ValueError: bad"),
         (EnvironmentFault("ValueError", ""), "ValueError"),
     ],

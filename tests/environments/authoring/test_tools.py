@@ -7,10 +7,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from environments import ToolOutput, terminal, tool
+from environments import Environment, TextBlock, ToolOutput, ToolSpec, terminal, tool
+from environments.authoring.direct_calls import call_tool
 from environments.authoring.tools import Tool, ToolTable, find_tools
 from environments.errors import Unhostable
-from tests.envs import Gated, TaskTools, Terminal, Toolsetted
+from tests.environments.runtime.play import Play
+from tests.envs import Echo, Gated, TaskTools, Terminal, Toolsetted
 from tests.envs_base import Text, said
 from tests.rows import each
 
@@ -290,3 +292,67 @@ def test_it_refuses_a_second_terminal_tool_in_a_toolset() -> None:
 
     with pytest.raises(Unhostable, match="several @terminal tools"):
         table(Terminal, Ender)
+
+
+# --- declared by a JSON Schema ---------------------------------------------------------------------------------------
+
+MOVES = {
+    "type": "object",
+    "properties": {"way": {"enum": ["up", "down"]}, "steps": {"type": "integer", "maximum": 3}},
+    "required": ["way"],
+    "additionalProperties": False,
+}
+
+
+class Schematic(Environment):
+    @tool(input_schema=MOVES)
+    async def move(self, params) -> ToolOutput:  # type: ignore[no-untyped-def]
+        """Move on."""
+        return ToolOutput(blocks=[TextBlock(text=f"moved {params}")])
+
+
+async def test_a_tool_can_be_declared_by_a_json_schema() -> None:
+    assert table(Schematic).shared == [ToolSpec(name="move", description="Move on.", input_schema=MOVES)]
+    answer = (await call_tool(Schematic({}), only(Schematic), {"way": "up", "steps": 2})).root
+    assert answer.ok and answer.output.blocks[0].model_dump()["text"] == "moved {'way': 'up', 'steps': 2}"
+
+
+@each(
+    ("arguments", "problem"),
+    [
+        ({}, "$: 'way' is a required property"),
+        ({"way": "left"}, "$.way: 'left' is not one of ['up', 'down']"),
+        ({"way": "up", "steps": 4}, "$.steps: 4 is greater than the maximum of 3"),
+        ({"way": "up", "colour": 1}, "$: Additional properties are not allowed ('colour' was unexpected)"),
+    ],
+)
+async def test_inputs_that_the_schema_forbids_are_refused(arguments: dict[str, Any], problem: str) -> None:
+    answer = (await call_tool(Schematic({}), only(Schematic), arguments)).root
+    assert not answer.ok and answer.reason == "input_validation"
+    assert answer.error == f"Tool input validation error: {problem}"
+
+
+async def test_a_server_refuses_what_the_schema_forbids() -> None:
+    async with Play(type("Moving", (Echo, Schematic), {})) as play:
+        await play.open("s")
+        assert (await play.answer("s", "move", way="down")).text == "moved {'way': 'down'}"
+        refused = (await play.answer("s", "move", way="left")).body
+        assert (refused["ok"], refused["reason"]) == (False, "input_validation")
+        assert refused["error"] == "Tool input validation error: $.way: 'left' is not one of ['up', 'down']"
+
+
+@each(
+    ("schema", "sentence"),
+    [
+        ({"type": "object", "properties": 5}, "Odd.go: input_schema is not a JSON Schema: 5 is not of type 'object'."),
+        ({"type": "string"}, "Odd.go: input_schema has the type 'string'; it has to be 'object'."),
+        ([1], "Odd.go: input_schema is not a JSON Schema: [1] is not of type"),
+        ({"type": {1}}, "Odd.go: input_schema is not a JSON object: TypeError: Object of type set"),
+    ],
+)
+def test_a_schema_that_cannot_be_used_is_refused(schema: Any, sentence: str) -> None:
+    def go(self: Any, params: Any) -> ToolOutput: ...  # type: ignore[empty-body]
+
+    with pytest.raises(Unhostable) as caught:
+        table(type("Odd", (), {"go": tool(input_schema=schema)(go)}))
+    assert sentence in str(caught.value)

@@ -335,6 +335,42 @@ async def test_more_sessions_than_allowed_are_refused() -> None:
         await play.open("c")
 
 
+class Single(Echo):
+    sessions_at_once = 1
+
+
+async def test_one_session_more_than_a_class_bears_waits_for_its_place() -> None:
+    async with Play(Single, Echo, quota_wait_seconds=60) as play:
+        await play.open("a", "single")
+        await play.open("other", "echo")
+        waiting = asyncio.create_task(play.open("b", "single"))
+        await until(lambda: play.service._sessions.places_in["single"].waiting == 1)
+        await play.service.delete("a", "")
+        await within(waiting)
+        assert play.service._sessions.places_in["single"].taken == 1
+
+
+async def test_one_session_more_than_a_class_bears_is_refused_after_a_while() -> None:
+    async with Play(Single, quota_wait_seconds=0.05) as play:
+        await play.open("a")
+        with pytest.raises(TooManySessions, match=r"'single' bears 1 sessions at once .*none ended within 0.05 s"):
+            await play.open("b")
+        await play.service.delete("a", "")
+        await play.open("b")
+
+
+async def test_a_session_that_is_deleted_while_it_waits_takes_no_place() -> None:
+    async with Play(Single, quota_wait_seconds=60) as play:
+        await play.open("a")
+        waiting = asyncio.create_task(play.open("b"))
+        await until(lambda: play.service._sessions.places_in["single"].waiting == 1)
+        await play.service.delete("b", "")
+        await play.service.delete("a", "")
+        with pytest.raises(SessionDeleted):
+            await within(waiting)
+        assert play.service._sessions.places_in["single"].taken == 0
+
+
 async def test_another_keys_session_does_not_exist() -> None:
     async with Play(Echo) as play:
         await play.open("s", owner="lab")

@@ -1,0 +1,46 @@
+"""The check of a tool's input against the JSON Schema with which its author declares it, without a pydantic model."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from environments.errors import Unhostable, explained, shorten
+from environments.wire import JSONObject
+
+MAX_PROBLEMS = 10
+"""Problems of an input that are listed."""
+MAX_PROBLEM_CHARACTERS = 300
+
+
+class InputCheck:
+    """A JSON Schema and the validator that was made of it, which never fetches what the schema refers to."""
+
+    __slots__ = ("_validator", "schema")
+
+    def __init__(self, label: str, schema: Mapping[str, Any]) -> None:
+        """`label` names the tool in messages. Raises: Unhostable."""
+        from jsonschema import Draft202012Validator, SchemaError, validators  # late: few classes have such tools
+        from referencing.jsonschema import EMPTY_REGISTRY
+
+        try:
+            self.schema: dict[str, Any] = json.loads(json.dumps(schema))
+            kind = validators.validator_for(self.schema, default=Draft202012Validator)
+            kind.check_schema(self.schema)
+        except SchemaError as error:
+            raise Unhostable(f"{label}: input_schema is not a JSON Schema: {error.message}.") from error
+        except (TypeError, ValueError, AttributeError) as error:
+            raise Unhostable(f"{label}: input_schema is not a JSON object: {explained(error)}.") from error
+        if self.schema.get("type") != "object":
+            raise Unhostable(f"{label}: input_schema has the type {self.schema.get('type')!r}; it has to be 'object'.")
+        self._validator = kind(self.schema, registry=EMPTY_REGISTRY)
+
+    def problem(self, arguments: JSONObject) -> str:
+        """Return what is wrong with an input, as a sentence; empty if the schema allows it."""
+        errors = sorted(self._validator.iter_errors(arguments), key=lambda error: str(error.path))
+        if not errors:
+            return ""
+        listed = [f"{error.json_path}: {shorten(error.message, MAX_PROBLEM_CHARACTERS)}" for error in errors]
+        more = f"; {len(listed) - MAX_PROBLEMS} more" if len(listed) > MAX_PROBLEMS else ""
+        return f"Tool input validation error: {'; '.join(listed[:MAX_PROBLEMS])}{more}"
