@@ -45,7 +45,9 @@ def limits() -> Limits:
 
 def loading() -> LoadingSettings:
     """Return how environments are loaded."""
-    return LoadingSettings(remote_keys(), path_prefix(), settings.ORSWEB_IMPORT_SECONDS)
+    return LoadingSettings(
+        remote_keys(), path_prefix(), settings.ORSWEB_IMPORT_SECONDS, settings.DATA_DIR / "interpreters"
+    )
 
 
 def workers() -> WorkerSettings:

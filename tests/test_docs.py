@@ -26,6 +26,8 @@ ELSEWHERE = {
     "test_word_order.py",
     "ors/server.py",
     "openreward/environments/server.py",
+    "requirements.txt",
+    "env.py",
     "Chart.js",
     "agent.yaml",
     "tools.yaml",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import importlib
 import inspect
+import re
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -83,8 +84,9 @@ class HostedClass(HostedEnvironment):
     cannot run it (empty: it can).
     """
 
-    def __init__(self, cls: type, alias: str | None = None, arguments: str = "") -> None:
-        """`arguments`: values of attributes, as in `class_arguments.py`.
+    def __init__(self, cls: type, alias: str | None = None, arguments: str = "", directory: str = "") -> None:
+        """`arguments`: values of attributes, as in `class_arguments.py`. `directory`: the repository, if it has one of
+        its own.
 
         Raises: Unhostable with one sentence that says what to change.
         """
@@ -101,7 +103,8 @@ class HostedClass(HostedEnvironment):
         self._check_tool_names()
         check_class_methods(cls)
         self.name = served_name(cls, alias)
-        self.origin = f"{cls.__module__}:{cls.__qualname__}{'?' if arguments else ''}{arguments}"
+        self.identity = f"{cls.__module__}:{cls.__qualname__}{'?' if arguments else ''}{arguments}"
+        self.origin = f"{directory}:{self.identity}" if directory else self.identity
         self.splits: list[Split] = splits_of(cls)
         self._check()
         self.misspelled: list[str] = misspelled_attributes(cls, sdk.base)
@@ -211,7 +214,7 @@ class HostedClass(HostedEnvironment):
         for cls in self.cls.__mro__[: self.cls.__mro__.index(self.sdk.base)]:
             if text := inspect.cleandoc(vars(cls).get("__doc__") or ""):
                 return text
-        paragraphs = (text.strip() for text in self.card.split("\n\n"))
+        paragraphs = (text.strip() for text in re.sub(r"^#.*\n?", "\n", self.card, flags=re.MULTILINE).split("\n\n"))
         return next((text for text in paragraphs if text and text[0].isalnum()), self.card)
 
     @property

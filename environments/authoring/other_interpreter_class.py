@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel
@@ -63,10 +62,12 @@ def describe(hosted: HostedClass) -> ClassDescription:
 
 
 class DescribedClass(HostedEnvironment):
-    """A class of another interpreter. Its tasks are read, and its sessions played, by that interpreter's processes."""
+    """A class that this process does not import. Its tasks are read, and its sessions played, by other processes: of
+    the interpreter `python`, or of this one if that is empty.
+    """
 
-    def __init__(self, description: ClassDescription, python: Path) -> None:
-        self.python = str(python)
+    def __init__(self, description: ClassDescription, python: str) -> None:
+        self.python = python
         self.name, self.origin = description.name, description.origin
         self.splits, self.unavailable, self.revision = description.splits, description.unavailable, description.revision
         self.hand_controls = description.hand_controls

@@ -1,13 +1,15 @@
 """The environments that this server hosts, by name. The first one is the default.
 
 Classes are loaded from specifications, `module:Class` or `alias=module:Class`, with arguments after a question mark
-(`class_arguments.py`); modules are also found in the current directory. `environments/hosts/loading.py` loads every
-kind of specification.
+(`class_arguments.py`); modules are also found in the current directory. `directory:module:Class` is for processes that
+play nothing else: the directory becomes their working directory and the first place of their search path.
+`environments/hosts/loading.py` loads every kind of specification.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import signal
 import sys
 import threading
@@ -131,6 +133,7 @@ def load_class(specification: str) -> HostedClass:
     alias, renames, target = head.rpartition("=")
     if renames and not alias:
         raise Unhostable(f"{specification!r} has no name before '='; write module:Class or alias=module:Class.")
+    directory, _, target = target.partition(":") if target.count(":") == 2 else ("", "", target)
     module_name, colon, class_name = target.partition(":")
     if "@" in class_name:
         raise Unhostable(f"{specification!r} names another interpreter; serve it, and check the server's address.")
@@ -139,6 +142,8 @@ def load_class(specification: str) -> HostedClass:
     if module_name.endswith(".py") or "/" in module_name:
         named = _module_of(Path(module_name), class_name)
         raise Unhostable(f"{specification!r} names a file, not a module; write {alias}{renames}{named}.")
+    if directory:
+        directory = _entered(directory)
     if (here := str(Path.cwd())) not in sys.path:
         sys.path.append(here)
     try:
@@ -146,11 +151,26 @@ def load_class(specification: str) -> HostedClass:
     except (Exception, SystemExit) as error:  # importing runs the author's module, which may call sys.exit()
         raise Unhostable(f"{specification!r} cannot be imported: {explained(error)}.{_missing_sdk(error)}") from error
     try:
-        return HostedClass(_class_of(module, class_name), alias or None, arguments)
+        return HostedClass(_class_of(module, class_name), alias or None, arguments, directory)
     except Unhostable:
         raise
     except (Exception, SystemExit) as error:  # the author's descriptors and metaclasses
         raise Unhostable(f"{specification!r} cannot be hosted: {explained(error)}.") from error
+
+
+def _entered(name: str) -> str:
+    """Make a directory the working one, and the first in which modules are found. Return its path.
+
+    Raises: Unhostable.
+    """
+    directory = str(Path(name).expanduser().absolute())
+    try:
+        os.chdir(directory)
+    except OSError as error:
+        raise Unhostable(f"{name} cannot be the directory of an environment: {error.strerror}.") from None
+    if directory not in sys.path:
+        sys.path.insert(0, directory)
+    return directory
 
 
 def _module_of(file: Path, class_name: str) -> str:

@@ -55,7 +55,7 @@ def revision_of(
         git_commit, is_dirty = repository.commit, bool(repository.changed.intersection(files.values()))
     versions = tuple(_versions(hosted, own_version).items())
     source_hash = _hash_of_files(files) if files else ""
-    identity = hosted.origin
+    identity = hosted.identity
     if not _is_named(hosted.named_class):
         identity += f" {_names_of(hosted.named_class)}"
         unread = unread or f"which of the classes {hosted.cls.__qualname__} it is"

@@ -76,7 +76,8 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
 
         def make() -> CheckState:
             checked = LocalEnvironment(hosted, limit, options.secrets)
-            return CheckState(checked, report, options, local=checked, specification=specification)
+            absolute = hosted.origin if hosted.origin != hosted.identity else specification
+            return CheckState(checked, report, options, local=checked, specification=absolute)
 
         if hosted.unavailable:
             report.warn("environment", "available", f"It cannot be played on this machine: {hosted.unavailable}")

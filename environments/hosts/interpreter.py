@@ -39,16 +39,19 @@ def variables(python: str) -> dict[str, str]:
 
 
 def described(specification: str, python: str, import_seconds: float) -> DescribedClass:
-    """Return the class that `specification` names, as another interpreter describes it.
+    """Return the class that `specification` names, as another interpreter describes it, or this one in another process
+    if `python` is empty.
 
     `import_seconds`: CPU time that the import may take. Raises: Unhostable.
     """
-    path = Path(python).expanduser().absolute()  # links stay: the interpreter of a virtual environment is one
-    whole = f"{specification}@{python}"
+    # links stay: the interpreter of a virtual environment is one
+    path = Path(python or sys.executable).expanduser().absolute()
+    whole = f"{specification}@{python}" if python else specification
+    python = str(path) if python else ""
     try:
         done = subprocess.run(  # nosec B603 # the operator or the author has named the program
-            command(str(path), "describe", specification, str(import_seconds)),
-            env=variables(str(path)),
+            command(python, "describe", specification, str(import_seconds)),
+            env=variables(python),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             timeout=WALL_TIMES * import_seconds,
@@ -63,7 +66,7 @@ def described(specification: str, python: str, import_seconds: float) -> Describ
     if done.returncode:
         raise Unhostable(f"{whole!r} cannot be imported: {_problem(path, done.returncode, printed)}")
     sys.stderr.write(printed.lstrip("\n"))  # the author's traceback, if it cannot be hosted
-    return DescribedClass(_description(whole, path, done.stdout), path)
+    return DescribedClass(_description(whole, path, done.stdout), python)
 
 
 def _description(whole: str, path: Path, answer: bytes) -> ClassDescription:

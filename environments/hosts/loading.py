@@ -21,6 +21,8 @@ from environments.hosts.remote_instance import PING_SECONDS, RemoteInstance
 from environments.hosts.remote_server import RemoteServer
 from environments.hosts.remote_tasks import RemoteTasks
 from environments.hosts.remote_url import is_remote, parse
+from environments.hosts.repositories import repository_in, specifications_in
+from environments.hosts.repository_python import python_of
 from environments.hosts.worker_host import WorkerHost, is_isolated
 from environments.runtime.host import LocalHost, PlayedInstance
 from environments.runtime.incident_reports import IncidentReport
@@ -34,7 +36,7 @@ MAX_PINGS = 32
 
 
 def load(specifications: Iterable[str], settings: LoadingSettings | None = None) -> Registry:
-    """Return the registry of what `specifications` name: `module:Class`, `module:Class@python` or URLs.
+    """Return the registry of what `specifications` name: `module:Class`, `module:Class@python`, repositories or URLs.
 
     Each may have `name=` before it. Classes are imported, by the interpreter `python` if one is named; remote
     environments are not contacted.
@@ -42,7 +44,8 @@ def load(specifications: Iterable[str], settings: LoadingSettings | None = None)
     Raises: Unhostable with one sentence that says what to change.
     """
     settings = settings or LoadingSettings()
-    registry = Registry([_load_one(specification.strip(), settings) for specification in specifications])
+    loaded = (_load_each(specification.strip(), settings) for specification in specifications)
+    registry = Registry([hosted for several in loaded for hosted in several])
     if registry.find(first := settings.path_prefix[1:].partition("/")[0]):
         raise Unhostable(
             f"ORSWEB_PATH_PREFIX={settings.path_prefix} begins with the name of the environment {first!r}; "
@@ -51,15 +54,19 @@ def load(specifications: Iterable[str], settings: LoadingSettings | None = None)
     return registry
 
 
-def _load_one(specification: str, settings: LoadingSettings) -> HostedEnvironment:
+def _load_each(specification: str, settings: LoadingSettings) -> list[HostedEnvironment]:
+    """Return what a specification names: several environments if it is a directory."""
     if is_remote(specification):
-        return HostedRemote(parse(specification, settings.keys))
-    target, names_python, python = specification.partition("@")
+        return [HostedRemote(parse(specification, settings.keys))]
+    named, names_python, python = specification.partition("@")
+    if repository := repository_in(named):
+        python = python or (python_of(repository, settings.interpreters) if settings.interpreters else "")
+        return [described(one, python, settings.import_seconds) for one in specifications_in(named, repository)]
     if names_python:
-        return described(target, python, settings.import_seconds)
+        return [described(named, python, settings.import_seconds)]
     with refusing_servers():
         hosted = load_class(specification)
-    return described(specification, hosted.python, settings.import_seconds) if hosted.python else hosted
+    return [described(specification, hosted.python, settings.import_seconds) if hosted.python else hosted]
 
 
 class EveryHost:

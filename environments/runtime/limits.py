@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal
 
 WHOLE_ANSWER_SECONDS = 0.5
@@ -56,6 +57,8 @@ class LoadingSettings:
     """ORSWEB_PATH_PREFIX, with which the paths of no environment may begin: it would be taken off them."""
     import_seconds: float = 60.0
     """CPU time that another process may take to import a class, from ORSWEB_IMPORT_SECONDS."""
+    interpreters: Path | None = None
+    """Directory of the interpreters that are made for repositories; None: none are made."""
 
 
 @dataclass(frozen=True, slots=True)

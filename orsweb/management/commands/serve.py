@@ -70,7 +70,7 @@ class Command(TerminalCommand):
             "environments",
             nargs="*",
             metavar="module:Class",
-            help="classes to host, the default first, or environments of other ORS servers as "
+            help="classes to host, the default first, or path/to/repository, or environments of other ORS servers as "
             "http://host:port/environment; name=… renames one, and module:Class@python plays it with another "
             "interpreter (default: ORSWEB_ENVIRONMENTS)",
         )

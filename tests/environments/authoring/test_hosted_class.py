@@ -238,7 +238,9 @@ def test_a_description_is_the_docstring_of_the_nearest_class_that_has_one() -> N
 
 
 def test_a_description_is_the_first_paragraph_of_the_card(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / "README.md").write_text("# Crates\n\nPush crates\ninto places.\n\nMore.\n")
+    (tmp_path / "README.md").write_text(
+        "# Crates\n\n[![Badge](x)](y)\n\n## About\nPush crates\ninto places.\n\nMore.\n"
+    )
     (tmp_path / "orsweb_test_crates.py").write_text(CRATES)
     monkeypatch.syspath_prepend(tmp_path)
     assert load_class("orsweb_test_crates:Crates").description == "Push crates\ninto places."
