@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, Field, RootModel, TypeAdapter, field_validator, model_validator
 from pydantic_core import PydanticSerializationError, from_json, to_json, to_jsonable_python
 
 from environments.errors import shorten
@@ -56,6 +56,16 @@ class ImageBlock(WireModel):
     mimeType: str = Field(description="Type of the image, such as `image/png`.")
     detail: JSONObject | None = Field(default=None, description=DETAIL)
     type: Literal["image"] = "image"
+
+    @field_validator("data", mode="before")
+    @classmethod
+    def check_encoded(cls, data: Any) -> Any:
+        if isinstance(data, str):
+            return data
+        encode = "base64-encode it, as base64.b64encode(data).decode()"
+        if isinstance(data, bytes | bytearray):
+            raise ValueError(f"an image is a text, not {type(data).__name__}; {encode}")
+        raise ValueError(f"an image is a text, not {type(data).__name__}; save it as PNG or JPEG and {encode}")
 
 
 Blocks = Sequence[TextBlock | ImageBlock]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any
@@ -31,6 +31,8 @@ class CheckOptions:
     secrets: Mapping[str, str] = field(default_factory=dict)
     recordings: Sequence[Recording] = ()
     """Recorded episodes whose calls are made again."""
+    note_step: Callable[[str], object] | None = None
+    """Called with each step before it begins."""
     exits_when_stuck: bool = False
     """Whether the process may end itself when the environment's code lets no other thread run."""
 

@@ -7,7 +7,7 @@ All values are parsed JSON. A step that exceeds its limit is reported and abando
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar
@@ -128,8 +128,9 @@ async def leave(seat: CheckedSession) -> None:
 class TimeLimit:
     """The limit of `seconds` for each step. Other threads read in `current` which step is running."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, seconds: float, note_step: Callable[[str], object] | None = None) -> None:
         self.seconds = seconds
+        self._note_step = note_step
         self.hits = 0
         self.current = ""
 
@@ -142,6 +143,8 @@ class TimeLimit:
             work.close()
             raise GaveUp(f"Not tried, because {self.hits} earlier steps took over {self.seconds:g} s each.")
         self.current = what
+        if self._note_step is not None:
+            self._note_step(what)
         task = asyncio.ensure_future(work)
         done, _ = await asyncio.wait([task], timeout=self.seconds)
         if done:

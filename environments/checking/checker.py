@@ -65,7 +65,7 @@ _LAST: tuple[str, Check] = (fresh_process.SUBJECT, fresh_process.check_fresh_pro
 
 def check_class(specification: str, options: CheckOptions) -> CheckReport:
     """Check `[alias=]module:Class` and return the report. Raises: Unhostable when the class cannot be loaded."""
-    limit = TimeLimit(options.timeout_seconds)
+    limit = TimeLimit(options.timeout_seconds, options.note_step)
     with contextlib.redirect_stdout(sys.stderr):  # stdout is for the report only
         hosted = _loaded(specification, limit.seconds * IMPORT_TIMES)
         report = CheckReport(specification)
@@ -93,7 +93,7 @@ def check_server(url: str, environment: str | None, headers: Mapping[str, str], 
 
     Raises: Unreachable when the server does not respond or has no such environment.
     """
-    limit = TimeLimit(options.timeout_seconds)
+    limit = TimeLimit(options.timeout_seconds, options.note_step)
     report = CheckReport(f"{url} {environment or ''}".strip())
 
     def make() -> CheckState:

@@ -8,6 +8,7 @@ written; an interrupted sync is simply repeated.
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import math
@@ -60,6 +61,8 @@ IN_FORCE = (
 
 _SORTED = json.JSONEncoder(sort_keys=True)
 
+SLOW_SECONDS = 3.0
+"""How long a class may list its tasks before the log says what the start waits for."""
 MIN_LOGGED_TASKS = 50_000
 """Writing this many tasks takes seconds, so it is logged for the operator."""
 
@@ -98,6 +101,8 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
                 hosted.unavailable = hosted.unavailable or storable(f"{failure.reason} Correct that.")
                 await writer.run(write_unavailable, hosted.name, hosted.unavailable)
                 continue
+            if not is_procedural and not any(lists.texts.values()):
+                log.warning("an environment has no task", environment=hosted.name, origin=hosted.origin)
             _warn_of_hidden_fields(hosted, lists)
             procedural += [hosted.name] * is_procedural
             written = await _write_tasks(hosted, lists, writer, is_procedural=is_procedural)
@@ -178,13 +183,20 @@ async def _lists(hosted: HostedEnvironment, host: Host, begin: Begin = _unwatche
     for split in hosted.splits:
         call = f"list_tasks({split.name!r})"
         begin(f"{hosted.name}: {call} of {hosted.origin}")
+        slow = asyncio.get_running_loop().call_later(SLOW_SECONDS, _log_wait, hosted.name, call)
         try:
             texts[split.name] = await host.tasks(hosted.name).listing(split.name)
         except NotImplementedError:
             return ClassLists({}), True
         except EnvironmentFault as fault:
             raise UnlistableTasks(hosted.name, hosted.origin, call, split.name, fault) from fault
+        finally:
+            slow.cancel()
     return ClassLists(texts), False
+
+
+def _log_wait(environment: str, call: str) -> None:
+    log.info("waiting for the tasks of an environment", environment=environment, call=call)
 
 
 def _warn_of_hidden_fields(hosted: HostedEnvironment, lists: ClassLists) -> None:

@@ -21,6 +21,7 @@ from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, NamedTuple
 
 import structlog
+from django.conf import settings
 
 if TYPE_CHECKING:
     from django.db.backends.base.base import BaseDatabaseWrapper
@@ -104,7 +105,8 @@ class FollowerProcess(threading.Thread):
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 bufsize=0,
-                env={**os.environ, "PYTHONPATH": paths},
+                # the modules of environments may have set theirs
+                env={**os.environ, "PYTHONPATH": paths, "DJANGO_SETTINGS_MODULE": str(settings.SETTINGS_MODULE)},
             )
         except OSError as error:  # there are no more processes or descriptors
             return error.strerror or str(error)

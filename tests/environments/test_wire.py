@@ -211,3 +211,9 @@ def test_it_writes_any_pydantic_model() -> None:
         x: float
 
     assert model_json(Point(x=NAN)) == '{"x":null}'
+
+
+@pytest.mark.parametrize("data", [b"\x89PNG", bytearray(b"\x89PNG"), object()])
+def test_it_says_how_an_image_is_encoded(data: Any) -> None:
+    with pytest.raises(ValidationError, match=r"an image is a text, not \w+; .*base64-encode it, as base64\.b64encode"):
+        ImageBlock(data=data, mimeType="image/png")

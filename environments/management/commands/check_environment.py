@@ -8,11 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import signal
 import sys
+import tempfile
 from argparse import ArgumentTypeError
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import IO, Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandParser
 from rich.console import Console
@@ -69,6 +72,20 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def handle(self, *, environment: str | None, url: str | None, **options: Any) -> None:
+        if sys.argv[1:2] != ["check_environment"]:  # another program, whose threads would be missing in a fork
+            return self._check(environment, url, options)
+        with tempfile.TemporaryFile() as step:
+            if not (child := os.fork()):
+                return self._check(environment, url, options | {"note_step": partial(_write, step)})
+            status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            step.seek(0)
+            if last := step.read().decode("utf-8", "replace"):
+                how = f"exited with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
+                print(visible(f"The process of the check {how} in the environment's code: {last}."), file=sys.stderr)
+                status = 1
+        raise SystemExit(status)
+
+    def _check(self, environment: str | None, url: str | None, options: dict[str, Any]) -> None:
         if bool(environment) == bool(url):
             _refuse(
                 "Give either a class as module:Class, an environment as http://host:port/environment, or a server as "
@@ -87,6 +104,8 @@ class Command(BaseCommand):
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
                 print(visible(trace), file=sys.stderr)
             _refuse(str(error))
+        if note_step := options.get("note_step"):
+            note_step("")  # all steps have ended
         self._print(report, as_json=options["json"], strict=options["strict"])
         status = 0 if report.passes(strict=options["strict"]) else 1
         if report.is_hung:  # Python would wait for the environment's own threads
@@ -112,6 +131,7 @@ def _checked(environment: str | None, url: str | None, options: Mapping[str, Any
         timeout_seconds=options["timeout"],
         secrets=dict(options["secret"]),
         recordings=read_recordings(Path(options["recorded"])) if options["recorded"] else (),
+        note_step=options.get("note_step"),
         exits_when_stuck=sys.argv[1:2] == ["check_environment"],
     )
     if environment:
@@ -121,6 +141,13 @@ def _checked(environment: str | None, url: str | None, options: Mapping[str, Any
     if options["api_key"]:
         headers["X-API-Key"] = options["api_key"]
     return check_server(url, options["env"], headers, settings)
+
+
+def _write(file: IO[bytes], step: str) -> None:
+    file.seek(0)
+    file.truncate()
+    file.write(step.encode("utf-8", "replace"))
+    file.flush()
 
 
 def _secret(text: str) -> tuple[str, str]:

@@ -522,6 +522,13 @@ class HangingTools(Sound):
         return told("never")
 
 
+class Exiting(Sound):
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """End the process."""
+        os._exit(3)
+
+
 class HangingConstructor(Sound):
     def __init__(self, task_spec: JSONObject = {}, secrets: dict[str, str] = {}) -> None:
         super().__init__(task_spec, secrets)

@@ -134,6 +134,13 @@ def test_code_that_lets_no_thread_run_ends_the_process_with_its_place() -> None:
     assert "in hold" in done.stderr
 
 
+def test_code_that_ends_the_process_is_named() -> None:
+    done = _run(f"{FLAWED}:Exiting")
+    assert (done.returncode, done.stdout) == (1, "")
+    words = "The process of the check exited with status 3 in the environment's code: Tool 'step' in train[0]."
+    assert done.stderr.strip().endswith(words)
+
+
 def test_it_needs_no_database(server_environment: dict[str, str]) -> None:
     unreachable = {**server_environment, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     assert programs.run("check_environment", f"{FLAWED}:Sound", env=unreachable).returncode == 0

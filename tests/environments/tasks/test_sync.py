@@ -258,6 +258,20 @@ def test_it_tells_what_list_tasks_raised() -> None:
     assert re.fullmatch(sentence, str(failure))
 
 
+def test_it_says_that_an_environment_has_no_task() -> None:
+    with capture_logs() as logged:
+        sync_now(listing({"train": []}))
+    assert [entry["environment"] for entry in logged if entry["event"] == "an environment has no task"] == ["shop"]
+
+
+def test_it_says_what_a_start_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("environments.tasks.sync.SLOW_SECONDS", 0.0)
+    with capture_logs() as logged:
+        sync_now(listing({"train": [{"q": 1}]}))
+    waits = [entry["call"] for entry in logged if entry["event"] == "waiting for the tasks of an environment"]
+    assert waits == ["list_tasks('train')"]
+
+
 def test_it_warns_of_hidden_fields_that_no_task_has() -> None:
     with capture_logs() as logged:
         sync_now(listing({"train": [{"q": 1}], "test": [{"answer": 2}]}, hidden_fields=("answer", "anwser")))

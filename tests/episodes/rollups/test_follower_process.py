@@ -20,7 +20,8 @@ from tests.server import LiveServer
 pytestmark = pytest.mark.django_db
 
 PRINTING = r"""
-import sys
+import os, sys
+assert os.environ["DJANGO_SETTINGS_MODULE"] != "of.an.environment"
 for line in (b"hello", b"", b"7", b"[1]", b"[1, 2]", b'{"a": 1}', b"\xff", b'[{"text": 7}, 0.0]', b"bye"):
     sys.stdout.buffer.write(line + b"\n")
 sys.stdout.buffer.flush()
@@ -122,6 +123,7 @@ def test_lines_that_are_no_reports_are_skipped(monkeypatch: pytest.MonkeyPatch, 
     (tmp_path / "printing.py").write_text(PRINTING)
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     monkeypatch.setattr(follower_process, "__name__", "printing")
+    monkeypatch.setenv("DJANGO_SETTINGS_MODULE", "of.an.environment")  # as an environment's module may set it
     following = FollowerProcess()
     following.start()
     eventually(lambda: following.places() == {"text": 7})
