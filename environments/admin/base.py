@@ -11,8 +11,8 @@ from django.core.exceptions import PermissionDenied
 from django.db.models import Model, QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
+from unfold import paginator
 from unfold.admin import ModelAdmin
-from unfold.paginator import InfinitePaginator
 
 from environments.access.local_operator import OPERATOR
 from environments.access.privacy import hidden_from, hides_anything, visible
@@ -23,8 +23,11 @@ from environments.models import Environment
 MAX_SUMMARY_CHARACTERS = 140
 
 
-class Pages(InfinitePaginator):  # type: ignore[misc]  # unfold has no types
-    """Pages of rows that are never counted: one row more than a page shows says whether another one follows."""
+class InfinitePaginator(paginator.InfinitePaginator):  # type: ignore[misc]  # unfold has no types
+    """Pages of rows that are never counted: one row more than a page shows says whether another one follows.
+
+    Templates of unfold know it by its name; under another one, they show a number of rows.
+    """
 
     template_name = "environments/pages.html"
     has_next = False
@@ -43,7 +46,7 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
     """
 
     page_template = ""
-    paginator = Pages
+    paginator = InfinitePaginator
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
     change_list_template = "environments/change_list.html"
