@@ -112,6 +112,7 @@ WIDE = f"|{' column |' * 40}\n|{' --- |' * 40}\n|{' 1 |' * 40}"
 def places(live: LiveServer) -> dict[str, int]:
     """Return the numbers that the addresses of PAGES name."""
     first, second = play_rounds(live, LONG_RUN, 2, step=4, model=LONG_MODEL)
+    play_rounds(live, LONG_RUN, model="another")  # a second run of the name, to which the first leads
     play_rounds(live, "looked-at-too", step=4)
     play_rounds(live, "r", step=4, model="m")  # shorter than the words before them
     with playing(live, "upload") as agent:
@@ -171,7 +172,7 @@ def cuts_off_no_task_and_no_column(table: str) -> Callable[[Page], None]:
 
 
 def covers_nothing(page: Page) -> None:
-    """The list of steps covers nothing below the transcript."""
+    """Neither the list of steps what is below the transcript, nor the search the actions beside a long name."""
     assert page.evaluate(COVERED) == []
 
 
@@ -224,6 +225,7 @@ AT_WIDTHS: dict[tuple[str, int], Callable[[Page], None]] = {
     (RUNS, 1050): cuts_off_no_task_and_no_column("main"),
     ("/environments/guess/leaderboard/", 1050): cuts_off_no_task_and_no_column("main"),
     ("/episodes/{first}/", 1050): covers_nothing,
+    ("/runs/{run}/", 1280): covers_nothing,
     ("/episodes/", 1280): tells_no_secret("td.task"),
     ("/environments/guess/", 1280): tells_no_secret("td.task-cell"),
     ("/tasks/{task}/", 1280): tells_no_secret("h1"),
