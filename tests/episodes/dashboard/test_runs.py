@@ -174,12 +174,13 @@ def test_splits_of_a_run_are_pooled_only_if_the_reader_wants_it(client: Client) 
     assert "All splits together" in client.get(f"/runs/{run.pk}/?part=figures&{of_test}").content.decode()
 
 
-def test_a_run_of_one_split_has_no_choice_of_splits(client: Client) -> None:
+def test_a_run_of_one_split_has_no_choice_of_splits_and_is_listed_with_its_name(client: Client) -> None:
     run, split = make_run(), make_split()
     end_episode(1.0, run=run, split=split)
     end_episode(1.0, run=run)
     page = client.get(f"/runs/{run.pk}/")
     assert page.context["line"].outline.total.n == 2 and "splits together" not in page.content.decode()
+    assert f' title="The split that it played">{split.name}</div>' in client.get("/runs/").content.decode()
 
 
 def test_a_run_leads_to_the_others_of_its_title(client: Client) -> None:
