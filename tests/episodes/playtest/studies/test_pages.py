@@ -238,6 +238,8 @@ def test_a_study_with_a_time_limit_has_no_pause_unless_it_says_so(
 def test_a_link_is_revoked_after_a_question(curator: Client) -> None:
     study = study_of(split_of("math", 2))
     link_of(study)
+    Invite.objects.update(created=timezone.now() - timedelta(days=1))
+    link_of(study)
     invite_of(study.environment)
     for path in ("/play/studies/pilot/", "/play/invites/"):
         page = curator.get(path).content.decode()
@@ -245,6 +247,8 @@ def test_a_link_is_revoked_after_a_question(curator: Client) -> None:
             question = page.partition(start)[0].rpartition("<div")[2]
             assert "popover role" in question and "Revoke “" in question, path
         assert "/revoke/" in page
+        buttons = re.findall(r"Revoke<span[^>]*>[^<]*", page)
+        assert len(set(buttons)) == len(buttons)
 
 
 def invite_of(environment: Environment) -> None:
