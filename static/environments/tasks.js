@@ -18,9 +18,13 @@ function showChecked() {
   if (!bar) return;
   const boxes = rows().map(boxOf);
   const checked = boxes.filter((box) => box.checked).length;
-  const isIdle = !checked && bar.querySelector("[name=scope]:checked").value !== "all";
-  bar.toggleAttribute("data-idle", isIdle);
-  bar.querySelectorAll("button").forEach((button) => (button.disabled = isIdle));
+  const number = bar.querySelector("[name=scope]:checked").dataset.total ?? checked;
+  bar.toggleAttribute("data-idle", !number);
+  for (const button of bar.querySelectorAll("button")) {
+    button.dataset.label ??= button.textContent;
+    button.textContent = number ? `${button.dataset.label} (${number})` : button.dataset.label;
+    button.disabled = !number;
+  }
   bar.querySelector("[data-count]").textContent = `${checked} selected`;
   all.checked = checked > 0 && checked === boxes.length;
   all.indeterminate = checked > 0 && checked < boxes.length;
