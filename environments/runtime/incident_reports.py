@@ -15,22 +15,22 @@ from typing import Any, Literal
 
 from environments.runtime.crash_notes import NotedCall, read_running_calls, read_unsent_steps
 
-IncidentKind = Literal["died", "held", "lost"]
+IncidentKind = Literal["died", "held", "lost", "left"]
 
 
 @dataclass(frozen=True, slots=True)
 class IncidentReport:
     """What happened to a process, and which calls of environments may have caused it.
 
-    The server's own died or was held, or it has lost a worker process.
+    The server's own died or was held, it has lost a worker process, or has left processes that hosted code had started.
     """
 
     kind: IncidentKind
     at: float
     """Moment of the death, or at which the process was held for too long; seconds since the epoch."""
     how: str
-    """Of a death: "by signal 11 (SIGSEGV)"; of a loss: "exited with status 3"; otherwise what is held:
-    "the event loop" or "the interpreter's lock"."""
+    """Of a death: "by signal 11 (SIGSEGV)"; of a loss: "exited with status 3"; of what was left: names of
+    processes; otherwise what is held: "the event loop" or "the interpreter's lock"."""
     seconds: float = 0.0
     """How long the process was held."""
     suspects: tuple[NotedCall, ...] = ()

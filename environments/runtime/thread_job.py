@@ -56,6 +56,7 @@ class ThreadJob:
             return True
         if self.note is not None:
             self.note.enter_thread()
+        CURRENT.set(self.note)
         KEY.set(self.key)
         try:
             self.value = self.fn(*self.args)

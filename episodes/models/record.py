@@ -313,11 +313,16 @@ class Incident(models.Model):
     Similar ones within an hour are one row, except for deaths of the server.
     """
 
-    KINDS: ClassVar = [("died", "server died"), ("held", "server held"), ("lost", "worker process")]
+    KINDS: ClassVar = [
+        ("died", "server died"),
+        ("held", "server held"),
+        ("lost", "worker process"),
+        ("left", "processes left"),
+    ]
 
     kind = models.CharField(max_length=4, choices=KINDS)
     happened = models.DateTimeField(help_text="Of several holds, the latest")
-    how = models.CharField(max_length=200, help_text="How the process died, or what was held")
+    how = models.CharField(max_length=200, help_text="How the process died, what was held, or what was left")
     seconds = models.FloatField(default=0.0, help_text="How long the server was held; of several holds, the longest")
     count = models.PositiveIntegerField(default=1)
     environment = models.ForeignKey(

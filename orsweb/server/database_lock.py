@@ -29,6 +29,7 @@ from environments.cluster.membership import (
     holder_in,
     stop_at_once,
 )
+from orsweb.server import forks
 
 _DESCRIBE_SESSION = (
     "SELECT set_config('application_name', %s, false), set_config('tcp_keepalives_idle', '10', false), "
@@ -81,6 +82,7 @@ class FileLock(Lock):
             with self._file:
                 refusal = _refusal(_read_holder(self._file))
                 raise DatabaseInUse(f"{refusal[:-1]}: {_NEEDS_POSTGRESQL}.") from error
+        forks.keep(self._file)  # who has a copy of it has the lock
         self._write(json.dumps(_holder()))
 
     def release(self) -> None:

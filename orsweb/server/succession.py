@@ -111,6 +111,10 @@ class SuccessorCheck:
             self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=output, stderr=output)  # nosec B603 # our own command line
 
     @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    @property
     def is_done(self) -> bool:
         return self._process.poll() is not None
 

@@ -17,7 +17,7 @@ afterwards, because the code may have changed since the first was checked. It al
 the files of orsweb are others than at its start: a server that it forks would import the rest of its modules from them.
 
 Servers are forked, so the first start takes no longer than without a supervisor. If the supervisor dies, the kernel
-kills them.
+kills them. What hosted code has started ends with its server (`orphans.py`).
 """
 
 from __future__ import annotations
@@ -33,6 +33,10 @@ from pathlib import Path
 
 import structlog
 
+from environments.runtime.crash_notes import read_sources
+from environments.runtime.incident_reports import IncidentReport
+from orsweb.server import forks
+from orsweb.server.orphans import Orphans
 from orsweb.server.server_process import ServerPlace, ServerProcess
 from orsweb.server.succession import (
     RELOAD,
@@ -87,6 +91,7 @@ class Supervisor:
         self._reload_until = time.monotonic() + reload_seconds
         self._has_given_up = False  # the reload, because servers were not ready in time
         self._is_settled = False  # every server has been ready, and its predecessor has ended
+        self._orphans = Orphans()
         self._code = installed_code()  # which this process, and what it forks, has loaded in part
 
     @property
@@ -115,6 +120,7 @@ class Supervisor:
             self._see_predecessors_off()
             self._consider_giving_up()
             self._consider_settled()
+            self._orphans.look(self._own())
             if self._check is not None and self._check.is_done:
                 self._end_check(self._check)
             if self._deadline is not None:
@@ -148,6 +154,8 @@ class Supervisor:
         """Start it again when it has died, and see whether its event loop turns."""
         self._has_been_ready |= server.is_ready  # before it is reaped: it may have died since
         status = server.reap()
+        if status is not None:
+            self._end_orphans(server)
         if self._predecessor_of(server) is None:
             self._let_others_serve(server)
             server.answer_waiting()
@@ -157,6 +165,18 @@ class Supervisor:
             if server.pulse.is_stopping:
                 self._begin_to_stop()
             server.watchdog.look()
+
+    def _own(self) -> list[int]:
+        """Return the process ids of what this process has started."""
+        return [*self._running(), *([self._check.pid] if self._check is not None else [])]
+
+    def _end_orphans(self, server: ServerProcess) -> None:
+        """End what hosted code has started in a server at this place, which has ended."""
+        names = self._orphans.end(self._own(), with_daemons=not self._running())
+        if names:
+            log.warning("what hosted code had started is ended with its server", processes=names)
+            report = IncidentReport("left", time.time(), ", ".join(names), environment=_environment_of(names, server))
+            report.write(server.place.directory)
 
     def _consider_ending(self, status: int, server: ServerProcess) -> None:
         """Have a server that has ended started again, unless it should end, or could not start at first."""
@@ -247,6 +267,7 @@ class Supervisor:
             for server in self._servers:
                 if server.pid:
                     server.watchdog.report_death(-signal.SIGKILL, "because it did not stop in time")
+            self._orphans.end((), with_daemons=True)  # also the servers: what they leave is there when they have ended
             os._exit(1)
 
     # --- reloading ----------------------------------------------------------------------------------------------------
@@ -265,6 +286,7 @@ class Supervisor:
     def _end_check(self, check: SuccessorCheck) -> None:
         """Go on with the new program if it can be served."""
         self._check = None
+        self._orphans.end(self._own(), with_daemons=False)
         if problem := check.problem():
             log.error("the new code cannot be served, so the present one goes on", reason=problem)
             note_state(self._directory, problem)
@@ -287,7 +309,9 @@ class Supervisor:
             one.enforce()
         for one in [one for one in self._predecessors if one.has_ended()]:
             self._predecessors.remove(one)
-            self._servers[one.number % len(self._servers)].succeed()
+            server = self._servers[one.number % len(self._servers)]
+            server.succeed()
+            self._end_orphans(server)
 
     def _consider_giving_up(self) -> None:
         """Let earlier servers go on whose successors were not ready in time."""
@@ -302,6 +326,13 @@ class Supervisor:
         log.error("the reload is given up, so the present servers go on", reason=problem)
         note_state(self._directory, problem)
         _notify_systemd("READY=1")
+
+
+def _environment_of(names: Sequence[str], server: ServerProcess) -> str:
+    """Return the environment whose code has forked processes of these names; empty if it is not a single known one."""
+    shown = {forks.name_of(environment): environment for environment in read_sources(server.place.directory)}
+    environments = {shown.get(name.rpartition(" (pid ")[0], "") for name in names}
+    return environments.pop() if len(environments) == 1 else ""
 
 
 def _notify_systemd(state: str) -> None:

@@ -8,6 +8,7 @@ from daphne.management.commands.runserver import Command as DaphneCommand
 from django.conf import settings
 
 from orsweb.management.commands.serve import listen
+from orsweb.server import forks
 
 
 class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
@@ -25,4 +26,5 @@ class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
         for listener in listen(self.addr, int(self.port))[0]:
             listener.close()
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = self.addr, int(self.port)
+        forks.keep_all([int(self.port)])  # or what hosted code forks would have it when this restarts
         super().run(**options)

@@ -33,7 +33,16 @@ from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
 from environments.service import get_service
 from environments.tasks.sync import Begin, check_declared, check_tasks
-from orsweb.server import database_lock, exposure, listening, pending_migrations, printer, succession, uvicorn_server
+from orsweb.server import (
+    database_lock,
+    exposure,
+    forks,
+    listening,
+    pending_migrations,
+    printer,
+    succession,
+    uvicorn_server,
+)
 from orsweb.server.database_lock import DatabaseInUse
 from orsweb.server.pending_migrations import NotMigrated
 from orsweb.server.server_process import ServerPlace, ServerProcess
@@ -135,6 +144,7 @@ class Command(TerminalCommand):
 
         connection.close()
         with _peer_listeners() as peers:
+            forks.keep_all(map(forks.address_of, [*server.place.listeners, *peers]))
             uvicorn_server.run(asgi.application, asgi.agents, [*server.place.listeners, *peers], on_ready, server.pulse)
 
     def _print_banner(self) -> None:

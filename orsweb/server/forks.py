@@ -1,0 +1,108 @@
+"""What processes that hosted code forks off the server don't get of it: its sockets, its lock, and its signals.
+
+A forked process has every descriptor of the server, whatever their flags, and may outlive it: `multiprocessing` leaves
+such processes when the server dies. With the listening socket it would take clients that nobody answers, with the file
+of the lock no other server could start, and with a connection it would hold transactions open, or end them for the
+server. A signal that it gets, as from `Pool.terminate()`, would stop the server, whose event loop shares the pipe for
+signals with it. Processes that are started by `exec` get none of that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import socket
+import stat
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Protocol
+from weakref import WeakSet
+
+from django.db.backends.signals import connection_created
+
+from environments.runtime.crash_notes import CURRENT
+
+PREFIX = "of "
+"""Before the name of an environment in the names of processes that its code has forked."""
+_PR_SET_NAME = 15
+_SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1)
+
+
+Address = int | str
+"""A port, or the path of a Unix socket; empty for a socket without a name."""
+
+
+class Descriptor(Protocol):
+    """A file, or a connection of psycopg."""
+
+    def fileno(self) -> int: ...
+
+
+_kept: WeakSet[Descriptor] = WeakSet()
+_addresses = set[Address]()
+
+
+def name_of(environment: str) -> str:
+    """Return the name of processes that code of an environment has forked; the kernel keeps 15 bytes of it."""
+    return f"{PREFIX}{environment}".encode()[:15].decode("utf-8", "ignore")
+
+
+def keep(descriptor: Descriptor) -> None:
+    """Have processes that are forked from now on lose a file of this server."""
+    _kept.add(descriptor)
+
+
+def keep_all(addresses: Iterable[Address]) -> None:
+    """Have processes that are forked from now on lose everything that is the server's, which listens at `addresses`."""
+    _addresses.update(addresses)
+    libc = ctypes.CDLL(None)  # not loaded after a fork
+    connection_created.connect(_keep_connection)
+    os.register_at_fork(after_in_child=lambda: _leave_server(libc))
+
+
+def _keep_connection(connection: Any, **_: Any) -> None:
+    if connection.vendor == "postgresql":
+        keep(connection.connection)
+
+
+def _leave_server(libc: ctypes.CDLL) -> None:
+    """Become a process of its own. The numbers stay in use: objects that were copied close them when they are freed."""
+    signal.set_wakeup_fd(-1)
+    for number in _SIGNALS:
+        signal.signal(number, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in [*_numbers_of_kept(), *_sockets_of_server()]:
+        os.dup2(nothing, descriptor, inheritable=False)
+    os.close(nothing)
+    note = CURRENT.get()
+    if call := note and note.read():
+        libc.prctl(_PR_SET_NAME, name_of(call.environment).encode())
+
+
+def _numbers_of_kept() -> list[int]:
+    numbers = list[int]()
+    for descriptor in list(_kept):
+        with contextlib.suppress(Exception):  # it is closed
+            numbers.append(descriptor.fileno())
+    return numbers
+
+
+def _sockets_of_server() -> list[int]:
+    """Return the listening sockets, and those of the clients that have connected to them."""
+    numbers = list[int]()
+    for number in [int(path.name) for path in Path("/proc/self/fd").iterdir()]:
+        with contextlib.suppress(OSError):  # the directory's own
+            if stat.S_ISSOCK(os.fstat(number).st_mode):
+                found = socket.socket(fileno=number)
+                numbers += [number] if address_of(found) in _addresses else []
+                found.detach()
+    return numbers
+
+
+def address_of(found: socket.socket) -> Address:
+    """Return where a socket listens, or the socket has listened to whose client it belongs. Raises: OSError."""
+    name: Any = found.getsockname()
+    return int(name[1]) if found.family in (socket.AF_INET, socket.AF_INET6) else str(name)

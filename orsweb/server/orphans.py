@@ -1,0 +1,95 @@
+"""Ends what hosted code has started when the server ends that it was started in, whatever ended that.
+
+The supervisor is the "subreaper" of its processes: the kernel makes it the parent of every process whose parent has
+ended. So when a server has ended, what it leaves are children of the supervisor that no other server can have left,
+unless they were that before: daemons, which left their parent while it ran and live as long as any server does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import time
+from collections.abc import Collection, Iterator
+from pathlib import Path
+
+from orsweb.server import forks, printer
+
+END_SECONDS = 2.0
+"""How long killed processes may take to end; one that waits for a device may take longer."""
+PAUSE_SECONDS = 0.005
+MAX_NAME = 60
+_PR_SET_CHILD_SUBREAPER = 36
+_SELF_ENDING = b"episodes.rollups.follower_process"
+_OURS = (b"environments.hosts.worker_program", b"bwrap")
+"""In the command lines of processes that end with their server anyway."""
+
+
+class Orphans:
+    """The children of this process that it has not started."""
+
+    def __init__(self) -> None:
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        self._recent, self._daemons = frozenset[int](), frozenset[int]()
+
+    def look(self, own: Collection[int]) -> None:
+        """Reap those that have ended. Call it again and again, after deaths of servers were seen; `own`: those."""
+        orphans = frozenset(pid for pid in _children() if pid not in own and not _is_reaped(pid))
+        # Two looks, because a server may have died between the last look at it and this one.
+        self._daemons, self._recent = self._recent & orphans, orphans
+
+    def end(self, own: Collection[int], *, with_daemons: bool) -> list[str]:
+        """Kill all, but for `own`; return their names, with those of environments whose code has forked them."""
+        names, deadline = dict[int, str](), time.monotonic() + END_SECONDS
+        spared = {*own} if with_daemons else {*own, *self._daemons}
+        while (left := list(_left_of_servers(spared))) and time.monotonic() < deadline:
+            for pid in left:
+                if pid not in names:
+                    names[pid] = _name_of(pid)
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(PAUSE_SECONDS)
+        return [name for name in names.values() if name]
+
+
+def _left_of_servers(spared: Collection[int]) -> Iterator[int]:
+    """Yield the children that run and don't end by themselves."""
+    for pid in _children():
+        if pid not in spared and not _is_reaped(pid) and _comm(pid) != printer.NAME and _SELF_ENDING not in _line(pid):
+            yield pid
+
+
+def _children() -> list[int]:
+    tasks = Path("/proc/self/task").iterdir()
+    return [int(pid) for task in tasks for pid in (task / "children").read_text().split()]
+
+
+def _is_reaped(pid: int) -> bool:
+    with contextlib.suppress(ChildProcessError):
+        return bool(os.waitpid(pid, os.WNOHANG)[0])
+    return True
+
+
+def _name_of(pid: int) -> str:
+    """Return what it is for people, such as "of leaver (pid 7)" or "sleep 100 (pid 8)"; empty if it is ours."""
+    line, name = _line(pid), _comm(pid)
+    if any(ours in line for ours in _OURS):
+        return ""
+    words = line.replace(b"\0", b" ").decode("utf-8", "replace").strip()
+    return f"{name if name.startswith(forks.PREFIX) else words[:MAX_NAME] or name} (pid {pid})"
+
+
+def _comm(pid: int) -> str:
+    return _read(pid, "comm").decode("utf-8", "replace").rstrip("\n")
+
+
+def _line(pid: int) -> bytes:
+    return _read(pid, "cmdline")
+
+
+def _read(pid: int, name: str) -> bytes:
+    with contextlib.suppress(OSError):  # it has ended
+        return Path(f"/proc/{pid}/{name}").read_bytes()
+    return b""
