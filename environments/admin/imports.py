@@ -26,7 +26,7 @@ from environments.admin.jobs import from_its_server, job_url, this_server
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits, splits_to_fill
 from environments.database import jobs
-from environments.display.addresses import id_asked
+from environments.display.addresses import cannot_be_used, id_asked
 from environments.display.number_fields import RowField
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
@@ -110,11 +110,17 @@ def _initial(request: HttpRequest) -> dict[str, Any]:
     """Return the initial values from the address: a split by its id, or one that may not exist by `name` and `type`."""
     given = request.GET
     splits = existing_splits().filter(visible_splits(hidden_from(request.user)))
-    split = splits.filter(pk=id_asked(request, "split") or 0).first()
+    number, environment = id_asked(request, "split"), id_asked(request, "environment")
+    split = None if number is None else splits.filter(pk=number).first()
+    if number is not None and split is None:
+        raise cannot_be_used("split", str(number), "there is no split of that number")
+    if environment is not None and not _environments(request).filter(pk=environment).exists():
+        raise cannot_be_used("environment", str(environment), "there is no environment of that number")
+    if (type_ := given.get("type", "")) and type_ not in dict(Split.TYPES):
+        raise cannot_be_used("type", type_, f"allowed are {', '.join(dict(Split.TYPES))}")
     if split is not None:
         return {"environment": split.environment_id, "split": split.name, "type": split.type}
-    environment = id_asked(request, "environment") or 0
-    return {"environment": environment, "split": given.get("name", ""), "type": given.get("type", "")}
+    return {"environment": environment, "split": given.get("name", ""), "type": type_}
 
 
 # --- previewing -------------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from django.urls import reverse
 from environments.admin.bulk import LIST_PARAMETERS, selection_of
 from environments.admin.sorted_selection import batch_of, check_cursor
 from environments.curation.selection import Selection
+from environments.display.addresses import cannot_be_used
 
 MAX_SECONDS = 0.1
 """Longest search for the next task; after that the list says more."""
@@ -38,9 +39,11 @@ def review_of(request: HttpRequest) -> ReviewStep | None:
 
     Raises: BadRequest.
     """
-    if not (at := request.GET.get("at", "")):
+    at, asked = request.GET.get("at", ""), request.GET.get("list", "")
+    if not at and asked:
+        raise cannot_be_used("list", asked, "the address has no at, the place of the task in that list")
+    if not at:
         return None
-    asked = request.GET.get("list", "")
     selection = selection_of(request, QueryDict(asked).dict(), also=LIST_PARAMETERS)
     check_cursor(selection, "at", at)
     listing = reverse("admin:environments_task_changelist")

@@ -35,7 +35,8 @@ class StrictList:
             return super().get_changelist_instance(request)  # type: ignore[misc]  # of ModelAdmin
         except IncorrectLookupParameters as error:
             query, reason = shorten(request.GET.urlencode(), 200), error.args[0] if error.args else None
-            words = f" {' '.join(reason.messages)}" if isinstance(reason, ValidationError) else ""
+            messages = reason.messages if isinstance(reason, ValidationError) else [str(reason)]
+            words = f" {' '.join(messages)}" if isinstance(reason, ValidationError | ValueError) else ""
             raise BadRequest(
                 f"This list has no filter like {query!r}.{words} Open it without, and choose its filters there."
             ) from error
@@ -46,7 +47,8 @@ class StrictList:
         """Return the rows that have each word of a search in one of the columns, in whatever case and accents."""
         columns = self.get_search_fields(request)  # type: ignore[attr-defined]  # of ModelAdmin
         for word in smart_split(search_term) if columns else ():
-            text = unescape_string_literal(word) if word[0] in "\"'" and word[0] == word[-1] else word
+            is_quoted = len(word) > 1 and word[0] in "\"'" and word[0] == word[-1]
+            text = unescape_string_literal(word) if is_quoted else word
             queryset = queryset.filter(holding(queryset, text, columns))
         return queryset, False
 
@@ -74,6 +76,8 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
         for name, value in request.GET.dict().items():
             if name == PAGE_VAR and value and not id_in(value):
                 raise cannot_be_used(name, value, "it has to be the number of a page, such as 2")
+            elif name in (ALL_VAR, IS_FACETS_VAR) and value not in ("", "1", "True"):
+                raise cannot_be_used(name, value, "allowed are 1, True")
             elif name == ORDER_VAR and value:
                 self._check_order(value)
             elif name not in (*chips, *self._parts_of_lists()):
@@ -114,6 +118,8 @@ class StrictChangeList(ChangeList):  # type: ignore[misc]  # unfold has no types
     def _check_lookup(self, request: HttpRequest, name: str, value: str) -> None:
         """Refuse a value that no row can have in the field of a lookup, such as `state__exact` or `groups__id__in`."""
         field, lookup = _field_of(self.model, name)
+        if lookup.endswith("regex"):
+            raise cannot_be_used(name, value, "lists are not searched by regular expressions; q searches by words")
         values = value.split(",") if lookup == "in" else [value]
         is_same, choices = lookup in ("", "exact", "in"), getattr(field, "flatchoices", ())
         if lookup == "isnull" or (is_same and isinstance(field, BooleanField)):

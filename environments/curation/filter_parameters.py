@@ -171,9 +171,9 @@ def _state(values: Mapping[str, str]) -> str:
 
 
 def _sort(values: Mapping[str, str]) -> str:
-    if (text := values.get("sort", "")).removeprefix("-") not in ("", *SORTS):
+    if (text := values.get("sort", "")) and text.removeprefix("-") not in SORTS:
         raise InvalidFilter("sort", text, f"allowed are {', '.join(SORTS)}, with - before it for the greatest first")
-    return text if text != "-" else ""
+    return text
 
 
 def _written(value: Any) -> str:

@@ -58,6 +58,10 @@ def _chosen(query: str, number: str, hidden: frozenset[int]) -> QuerySet[Episode
 
     `hidden`: ids of the private environments that do not exist for the person.
     """
+    if number and query:
+        raise OrsError(f"episode={number[:40]!r} and a filter are given. Give one of the two.")
+    if number and id_in(number) is None:
+        raise OrsError(f"episode={number[:40]!r} cannot be used: it has to be the number of an episode.")
     if number:
         return Episode.objects.filter(visible_episodes(hidden), pk=id_in(number) or 0)
     asked = replace(EpisodeFilter.parse(QueryDict(query)), hidden=hidden)

@@ -64,14 +64,17 @@ def choice_of(data: Mapping[str, str]) -> TaskChoice:
 
 
 def address_problems(choice: TaskChoice, hidden: frozenset[int]) -> dict[Field, str]:
-    """Return a sentence by field about an environment or split in an address that cannot be played.
+    """Return a sentence by field about what an address chooses and cannot be played.
 
     `hidden`: ids of the private environments that do not exist for the person.
     """
     try:
         environment = _environment(choice, hidden) if choice.environment else None
+        _check_pick(choice)
         if environment is not None and choice.split:
             _split(choice, environment, hidden)
+        if environment is not None and choice.task:
+            _task(choice, environment, hidden)
     except BadChoice as error:
         return {error.field: str(error)}
     return {}
@@ -79,8 +82,7 @@ def address_problems(choice: TaskChoice, hidden: frozenset[int]) -> dict[Field, 
 
 def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> SessionRequest:
     """Return the session that plays the chosen task. Raises: BadChoice."""
-    if choice.pick not in get_args(Pick):
-        raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
+    _check_pick(choice)
     if seat.invite is not None:
         _check_invite(seat.invite, choice, seat)  # before any lookup, so that guests cannot find out which names exist
     environment = _environment(choice, seat.hidden)
@@ -94,6 +96,12 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> Sessio
         return SessionRequest(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
     split = _split(choice, environment, seat.hidden)
     return SessionRequest(**facts, split=split.name, index=_index(choice, seat, split))
+
+
+def _check_pick(choice: TaskChoice) -> None:
+    """Raises: BadChoice."""
+    if choice.pick not in get_args(Pick):
+        raise BadChoice("pick", f"pick={choice.pick[:40]!r} is unknown; use {', '.join(get_args(Pick))}.")
 
 
 def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:

@@ -61,7 +61,9 @@ class TaskSelection:
             chosen = [pk for pk in chosen if pk in found]
         if not chosen:
             raise StudyRefused(f"No task of {self.split} meets all of these conditions. Remove one of them.")
-        if self.at_random is not None and self.at_random < len(chosen):
+        if self.at_random is not None:
+            if self.at_random > len(chosen):
+                raise StudyRefused(f"{self.at_random:,} tasks can't be drawn of {len(chosen):,}. Draw fewer.")
             chosen = random.SystemRandom().sample(chosen, self.at_random)
         return frozenset(chosen)
 
@@ -111,6 +113,12 @@ def make_study(study: Study, tasks: SuiteMember | TaskSelection) -> None:
 
 
 def _save(study: Study, member: SuiteMember) -> None:
+    """Raises: StudyRefused."""
+    if study.least_finished is not None and study.least_finished > member.tasks_count:
+        count = f"{member.tasks_count:,} task{'' if member.tasks_count == 1 else 's'}"
+        raise StudyRefused(
+            f"Nobody can finish {study.least_finished:,} tasks of a study that has {count}. Enter fewer."
+        )
     study.member, study.environment = member, member.environment
     study.save(force_insert=True)
 

@@ -24,7 +24,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from environments import conf, security_log
 from environments.access.privacy import hidden_from, sealed_splits, visible, visible_splits
-from environments.display.addresses import takes
+from environments.display.addresses import cannot_be_used, takes
 from environments.display.number_fields import WholeNumberField
 from environments.models import Environment, Split
 from episodes.models import Guest, Invite
@@ -231,6 +231,8 @@ def invites(request: HttpRequest) -> HttpResponse:
     hidden = hidden_from(request.user)
     if request.method != "POST":
         initial = {"place": request.GET.get("place", ""), "lasts": 7, "unit": "days"}
+        if initial["place"] and initial["place"] not in {key for _, places in _places(hidden) for key, _ in places}:
+            raise cannot_be_used("place", str(initial["place"]), "the form offers no such environment or split")
         return _invites_page(request, InviteForm(hidden, initial=initial))
     form = InviteForm(hidden, request.POST)
     if not form.is_valid():

@@ -127,7 +127,7 @@ def person_name(text: str) -> str:
     name = " ".join(filter(None, spaced.split(" ")))
     if len(name) > MAX_NAME_CHARACTERS:
         raise ValueError(f"The name has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed.")
-    if visible(name) != name or not name.isprintable():
+    if visible(name) != name or not name.isprintable() or (name and not same_name(name)):
         shown = visible(name).replace("\t", "␉").replace("\n", "␊")
         raise ValueError(f"{shown} contains characters that can't be seen. Use letters, digits and spaces.")
     return name

@@ -12,8 +12,9 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import hidden_from
 from environments.curation.leaks import mark_of
-from environments.display.addresses import takes
+from environments.display.addresses import cannot_be_used, takes
 from environments.display.number_fields import WholeNumberField
+from environments.display.visible import visible
 from environments.errors import OrsError
 from environments.models import Split
 from environments.scoring.task_buckets import BUCKETS
@@ -97,6 +98,8 @@ class StudyForm(forms.Form):
         if most is not None and least is not None and least > most:
             self.add_error("least_finished", f"A person gets at most {most}. Enter {most} or fewer.")
         for number, name in enumerate(CODES):
+            if given.get(name) and visible(given[name]) != given[name]:
+                self.add_error(name, "The code has characters that people can't see or copy. Use others.")
             if given.get(name) in [given[other] for other in CODES[:number] if given.get(other)]:
                 self.add_error(
                     name, "Another outcome has this code. Enter a different one, so that codes tell them apart."
@@ -138,6 +141,10 @@ def study_new(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         asked = {name: request.GET.get(name, "") for name in PRESET}
         form = StudyForm(hidden, initial={"attempts": 1, **asked})
+        if asked["tasks"] and asked["tasks"] not in {**form.splits, **form.members}:
+            raise cannot_be_used("tasks", asked["tasks"], "the form offers no such split or member of a suite")
+        if asked["bucket"] and asked["bucket"] not in BUCKETS:
+            raise cannot_be_used("bucket", asked["bucket"], f"allowed are {', '.join(BUCKETS)}")
         return render(request, "playtest/study_form.html", {"form": form})
     form = StudyForm(hidden, request.POST)
     leaks = list[str]()

@@ -22,6 +22,7 @@ from environments.access.permissions import MAKE_STUDIES
 from environments.access.privacy import hidden_from
 from environments.display.addresses import takes
 from environments.display.number_fields import WholeNumberField
+from environments.display.visible import visible
 from episodes.models import Guest, Invite, Study
 from episodes.playtest.invites.rule import (
     CLOSED,
@@ -132,12 +133,16 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
     form = LinksForm(request.POST)
     if found.closed is not None:
         form.add_error("names", "The study is closed, so it takes nobody in.")
-    elif request.POST.get("kind") == "personal" and form.is_valid() and not form.cleaned_data["names"]:
+    elif (kind := request.POST.get("kind", "")) not in ("shared", "personal"):
+        form.add_error("names", f"kind={kind[:40]!r} is no kind of links. Choose shared or personal.")
+    elif kind == "shared" and request.POST.get("names", "").strip():
+        form.add_error("names", "The link for everybody is for no names. Make personal links of them.")
+    elif kind == "personal" and form.is_valid() and not form.cleaned_data["names"]:
         form.add_error("names", "Enter a name for each link, one on a line.")
     if not form.is_valid():
         return _page(request, found, form, status=422)
     lasts, author = timedelta(days=form.cleaned_data["days"]), request.user.get_username()[:150]
-    if request.POST.get("kind") != "personal":
+    if kind == "shared":
         row = _invite(found, "link for everybody", author)
         link = _link(request, save_invite(row, lasts))
         return _page(request, found, LinksForm(initial={"days": 30}), {"link": link}, status=201)
@@ -187,10 +192,12 @@ def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
     reason = " ".join(request.POST.get("reason", "").split())
     if "include" in request.POST:
         include(guest)
-    elif 0 < len(reason) <= MAX_REASON_CHARACTERS:
+    elif visible(reason) == reason and 0 < len(reason) <= MAX_REASON_CHARACTERS:
         exclude(guest, reason, request.user.get_username())
     else:
-        sentence = f"Enter why {guest.name} is excluded, in at most {MAX_REASON_CHARACTERS} characters."
+        sentence = (
+            f"Enter why {guest.name} is excluded, in at most {MAX_REASON_CHARACTERS} characters that can be seen."
+        )
         return _page(request, found, LinksForm(initial={"days": 30}), {"trouble": sentence}, status=422)
     return redirect("study", found.name)
 

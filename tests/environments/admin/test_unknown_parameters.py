@@ -69,6 +69,14 @@ def test_every_list_refuses_a_choice_that_its_rows_do_not_have(root: Client, loo
         ("auth/user", "groups__id__exact=999", "there is no group of that number"),
         ("auth/user", "groups__isnull=maybe", "allowed are 1, 0"),
         ("auth/user", "o=2", "allowed are 1, 3, 4, 5, with -"),
+        ("auth/user", "all=zzz", "allowed are 1, True"),
+        ("episodes/run", "name__regex=%5B", "lists are not searched by regular expressions"),
+        ("environments/task", "sort=-", "with - before it for the greatest first"),
+        ("environments/task/import", "environment=999", "there is no environment of that number"),
+        ("environments/task/import", "split=999", "there is no split of that number"),
+        ("environments/task/import", "type=zzz", "allowed are train, validation, test"),
+        ("environments/task/export", "format=zzz", "allowed are jsonl, json, csv, parquet"),
+        ("episodes/episode/remove", "episode=zzz", "it has to be the number of an episode"),
         ("environments/curationaction", "kind=zzz", "allowed are quarantine, release"),
         ("environments/curationaction", "environment=5", "there is no environment of that number"),
         ("environments/curationaction", "split=5", "there is no split of that number"),
@@ -87,6 +95,10 @@ def test_a_refusal_names_the_value_and_what_is_allowed(root: Client, path: str, 
 def test_a_date_that_is_none_is_refused_with_the_form_of_one(root: Client) -> None:
     answer = root.get("/admin/episodes/run/?created__gte=tomorrow")
     assert (answer.status_code, "YYYY-MM-DD" in answer.content.decode()) == (400, True)
+
+
+def test_a_quotation_mark_alone_is_searched_for(root: Client) -> None:
+    assert "No results" in root.get("/admin/environments/curationaction/?q=%22").content.decode()
 
 
 def test_a_list_leads_to_a_next_page_only_if_there_is_one(root: Client) -> None:

@@ -74,6 +74,12 @@ def test_a_faulty_form_shows_errors_at_its_fields(client: Client, changes: dict[
     assert not Invite.objects.exists()
 
 
+@each("place", ["zzz", "999", "1/999"])
+def test_a_place_that_the_form_does_not_offer_is_refused(client: Client, place: str) -> None:
+    answer = client.get("/play/invites/", {"place": place})
+    assert (answer.status_code, "the form offers no such" in answer.content.decode()) == (400, True)
+
+
 def test_only_who_sees_a_private_environment_invites_to_it() -> None:
     environment = make_environment(is_private=True)
     inviter, stranger = client_of("operator"), client_of("player", name="eve")

@@ -82,6 +82,9 @@ def test_a_study_takes_the_tasks_of_a_suite(curator: Client) -> None:
         ({"search": "nowhere"}, "meets all of these conditions"),
         ({"attempts": "0"}, "greater than or equal to 1"),
         ({"tasks_per_person": "2", "least_finished": "3"}, "A person gets at most 2. Enter 2 or fewer."),
+        ({"least_finished": "5"}, "Nobody can finish 5 tasks of a study that has 4 tasks. Enter fewer."),
+        ({"at_random": "5"}, "5 tasks can&#x27;t be drawn of 4. Draw fewer."),
+        ({"completion_code": "\u200b"}, "The code has characters that people can&#x27;t see or copy."),
         ({"completion_code": "A", "no_task_code": "A"}, "Another outcome has this code."),
         ({"tasks": "split/999"}, "Select a valid choice"),
     ],
@@ -131,6 +134,34 @@ def test_a_new_personal_link_of_a_name_goes_on_with_its_person(curator: Client) 
     assert Client().get(lost).status_code == 410
     assert Client().get(again)["Location"] == "/play/study/"
     assert Guest.objects.get().pk == guest.pk
+
+
+@each(
+    "form",
+    [
+        *({"kind": kind, "names": "P01", "days": "3"} for kind in ("", "Personal", "zzz", "shared")),
+        *({"kind": "shared", "days": days} for days in ("0", "366", "1.5", " 3 ", "\uff13", "1_0")),
+    ],
+)
+def test_a_form_of_links_that_says_something_else_makes_none(
+    curator: Client, pilot: Study, form: dict[str, str]
+) -> None:
+    answer = curator.post("/play/studies/pilot/links/", form)
+    assert (answer.status_code, Invite.objects.count()) == (422, 0)
+
+
+@each("reason", ["", " \t", "x" * 201, "\u200b", "\u2800", "a\0b"])
+def test_a_reason_for_an_exclusion_can_be_read(curator: Client, pilot: Study, reason: str) -> None:
+    guest = played(pilot).guest
+    assert guest is not None
+    answer = curator.post(f"/play/studies/pilot/people/{guest.pk}/exclude/", {"reason": reason})
+    assert (answer.status_code, Guest.objects.filter(exclusion="").count()) == (422, Guest.objects.count())
+
+
+@each("query", ["tasks=split/999", "tasks=zzz", "bucket=zzz", "numbers=1&numbers=2"])
+def test_a_form_of_a_study_is_filled_in_with_what_it_offers(curator: Client, query: str) -> None:
+    answer = curator.get(f"/play/studies/new/?{query}")
+    assert (answer.status_code, "cannot be used: " in answer.content.decode()) == (400, True)
 
 
 @each("names", ["P01\nP0 1", "P01\np0\u30001", "P0\t1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\x1f1"])
