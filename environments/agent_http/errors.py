@@ -10,12 +10,13 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import structlog
-from django.db import InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError, OperationalError
 from pydantic import BaseModel, ValidationError
 from rest_framework import exceptions
 
 from environments import errors
 from environments.agent_http.response import Response, refusal
+from environments.command_line import command
 from environments.service import get_service
 
 log = structlog.get_logger(__name__)
@@ -39,6 +40,7 @@ STATUS: Mapping[type[errors.OrsError], int] = {
     errors.NumbersAway: 503,
     errors.Draining: 503,
     errors.EnvironmentFault: 500,
+    errors.Unhostable: 500,  # `runserver` opens the service at the first request
 }
 
 RETRY_HEADERS = {"X-Backend-State": "starting", "Retry-After": "2"}
@@ -119,6 +121,14 @@ class ErrorReply(NamedTuple):
     headers: Mapping[str, str] | None = None
 
 
+def _lacks_tables(error: Exception) -> bool:
+    """Return whether a table or a column is missing, as before `migrate`."""
+    text, state = str(error), getattr(error.__cause__, "sqlstate", None)
+    return isinstance(error, DatabaseError) and (
+        state in ("42P01", "42703") or text.startswith(("no such table", "no such column"))
+    )
+
+
 def respond(error: Exception, allowed: list[str], auth_header: str = "") -> Response:
     """Return the response to `error`; `allowed` are the methods that the path accepts."""
     return refusal(*reply_to(error, allowed, auth_header))
@@ -143,6 +153,9 @@ def reply_to(error: Exception, allowed: list[str], auth_header: str = "") -> Err
     if isinstance(error, exceptions.APIException):
         wait = getattr(error, "wait", None)
         return ErrorReply(error.status_code, str(error.detail), {"Retry-After": str(wait)} if wait else None)
+    if _lacks_tables(error):
+        log.error("database_not_migrated", reason=str(error).partition("\n")[0])
+        return ErrorReply(500, f"The database is not migrated; run {command('migrate')}.")
     if isinstance(error, OperationalError | InterfaceError):
         log.error("database_away", error=type(error).__name__, reason=str(error).partition("\n")[0])
         return ErrorReply(503, "The database cannot be reached; try again.", RETRY_HEADERS)
