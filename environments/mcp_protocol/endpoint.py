@@ -35,7 +35,7 @@ from environments.database.storable import id_in
 from environments.errors import SessionNotFound, UnknownEnvironment, shorten
 from environments.keys.agent_key import AgentKey
 from environments.keys.open_streams import OpenStream, open_streams
-from environments.mcp_protocol.methods import introduction
+from environments.mcp_protocol.methods import answer_to, introduction
 from environments.mcp_protocol.parameters import MAX_USER_AGENT_CHARACTERS, new_session, read_parameters
 from environments.mcp_protocol.refusals import McpRefusal
 from environments.mcp_protocol.sessions import Answer, HasLeft, McpSession, PendingRequest, result_of, sessions_of
@@ -78,7 +78,7 @@ class Endpoint:
             return await self._initialize(message)
         session = self._session()
         if isinstance(message, JSONRPCRequest):
-            return await self._respond(session.start(message))
+            return await self._respond(session.start(message, answer_to))
         if isinstance(message, JSONRPCNotification):
             session.notice(message)
         return Response(b"", status=202, headers=())  # to a response too: this server sends no requests

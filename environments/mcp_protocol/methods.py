@@ -7,7 +7,7 @@ result into the form of that version. A function gets the request, which knows i
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import structlog
 from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
@@ -19,9 +19,7 @@ from environments.authoring.callable_tools import is_replaced, tool_called, tool
 from environments.mcp_protocol import content
 from environments.mcp_protocol.content import Json
 from environments.mcp_protocol.refusals import INTERNAL_ERROR, McpRefusal
-
-if TYPE_CHECKING:
-    from environments.mcp_protocol.sessions import PendingRequest
+from environments.mcp_protocol.sessions import PendingRequest
 
 log = structlog.get_logger(__name__)
 

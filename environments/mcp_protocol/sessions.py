@@ -10,7 +10,7 @@ runtime then finds the call that lost its reader and does not run the tool twice
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +18,6 @@ from mcp_types import JSONRPCNotification, JSONRPCRequest
 from mcp_types.version import is_version_at_least
 
 from environments.errors import SessionNotFound
-from environments.mcp_protocol.methods import answer_to
 from environments.mcp_protocol.refusals import error_json, mcp_refusal_of
 from environments.runtime.calls import Call
 from environments.runtime.service import SessionService
@@ -108,6 +107,9 @@ def _is_gone() -> bool:
     return True
 
 
+ResultOf = Callable[[PendingRequest], Awaitable[dict[str, Any]]]
+
+
 class McpSession:
     """One MCP session.
 
@@ -131,12 +133,12 @@ class McpSession:
         """Return whether the client can resume the stream of a request."""
         return is_version_at_least(self.version, RESUMABLE_VERSION)
 
-    def start(self, message: JSONRPCRequest) -> PendingRequest:
-        """Start to answer a request."""
+    def start(self, message: JSONRPCRequest, result: ResultOf) -> PendingRequest:
+        """Start to answer a request with what `result` returns for it."""
         self._last_number += 1
         pending = PendingRequest(self, self._last_number, message)
         self.requests[pending.number] = pending
-        task = asyncio.get_running_loop().create_task(self._run(pending))
+        task = asyncio.get_running_loop().create_task(self._run(pending, result))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return pending
@@ -148,10 +150,10 @@ class McpSession:
                 if pending.message.id == (message.params or {}).get("requestId"):
                     pending.cancel()
 
-    async def _run(self, pending: PendingRequest) -> None:
+    async def _run(self, pending: PendingRequest, result: ResultOf) -> None:
         message_id = pending.message.id
         try:
-            answer = result_of(message_id, await answer_to(pending))
+            answer = result_of(message_id, await result(pending))
         except Exception as error:
             refusal, code, data = mcp_refusal_of(error, [])
             status = 404 if refusal.status == 404 else 200  # only for a session that is over does HTTP show it
