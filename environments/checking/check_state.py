@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import Random
@@ -13,6 +14,7 @@ from environments.checking.local import LocalEnvironment
 from environments.checking.recordings import Recording
 from environments.checking.report import CheckReport
 from environments.errors import shorten
+from environments.sandbox.processes import with_descendants
 
 ADVICE = "Define oracle(), write examples into the schemas, or give recorded episodes with --recorded."
 """What lets the checks make calls that are accepted."""
@@ -88,6 +90,8 @@ class CheckState:
     """Up to two of them, shortened, that can be played again."""
     endings: set[str] = field(default_factory=set)
     """Names of the tools that ended an episode so far."""
+    processes: frozenset[int] = field(default_factory=lambda: frozenset(with_descendants(os.getpid())))
+    """This process and those that it had started before the first session."""
     is_repeatable: bool = True
     """Whether the same calls had the same results in a second session, as far as that was tried."""
 

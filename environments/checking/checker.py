@@ -19,6 +19,7 @@ from environments.checking.checks import (
     fresh_process,
     group_scores,
     isolation,
+    leftovers,
     play,
     prompts,
     protocol,
@@ -59,8 +60,11 @@ _LIVE: list[tuple[str, Check]] = [
     (snapshots.SUBJECT, snapshots.check_snapshots),
     (teardown.SUBJECT, teardown.check_teardown),
 ]
-_LAST: tuple[str, Check] = (fresh_process.SUBJECT, fresh_process.check_fresh_processes)
-"""Plays again what the others have played."""
+_LAST: list[tuple[str, Check]] = [
+    (fresh_process.SUBJECT, fresh_process.check_fresh_processes),
+    (leftovers.SUBJECT, leftovers.check_leftovers),
+]
+"""Play again what the others have played."""
 
 
 def check_class(specification: str, options: CheckOptions) -> CheckReport:
@@ -81,7 +85,7 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
 
         if hosted.unavailable:
             report.warn("environment", "available", f"It cannot be played on this machine: {hosted.unavailable}")
-        holds = _run(report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE), _LAST])
+        holds = _run(report, make, limit, options, [*_STATIC, *([] if hosted.unavailable else _LIVE), *_LAST])
         _report_holds(report, holds)
     return report
 
@@ -99,7 +103,7 @@ def check_server(url: str, environment: str | None, headers: Mapping[str, str], 
     def make() -> CheckState:
         return CheckState(RemoteEnvironment(url, environment, headers, limit, options.secrets), report, options)
 
-    _run(report, make, limit, options, [("protocol", protocol.check_reach), *_STATIC, *_LIVE, _LAST, *protocol.CHECKS])
+    _run(report, make, limit, options, [("protocol", protocol.check_reach), *_STATIC, *_LIVE, *_LAST, *protocol.CHECKS])
     return report
 
 

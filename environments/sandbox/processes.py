@@ -6,6 +6,8 @@ Each function ignores processes that have ended in the meantime.
 from __future__ import annotations
 
 import os
+import signal
+from collections.abc import Collection
 from contextlib import suppress
 from pathlib import Path
 
@@ -56,6 +58,14 @@ def with_descendants(pid: int) -> list[int]:
             for children in Path(f"/proc/{one}/task").glob("*/children"):
                 found += map(int, children.read_text().split())
     return found
+
+
+def end_descendants(keep: Collection[int] = ()) -> None:
+    """End the processes that this one has started, directly or not, with SIGKILL, but for those in `keep`."""
+    for pid in with_descendants(os.getpid())[1:]:
+        if pid not in keep:
+            with suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
 
 
 def resident_bytes(pid: int) -> int:

@@ -24,6 +24,7 @@ from environments.checking.local import LocalEnvironment
 from environments.errors import EnvironmentFault, describe
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import UserCode
+from environments.sandbox.processes import end_descendants
 
 if TYPE_CHECKING:  # it imports a third of what such a process would take to start
     from environments.checking.check_state import CheckState
@@ -145,8 +146,10 @@ def main() -> None:
     except Exception as error:  # the parent process reads the sentence from stderr
         place = f" ({error.place})" if isinstance(error, EnvironmentFault) and error.place else ""
         print(f"{str(error) if place else describe(error)}{place}", file=sys.stderr, flush=True)
+        end_descendants()  # they hold the output open
         os._exit(1)
     print(json.dumps(digests), flush=True)
+    end_descendants()
     os._exit(0)  # threads that the module has started do not delay the exit
 
 

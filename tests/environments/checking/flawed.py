@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import random
+import subprocess
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
@@ -482,6 +483,13 @@ class Teardown(Sound):
 class BadTeardown(Sound):
     def teardown(self) -> None:
         raise RuntimeError("the door is stuck")
+
+
+class Leaving(Sound):
+    """Forgets the program that it starts."""
+
+    def setup(self) -> None:
+        subprocess.Popen(["sleep", "600"])
 
 
 class Blocking(Sound):

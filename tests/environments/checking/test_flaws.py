@@ -113,6 +113,8 @@ FLAWS = [
     ("Teardown", "teardown", "without setup", "warning", "AttributeError"),
     ("Teardown", "teardown", "twice", "warning", "AttributeError"),
     ("BadTeardown", "teardown", "after play", "failed", "the door is stuck"),
+    ("Leaving", "teardown", "no process left", "warning", "A session left 'sleep 600' running after its teardown"),
+    ("Sound", "teardown", "no process left", "ok", "A session leaves no process running."),
     ("Blocking", "event loop", "never blocked", "warning", "Blocking.step (flawed.py"),
 ]
 
