@@ -52,7 +52,8 @@ class Environment:
 
     own_thread: ClassVar[bool] = False
     """True: all code of an instance, plain and async, runs in one thread with an event loop of its own. Set it when the
-    environment uses objects that are bound to the thread or the loop that created them."""
+    environment uses objects that are bound to the thread or the loop that created them. With isolation = "session" that
+    is the main thread of the session's process, which `signal.alarm` needs."""
 
     isolation: ClassVar[str | None] = None
     """Where sessions are played: "process" in worker processes, so that a crash or code that holds the interpreter

@@ -306,10 +306,11 @@ class HostedClass(HostedEnvironment):
         """Return whether the async code of an instance runs in its own thread too.
 
         A class that has an own thread only by default must also define a constructor or `setup`: without them it
-        creates nothing that plain and async code would share.
+        creates nothing that plain and async code would share. In a process of its own a session has no loop to share.
         """
         makes_state = self.runs_constructor or self.overrides("setup")
-        return self.own_thread and (makes_state or getattr(self.cls, "own_thread", None) is not None)
+        is_alone = self.isolation == "session"
+        return self.own_thread and (is_alone or makes_state or getattr(self.cls, "own_thread", None) is not None)
 
     @cached_property
     def runs_loop(self) -> bool:

@@ -21,8 +21,10 @@ import resource
 import signal
 import socket
 import sys
+import threading
 import time
 from base64 import b64decode
+from queue import SimpleQueue
 from typing import Any
 
 import uvloop
@@ -44,6 +46,7 @@ from environments.hosts.worker_messages import Message, MessagePipe, packed
 from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
 from environments.runtime.limits import Limits
+from environments.runtime.session_thread import MainThread
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import fault_of
 from environments.sandbox.fair_turns import KEY
@@ -62,6 +65,9 @@ class WorkerProgram:
     def __init__(self) -> None:
         self.pipe = MessagePipe(self._take)
         self._pool = ThreadPool()
+        self.main_thread: MainThread = SimpleQueue()
+        self.gives_main_thread = asyncio.Event()
+        """Set when a session is to get the main thread, so that this loop has to run in another one."""
         self._limits = Limits()
         self._cpu_seconds = 0
         self._host: LocalHost | None = None
@@ -131,6 +137,9 @@ class WorkerProgram:
         with limited_import(import_seconds, ADVICE):
             hosted = load_class(specification)
         self._host, self._name = LocalHost(Registry([hosted]), self._pool, self._limits), hosted.name
+        if hosted.isolation == "session" and hosted.own_thread:
+            self._pool.main = self.main_thread
+            self.gives_main_thread.set()
 
     async def _close(self, number: int) -> None:
         """Close an instance after the requests about it, which the server has cancelled, have ended."""
@@ -184,12 +193,35 @@ def _print_description(specification: str, import_seconds: float) -> None:
         answers.write(_describe(specification, import_seconds))
 
 
-async def _serve(connection: socket.socket) -> None:
+async def _connected(connection: socket.socket) -> WorkerProgram:
     program = WorkerProgram()
     loop = asyncio.get_running_loop()
     connect = loop.create_unix_connection if connection.family == socket.AF_UNIX else loop.create_connection
     await connect(lambda: program.pipe, sock=connection)
-    await program.pipe.ended.wait()
+    return program
+
+
+async def _serve(program: WorkerProgram) -> None:
+    """Answer the server until its end of the socket is closed, or the main thread is needed."""
+    waiting = [asyncio.create_task(event.wait()) for event in (program.pipe.ended, program.gives_main_thread)]
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+
+
+def _run(connection: socket.socket) -> None:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        program = runner.run(_connected(connection))
+        runner.run(_serve(program))
+        if program.gives_main_thread.is_set():
+            serving = threading.Thread(target=_serve_elsewhere, args=(runner.get_loop(), program), daemon=True)
+            serving.start()
+            while True:
+                program.main_thread.get()()
+
+
+def _serve_elsewhere(loop: asyncio.AbstractEventLoop, program: WorkerProgram) -> None:
+    """Run the loop in this thread from now on, and end the process with it, whatever its main thread does."""
+    loop.run_until_complete(program.pipe.ended.wait())
+    os._exit(0)
 
 
 def main() -> None:
@@ -203,7 +235,7 @@ def main() -> None:
     faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # or it is lost when this is killed
     sys.setswitchinterval(SWITCH_SECONDS)
-    uvloop.run(_serve(socket.socket(fileno=int(sys.argv[1]))))
+    _run(socket.socket(fileno=int(sys.argv[1])))
 
 
 if __name__ == "__main__":

@@ -30,19 +30,26 @@ class _Wake:
 _WAKE = _Wake()
 
 
+MainThread = SimpleQueue[Callable[[], None]]
+"""What the main thread of the process is to run, one after the other."""
+
+
 class SessionThread:
     """Made and lent by a ThreadPool, which gets the jobs that are done."""
 
-    def __init__(self, report: Callable[[ThreadJob], None], *, runs_loop: bool) -> None:
-        """Start the thread, which calls `report` with each job that is done and was not abandoned."""
+    def __init__(self, report: Callable[[ThreadJob], None], *, runs_loop: bool, main: MainThread | None = None) -> None:
+        """Start the thread, which calls `report` with each job that is done and was not abandoned.
+
+        `main`: use the main thread of the process instead, which waits there.
+        """
         self._report, self.runs_loop = report, runs_loop
         self._jobs: SimpleQueue[ThreadJob | _Wake | None] = SimpleQueue()  # None: end
-        thread = threading.Thread(target=self._serve, name="session", daemon=True)
+        thread = threading.main_thread() if main else threading.Thread(target=self._serve, name="session", daemon=True)
         self._loop: asyncio.AbstractEventLoop = _new_loop() if runs_loop else LateLoop(self._jobs.put, thread)
         self._is_looping = runs_loop
         self._running = 0  # jobs whose results are awaited on the loop; used in the thread only
         self._is_retired = False
-        thread.start()
+        main.put(self._serve) if main else thread.start()
 
     # --- from the server's loop ---------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from collections import deque
 from queue import Empty, SimpleQueue
 from typing import Any
 
-from environments.runtime.session_thread import SessionThread
+from environments.runtime.session_thread import MainThread, SessionThread
 from environments.runtime.thread_job import ThreadJob
 from environments.sandbox.fair_turns import RoundRobin
 
@@ -46,6 +46,8 @@ class ThreadPool:
         self._checks = 0
         self._free_sessions: dict[bool, list[SessionThread]] = {False: [], True: []}  # by whether they run a loop
         self._lent = 0  # threads of sessions
+        self.main: MainThread | None = None
+        """The main thread, if the next session that needs a thread of its own gets that."""
         self.abandoned = 0
         """Number of threads that were given up while they ran."""
         self._overdue: dict[asyncio.Task[Any], float] = {}  # cancelled tasks that go on, by the moment of that
@@ -92,7 +94,10 @@ class ThreadPool:
         """Return a thread for one instance, to be returned with `take_back`."""
         self._lent += 1
         free = self._free_sessions[runs_loop]
-        return free.pop() if free else SessionThread(self.report, runs_loop=runs_loop)
+        if free:
+            return free.pop()
+        main, self.main = self.main, None
+        return SessionThread(self.report, runs_loop=runs_loop, main=main)
 
     def take_back(self, thread: SessionThread) -> None:
         """Keep as many threads for the next sessions as are in use: sessions often end and start together."""

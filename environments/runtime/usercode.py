@@ -31,6 +31,12 @@ MAX_LISTED_PROBLEMS = 3
 MAX_CANCEL_SECONDS = 0.1
 """Time for async code in a thread of its own to end after its cancellation."""
 
+ADVICE = (
+    '. Sessions have a main thread with isolation = "session" and own_thread = True on the class, or served as '
+    "'module:Class?isolation=\"session\"&own_thread=true'"
+)
+"""What the error says of code that needs the main thread, as signals do."""
+
 
 class UserCode:
     """Calls the code of one instance or of one class, and tracks which plain calls are still running in a thread."""
@@ -190,9 +196,15 @@ def fault_of(error: BaseException) -> EnvironmentFault:
     frames = traceback.extract_tb(error.__traceback__)
     theirs = [frame for frame in frames if "/environments/runtime/" not in frame.filename] or frames
     trace = "".join(["Traceback (most recent call last):\n", *traceback.format_list(theirs)])
-    text = text_of(error)
+    text = text_of(error) + (ADVICE if _needs_main_thread(error) else "")
     trace += f"{type(error).__name__}: {text}" if isinstance(error, ValidationError) else _last_lines(error)
     return EnvironmentFault(type(error).__name__, text, trace)
+
+
+def _needs_main_thread(error: BaseException) -> bool:
+    """Return whether it is Python's refusal of signals in other threads, or was raised because of that."""
+    causes = (error, error.__cause__, error.__context__)
+    return any(isinstance(cause, ValueError) and "only works in main thread" in str(cause) for cause in causes)
 
 
 def text_of(error: BaseException) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import ctypes
 import os
 import random
+import signal
 import subprocess
 import threading
 import time
@@ -168,6 +169,14 @@ class OfItsProcess(Sound):
     @classmethod
     def list_tasks(cls, split: str) -> Sequence[JSONObject]:
         return [{"place": os.getpid()}]
+
+
+class SetsAnAlarm(Sound):
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Walk for at most a second."""
+        signal.signal(signal.SIGALRM, lambda number, frame: None)
+        return told("walked", 0.0, finished=True)
 
 
 class PaysByHash(Sound):

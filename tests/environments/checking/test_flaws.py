@@ -50,6 +50,7 @@ FLAWS = [
     ("Crashing", "play", "tools run", "failed", "Tool 'jump' failed"),
     ("Misconstruing", "play", "tools run", "failed", f"({ROOT}/tests/environments/checking/flawed.py, line "),
     ("Undescribed", "environment", "described", "ok", "It has a docstring or a card."),
+    ("SetsAnAlarm", "play", "tools run", "failed", 'have a main thread with isolation = "session" and own_thread'),
     ("SelfCancelling", "play", "tools run", "failed", "Tool 'step' in train[0] cancelled its own task"),
     ("Unfinished", "rewards", "range", "warning", "declares no reward_range"),
     ("Uncounted", "rewards", "convention", "failed", "'no_call': 'keep'; use 'zero' or 'out'"),
