@@ -157,8 +157,18 @@ class LiveServer:
 
 
 def children_of(pid: int) -> list[int]:
-    """Return the processes that the main thread of a process has started; psutil reads those of the whole machine."""
-    return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+    """Return the processes that the main thread of a process has started; psutil reads those of the whole machine.
+
+    A supervisor also gets the printers of servers that have ended, for a moment.
+    """
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return [int(child) for child in children if _name_of(child) not in ("", "printer")]
+
+
+def _name_of(pid: str) -> str:
+    with contextlib.suppress(OSError):  # it has ended
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    return ""
 
 
 def free_port() -> int:
