@@ -240,7 +240,7 @@ def test_bundled_environments_pass_without_a_warning(name: str) -> None:
 
 def _problems_of(name: str) -> list[str]:
     """Return what the check of an environment finds, but for a sandbox that may be missing."""
-    report = check_class(name, CheckOptions(episodes=EPISODES.get(name, 2), steps=3, timeout_seconds=30))
+    report = check_class(name, CheckOptions(episodes=EPISODES.get(name, 2), steps=3, timeout_seconds=120))
     problems = [finding for finding in report.findings if finding.result in ("failed", "warning")]
     return [finding.sentence for finding in problems if finding.check != "available"]
 
