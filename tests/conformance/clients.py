@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
+import threading
 from collections.abc import Mapping
 from types import TracebackType
 from typing import Any, Self
-from unittest.mock import patch
 
+import pytest
 from openreward.client import OpenReward
 from ors.client import ORS
 
@@ -45,10 +45,14 @@ class OrsClient(Client):
 
 class OpenRewardClient(Client):
     user_agent = "openreward-sdk/0.1.167"
+    _making = threading.Lock()
+    """Held while variables are set for a client: tests play with several in threads."""
 
     def __init__(self, server: LiveServer, api_key: str | None = None, url: str = "") -> None:
         urls = {"OPENREWARD_SESSION_URL": url or server.url, "OPENREWARD_API_URL": server.url}
-        with patch.dict(os.environ, {**urls, "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}):
+        with self._making, pytest.MonkeyPatch.context() as patch:
+            for name, value in {**urls, "OPENREWARD_DISABLE_UPDATE_CHECK": "1"}.items():
+                patch.setenv(name, value)
             self._api = OpenReward(api_key=api_key, base_url=server.url)
             self._api.environments  # reads them too  # noqa: B018
 
