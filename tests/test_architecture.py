@@ -21,13 +21,14 @@ DJANGO = {"__init__", "apps", "admin", "models", "migrations", "management", "te
 """Names that Django looks for in the root of an application."""
 
 SHARED_WORDS = {
-    "environments": {"errors", "wire", "conf", "service", "command_line"},
+    "environments": {"errors", "invisible", "wire", "conf", "service", "command_line"},
     "episodes": {"visibility"},
 }
 """Modules that a root may hold although Django does not look for them: words that rooms of several floors use."""
 
 ROOMS = {
     "environments": [
+        {"invisible"},
         {"errors", "command_line", "models"},
         {"access", "wire", "database", "scoring"},
         {"display", "security_log"},
@@ -57,7 +58,7 @@ ROOMS = {
 }
 """The rooms of each application by floor, lowest first. A room may use those on lower floors."""
 
-UNDRAWN = {"errors", "wire", "command_line", "templatetags"}
+UNDRAWN = {"errors", "invisible", "wire", "command_line", "templatetags"}
 """Rooms that the picture of docs/architecture.md leaves out."""
 
 FACES = {"protocol", "mcp_protocol", "admin", "dashboard", "playtest", "api", "platform_api", "management"}

@@ -1,16 +1,17 @@
 """Tasks that splits of different types share, and copies within a split.
 
-A task is its content, so the database finds the same content in any number of tasks. Near-duplicates, which say the
-same apart from case, spaces, punctuation, answers and labels, are found by reading contents. Whoever asks says how many
-may be read; where that is too few, a sentence says so.
+A task is its content, so the database finds the same content in any number of tasks, and that with other invisible
+characters. Near-duplicates, which say the same apart from case, spaces, punctuation, answers and labels, are found by
+reading contents. Whoever asks says how many may be read; where that is too few, a sentence says so.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -19,15 +20,19 @@ from django.db.models import Count, QuerySet
 from django.db.models.functions import Left
 
 from environments.curation.split_counts import tasks as counted
+from environments.database.json_rows import among
 from environments.display.task_line import MAX_READ_CHARACTERS
 from environments.display.text_comparison import answers_of, normalized, readable_answer, tells_apart
+from environments.invisible import IGNORABLE_IN_JSON, without_invisible
 from environments.models import Split, SplitEntry, Task
+from environments.tasks.sync import content_hash
 from environments.tasks.task_places import places_of
 
 MAX_READ = 3000
 """Tasks that a page reads without being asked to, with those of the splits that they are compared with."""
 MAX_READ_ON_REQUEST = 100_000
 MAX_EXAMPLES = 5
+_INVISIBLE = re.compile(IGNORABLE_IN_JSON, re.IGNORECASE)
 _APART = "apart from case, spaces, punctuation"
 
 
@@ -68,7 +73,8 @@ class Contents:
         """Read a content. It need not be a task yet: `task` is a negative number then."""
         digest = blake2b(normalized(spec).encode("utf-8", "surrogatepass"), digest_size=12)
         self._tasks_by_words[digest.digest()].append(task)
-        self._answers[task] = hash(json.dumps(answers_of(spec), sort_keys=True))
+        answers = json.dumps(answers_of(spec), ensure_ascii=False, sort_keys=True)
+        self._answers[task] = hash(without_invisible(answers))
         if name := readable_answer(spec, self._hidden):
             self._tasks_by_answer[name].append(task)
 
@@ -130,6 +136,7 @@ def leaks_of_split(split: Split, *, hidden: Collection[str] = (), most: int | No
     served = _served(split)
     others = list(opposite_splits(split.environment_id, split.type).exclude(pk=split.pk))
     found = [*_repeated(served), *same_contents(served.values("task"), others)]
+    found += InvisibleCopies(others).of(served.values("task"), "in the same split")
     if unread := unread_sentence(split.size, others, most):
         return LeakReport(tuple(found), unread)
     own = _contents_of(served, hidden)
@@ -151,6 +158,7 @@ def leaks_of_tasks(
     source: a split of another type that they leave, and where copies of them may stay.
     """
     found = list(same_contents(tasks.values("pk"), others))
+    found += InvisibleCopies([*others, *([source] if source else [])], target).of(tasks.values("pk"), "of them", source)
     compared = [*others, *(split for split in (target, source) if split)]
     if unread := unread_sentence(tasks.count(), compared, most):
         return LeakReport(tuple(found), unread)
@@ -187,6 +195,78 @@ def same_contents(tasks: QuerySet[Any], others: Iterable[Split]) -> Iterator[Spl
 def same_warning(count: int, other: Split, examples: tuple[int, ...] = ()) -> SplitWarning:
     which = counted(count, "is", "are")
     return SplitWarning(f"{which} also {_named(other)}, so one cannot test the other.", examples)
+
+
+class InvisibleCopies:
+    """Finds tasks that differ from others by invisible characters alone, by the hash that they have without."""
+
+    def __init__(self, others: Iterable[Split], target: Split | None = None) -> None:
+        """Compare with the splits `others`, and with the one that tasks are put into."""
+        self._target, self._own = target, defaultdict[str, set[int]](set)
+        compared = [*others, *([target] if target else [])]
+        self._marked = {other: _by_plain_hash(_served(other).values("task")) for other in compared}
+        self._known = {digest for tasks in self._marked.values() for digest in tasks}
+
+    def add(self, task: int, digest: str, text: str) -> None:
+        """Compare a content with that hash. It need not be a task yet: `task` is a negative number then."""
+        plain = plain_hash(text) or digest
+        if plain != digest or plain in self._known:
+            self._own[plain].add(task)
+
+    def of(self, tasks: QuerySet[Any], where: str, source: Split | None = None) -> Iterator[SplitWarning]:
+        """Yield the warnings of tasks that exist, also of copies among them. The queryset has their ids alone.
+
+        where: words for their place; source: one of the splits that they are compared with, which they leave.
+        """
+        self._own = _by_plain_hash(tasks)
+        for digest, task in _with_hashes(tasks, self._known | self._own.keys()):
+            self._own[digest].add(task)
+        copies = [task for same in self._own.values() if len(same) > 1 for task in same]
+        if copies:
+            yield _invisible_warning(copies, where)
+        yield from self.warnings({source: set().union(*self._own.values())} if source else {})
+
+    def warnings(self, leaving: Mapping[Split, Collection[int]]) -> Iterator[SplitWarning]:
+        """Yield a warning for each split with copies. `leaving`: tasks that are in a split no longer."""
+        for other, marked in self._marked.items():
+            theirs = defaultdict[str, set[int]](set, {digest: set(same) for digest, same in marked.items()})
+            for digest, task in _with_hashes(_served(other).values("task"), self._own):
+                theirs[digest].add(task)
+            gone = leaving.get(other, ())
+            own = ((task, theirs[digest].difference(gone)) for digest, same in self._own.items() for task in same)
+            if copies := [task for task, same in own if same - {task}]:
+                where = f"in split {other.name!r} itself" if other == self._target else _named(other)
+                yield _invisible_warning(copies, where)
+
+
+def plain_hash(text: str) -> str:
+    """Return the hash of the JSON text of a content without invisible characters; empty if it has none."""
+    if not _INVISIBLE.search(text) or (value := _json(text)) is None:
+        return ""
+    return content_hash(without_invisible(json.dumps(value, ensure_ascii=False)))
+
+
+def _by_plain_hash(tasks: QuerySet[Any]) -> defaultdict[str, set[int]]:
+    """Return those of the tasks, of which the queryset has the ids alone, that have invisible characters.
+
+    At most MAX_READ_ON_REQUEST are read.
+    """
+    rows = Task.objects.filter(pk__in=tasks, folded__isnull=False, spec__iregex=IGNORABLE_IN_JSON)
+    found = defaultdict[str, set[int]](set)
+    for pk, text in rows.values_list("pk", "spec")[:MAX_READ_ON_REQUEST].iterator(2000):
+        if plain := plain_hash(text):
+            found[plain].add(pk)
+    return found
+
+
+def _with_hashes(tasks: QuerySet[Any], hashes: Iterable[str]) -> Iterable[tuple[str, int]]:
+    rows = Task.objects.filter(among("content_hash", hashes), pk__in=tasks) if hashes else Task.objects.none()
+    return rows.values_list("content_hash", "pk")
+
+
+def _invisible_warning(tasks: Collection[int], where: str) -> SplitWarning:
+    says = counted(len(tasks), "is a copy", "are copies")
+    return SplitWarning(f"{says} of another {where}, apart from invisible characters.", _examples(tasks))
 
 
 def near_contents(own: Contents, others: Iterable[Split], leaving: Collection[int] = ()) -> Iterator[SplitWarning]:

@@ -11,6 +11,8 @@ import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sized
 from typing import Any
 
+from environments.invisible import without_invisible
+
 ANSWER_NAME = re.compile(r"(.*_)?(answer|answers|solution|target|expected|secret|hidden|hidden_tests)")
 """Names of fields, in lower case, that mostly hold answers."""
 MIN_LEAK_CHARACTERS = 12
@@ -23,13 +25,13 @@ _MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|[.,;:!?]+(?=\s|$)")
 
 
 def normalized(spec: Mapping[str, Any]) -> str:
-    """Return the content without answers, labels, case, spaces, and punctuation at the ends of words.
+    """Return the content without answers, labels, case, spaces, invisible characters, and punctuation of words.
 
     Two tasks with the same text are near-duplicates; see `tells_apart`.
     """
     question = question_of(spec)
     words = " ".join(_words({name: question[name] for name in sorted(question)}))
-    return " ".join(_MARKS.sub(" ", unicodedata.normalize("NFKC", words).casefold()).split())
+    return " ".join(_MARKS.sub(" ", unicodedata.normalize("NFKC", without_invisible(words)).casefold()).split())
 
 
 def question_of(spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -78,7 +80,7 @@ def as_answer(value: Any) -> str:
     """Return a text or a number as it would stand in a prompt; empty for other values."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
         return ""
-    return str(value).strip()
+    return without_invisible(str(value)).strip()
 
 
 def tells(text: str, answer: str) -> bool:
@@ -86,6 +88,7 @@ def tells(text: str, answer: str) -> bool:
 
     A short answer may be in a text by coincidence, so it has to follow words such as "the answer is".
     """
+    text = without_invisible(text)
     if len(answer) >= MIN_LEAK_CHARACTERS:
         return answer in text
     if answer not in text or _ANNOUNCED.search(text) is None:  # compiling a pattern for each answer takes 200 µs

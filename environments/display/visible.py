@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import re
 
+from environments.invisible import IGNORABLE
+
 _NAMES = {
     **{0x034F: "CGJ", 0x061C: "ALM", 0x200B: "ZWSP", 0x200C: "ZWNJ", 0x200D: "ZWJ", 0x200E: "LRM", 0x200F: "RLM"},
     **{0x2028: "LS", 0x2029: "PS", 0x202A: "LRE", 0x202B: "RLE", 0x202C: "PDF", 0x202D: "LRO", 0x202E: "RLO"},
     **{0x2060: "WJ", 0x2066: "LRI", 0x2067: "RLI", 0x2068: "FSI", 0x2069: "PDI", 0x00AD: "SHY", 0xFEFF: "BOM"},
     **{0xFE0E: "VS15", 0xFE0F: "VS16"},
 }
-_HIDDEN = (
-    "\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e"
-    "\u2060-\u206f\u2800\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U00016fe4\U0001bca0-\U0001bca3"
-    "\U0001d159\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
-)
-"""Default_Ignorable_Code_Point, controls but tab and line feed, separators of lines, blank letters, halves of pairs."""
+_HIDDEN = f"\x00-\x08\x0b-\x1f\x7f-\x9f{IGNORABLE}\u2028\u2029\u2800\ud800-\udfff\ufff9-\ufffb\U00016fe4\U0001d159"
+"""Also controls but tab and line feed, separators of lines, blank letters, and halves of pairs."""
 _EMOJI = (
     "\xa9\xae\u203c\u2049\u2122\u2139\u2194-\u21aa\u231a-\u23ff\u24c2\u25aa-\u25fe\u2600-\u27bf\u2934\u2935"
     "\u2b05-\u2b55\u3030\u303d\u3297\u3299\U0001f000-\U0001faff"

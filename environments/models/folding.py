@@ -1,4 +1,6 @@
-"""What two spellings of a text have in common: no case and no accents, in every script. All searches compare it.
+"""What two spellings of a text have in common: no case, accents and invisible characters, in every script.
+
+All searches compare it.
 
 Databases fold the case of ASCII letters alike, and all others differently or not at all. So a text with other letters
 is folded here, before it is stored or after it is read; a text in ASCII is left to the database.
@@ -15,6 +17,8 @@ from typing import Any
 
 from django.db import models
 
+from environments.invisible import without_invisible
+
 SLICE_CHARACTERS = 32 * 1024
 _ACCENT = re.compile("[\u0300-\u036f]")
 _PIECE = re.compile(
@@ -27,7 +31,7 @@ _UNREADABLE = re.compile("[\0\ud800-\udfff]")
 
 
 def fold(text: str) -> str:
-    """Return the text without case and accents.
+    """Return the text without case, accents and invisible characters.
 
     ß is ss, ligatures are their letters, and a capital I with a dot is i. The Turkish i without one is a letter of its
     own.
@@ -38,7 +42,8 @@ def fold(text: str) -> str:
 
 
 def _folded(text: str) -> str:
-    return unicodedata.normalize("NFC", _ACCENT.sub("", unicodedata.normalize("NFKD", text).casefold()))
+    plain = unicodedata.normalize("NFKD", without_invisible(text)).casefold()
+    return unicodedata.normalize("NFC", _ACCENT.sub("", plain))
 
 
 def _slices(text: str) -> Iterator[str]:

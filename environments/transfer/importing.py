@@ -19,6 +19,7 @@ from dataclasses import replace
 from environments.curation.leaks import (
     MAX_READ_ON_REQUEST,
     Contents,
+    InvisibleCopies,
     copies_within,
     near_contents,
     opposite_splits,
@@ -81,6 +82,7 @@ class _ImportLeaks:
         self._same, self._count, self._contents = Counter[int](), 0, Contents()
         self._compared = [*self._others, *([target.split] if target.split else [])]
         self._leaving = set[int]()
+        self._invisible = InvisibleCopies(self._others, target.split)
         self._room = MAX_READ_ON_REQUEST - sum(split.size for split in self._compared)
 
     def add(self, decision: Decision) -> None:
@@ -90,12 +92,15 @@ class _ImportLeaks:
         self._leaving.update([decision.origin.id] if decision.origin else ())
         for split in {place.split for place in decision.places if not place.is_hidden}:
             self._same[split] += 1
-        row = decision.candidate
+        row, task = decision.candidate, decision.task
+        number = task.id if task else -row.number
+        self._invisible.add(number, task.hash if task else row.hash, decision.text)
         if self._count <= self._room and len(decision.text) <= MAX_READ_CHARACTERS:
-            self._contents.add(decision.task.id if decision.task else -row.number, json.loads(decision.text))
+            self._contents.add(number, json.loads(decision.text))
 
     def sentences(self) -> list[str]:
         found = [same_warning(self._same[other.pk], other) for other in self._others if self._same[other.pk]]
+        found += self._invisible.warnings({split: self._leaving for split in self._compared if not split.frozen})
         unread = unread_sentence(self._count, self._compared, MAX_READ_ON_REQUEST)
         if not unread:
             found += near_contents(self._contents, self._others, self._leaving)

@@ -3,8 +3,9 @@
 Databases split texts differently (the parser of PostgreSQL reads `a/b.txt` as one path, that of SQLite as three words),
 so both receive words that were split here and find the same episodes.
 
-A word is a run of letters and digits, in lower case and without accents. A character of a script without spaces between
-words is a word by itself. All other characters separate words, so `file_name.txt` is three words in a row.
+A word is a run of letters and digits, in lower case and without accents and invisible characters. A character of a
+script without spaces between words is a word by itself. All other characters separate words, so `file_name.txt` is
+three words in a row.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from environments.invisible import IGNORABLE
 from environments.models.folding import fold
 
 MAX_CHARACTERS = 64
@@ -27,7 +29,7 @@ _WORD = re.compile(rf"[{_ALONE}]|[^\W_{_ALONE}]+")
 _ASCII = "".join(chr(code).lower() if chr(code).isalnum() else " " for code in range(128))
 """What `words_of` makes of each character, for `str.translate`, which takes a third of the time of a pattern."""
 _LONG = re.compile(rf" [^ ]{{{MAX_CHARACTERS + 1}}}")
-_SPAN = re.compile(rf"[{_ALONE}]|(?:[^\W_{_ALONE}]|[\u0300-\u036f])+")
+_SPAN = re.compile(rf"[{_ALONE}]|(?:[^\W_{_ALONE}]|[\u0300-\u036f{IGNORABLE}])+")
 _TERM = re.compile(r'"([^"]*)(?:"(\*?)|$)|([^\s"]+)')
 
 

@@ -97,7 +97,7 @@ function mark(node, wanted, ranges) {
   }
 }
 
-// Return the text without case and accents, as the server compares it, and where the character of each of its units starts and ends in `data`.
+// Return the text without case, accents and invisible characters, as the server compares it, and where the character of each of its units starts and ends in `data`.
 function fold(data) {
   const starts = [];
   const ends = [];
@@ -114,6 +114,6 @@ function fold(data) {
 }
 
 function foldLetter(char) {
-  const plain = char.normalize("NFKD").replace(/[\u0300-\u036f]/g, "");
+  const plain = char.normalize("NFKD").replace(/[\u0300-\u036f]|\p{Default_Ignorable_Code_Point}/gu, "");
   return (plain === "ı" ? plain : plain.toUpperCase().toLowerCase()).normalize("NFC"); // ß and ss are the same, ı and i are not
 }

@@ -13,7 +13,9 @@ from environments.curation.selection import Selection
 from environments.curation.splits import FreezeSplit, UnfreezeSplit
 from environments.models import SecurityEvent, Split, Task
 from environments.scoring.definition import definition_of
+from environments.tasks.split_indexes import served
 from episodes.models import Suite
+from episodes.suites.leaks import leaks_of_list
 from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.environments.curation.tasks import AUTHOR
 from tests.stored import make_split, make_statistics, make_task
@@ -141,6 +143,48 @@ def test_the_same_content_is_found_however_many_tasks_there_are_and_the_rest_is_
         assert "Near-duplicates and readable answers were not, because that takes reading 6 tasks" in page
     page = client.get(f"/admin/environments/split/{test.pk}/change/?review").content.decode()
     assert "1 task says the same as another in the train split" in page and "were not" not in page
+
+
+@pytest.mark.parametrize("invisible", ["\u200b", "\ufeff", "\U000e0041"])
+def test_copies_apart_from_invisible_characters_are_found_however_many_tasks_there_are(
+    client: Client, monkeypatch: pytest.MonkeyPatch, invisible: str
+) -> None:
+    """Also where the words do not tell tasks apart, as in mazes that differ in a seed."""
+    plain, hidden = ({"answer": 3, "question": text} for text in ("How many?", f"How{invisible} many?"))
+    make_split(make_task(plain), *(make_task({**plain, "seed": n}) for n in range(9)))
+    test = typed(make_split(make_task(hidden), make_task({**hidden, "seed": 3}), name="test"), "test")
+    monkeypatch.setattr(leaks, "MAX_READ", 3)
+    for address in ("freeze", "change"):
+        page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
+        assert "2 tasks are copies of another in the train split &#x27;train&#x27;, apart from invisible" in page
+    for sentences in (leaks_of_list(test), leaks_of_list(test, frozenset(served(test).values_list("task", flat=True)))):
+        assert "2 tasks are copies of another in the train split 'train'" in sentences[0]
+    other_way = leaks.leaks_of_split(Split.objects.get(name="train"))
+    assert "2 tasks are copies of another in the test split" in other_way.sentences[0]
+
+
+def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_it_stays_behind() -> None:
+    train = make_split(*(make_task({"question": text}) for text in ("Who?", "Wh\u200bo?", "Why?")))
+    assert leaks.leaks_of_split(train).sentences[0] == (
+        "2 tasks are copies of another in the same split, apart from invisible characters."
+    )
+    test = typed(make_split(name="test"), "test")
+    first = Selection(ids=(train.entries.get(position=0).task_id,))
+    copy = "1 task is a copy of another in the train split 'train', apart from invisible characters."
+    assert copy in sentences(MoveToSplit(first, train.pk, test.pk).plan())
+    both = Selection(ids=tuple(train.entries.filter(position__lt=2).values_list("task", flat=True)))
+    plan = sentences(MoveToSplit(both, train.pk, test.pk).plan())
+    assert copy not in plan and "2 tasks are copies of another of them, apart from" in plan
+
+
+def test_near_duplicates_and_readable_answers_are_found_behind_invisible_characters() -> None:
+    make_split(*(make_task({"question": text}) for text in ("How many?", "Who?", "Why?")))
+    told = make_task({"question": "The pass\u200bword is open ses\u2060ame now.", "answer": "open se\ufeffsame now"})
+    near = leaks.leaks_of_split(typed(make_split(make_task({"question": "ho\u200bW many"}), told, name="test"), "test"))
+    assert [sentence.split(",")[0] for sentence in near.sentences] == [
+        "1 task says the same as another in the train split 'train'",
+        "The field 'answer' of 1 task can be read in a field that agents get.",
+    ]
 
 
 def test_near_duplicates_within_a_split_are_named_before_they_are_put_in_and_on_its_page(client: Client) -> None:

@@ -14,6 +14,7 @@ from django.db import connection
 
 from environments.curation.filter_parameters import InvalidFilter
 from environments.curation.selection import Selection
+from environments.curation.task_search import matches
 from environments.database.storable import double_of
 from environments.models import Task
 from tests.stored import make_environment, make_split, make_task
@@ -187,3 +188,11 @@ def test_an_upgrade_folds_the_tasks_that_there_are() -> None:
     migration = import_module("environments.migrations.0023_fold_specs")
     migration.fold(apps, SimpleNamespace(connection=connection))
     assert list(Task.objects.order_by("pk").values_list("folded", flat=True)) == [None, folded]
+
+
+@pytest.mark.django_db
+def test_an_upgrade_folds_tasks_with_invisible_characters_again() -> None:
+    task = make_task({"q": "Wh\u200b\xc4t?"})
+    Task.objects.update(folded='{"q": "wh\u200bat?"}')
+    import_module("environments.migrations.0025_fold_invisible_characters").fold(apps, None)
+    assert [row.pk for row in Task.objects.filter(matches("WHAT"))] == [task.pk]

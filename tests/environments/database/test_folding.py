@@ -27,6 +27,7 @@ from tests.rows import each
         ("D\u0131\u015f", "d\u0131s"),  # a letter of its own, which is no i
         ("\uff76\uff9e", "\u30ac"),
         ("\u1112\u1161\u11ab", "\ud55c"),
+        ("\ufeffA\u200bp\xadf\u3164e\U000e0041l\ufe0f", "apfel"),  # what nobody sees
     ],
 )
 def test_case_accents_and_forms_of_letters_do_not_matter(text: str, folded: str) -> None:

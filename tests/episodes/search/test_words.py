@@ -16,7 +16,7 @@ from tests.rows import each
         ("\u6771\u4eac tower", ["\u6771", "\u4eac", "tower"]),
         ("\ud55c\uad6d", ["\ud55c", "\uad6d"]),
         ("a\0b \ud800c \x1b[31mred", ["a", "b", "c", "31mred"]),
-        ("\u202eevil\u202c", ["evil"]),
+        ("\u202ee\u200bvil\u202c", ["evil"]),
         ("", []),
     ],
 )
