@@ -44,7 +44,7 @@ def _derive() -> None:
     """Compute the statistics of tasks and the search index."""
     from benchmarks.seeded_texts import index_all
     from environments.models import Environment
-    from episodes.recording.recount import rebuild
+    from episodes.rollups.recount import rebuild
 
     started = time.perf_counter()
     for environment in Environment.objects.all():

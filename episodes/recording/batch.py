@@ -23,7 +23,7 @@ from episodes.attempts.rule import LEFT, NO_CALL, RAN_OUT, ending_of, is_rollout
 from episodes.models import Blob, Episode, Play, SessionSecrets, SessionSnapshot, Step
 from episodes.recording.blob_rows import BLOB_COLUMNS, BlobRows
 from episodes.recording.referenced_rows import Ids, KnownRows
-from episodes.recording.task_statistics import count
+from episodes.rollups.task_statistics import count
 from episodes.runs.conversations import run_of_conversation
 from episodes.uploads.batch import KnownRollouts, UploadBatch
 from episodes.uploads.events import UploadChunk

@@ -38,8 +38,8 @@ from environments.database.storable import finite, storable
 from environments.runtime.call_outcome import NO_NUMBER
 from environments.runtime.ending_sessions import STAYS
 from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
-from episodes.recording.task_statistics import count_ended
 from episodes.rollups.progress import last_end
+from episodes.rollups.task_statistics import count_ended
 
 INTERRUPTED = "The server ended without having been stopped."
 """Why an episode was interrupted that an earlier server left open."""

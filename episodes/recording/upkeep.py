@@ -20,10 +20,10 @@ from django.utils import timezone
 from environments import conf, security_log
 from environments.database.worker_threads import Workers
 from episodes.models import Removal
-from episodes.recording.recount import rebuild, stale
 from episodes.removal.loose_blobs import Forget, are_there_any, delete_loose_blobs
 from episodes.removal.pace import RemovalPace
 from episodes.removal.retention import remove_expired
+from episodes.rollups.recount import rebuild, stale
 
 CHECK_SECONDS = 2.0
 MAX_WAIT_SECONDS = 60.0

@@ -7,7 +7,7 @@ Endings that do not fill a block yet stay in memory, scope by scope, and are rea
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -96,6 +96,29 @@ class BlocksPart:
                 some = gone[bisect_left(numbers, low) : bisect_right(numbers, high)]
                 held[pk] = [ending for ending in some if place_of(scope.kind, ending) == (environment, split)]
             shrink(CurveBlock, {pk: some for pk, some in held.items() if some})
+
+    def insert(self, scope: RollupScope, endings: Sequence[Ending]) -> None:
+        """Add endings that came into a scope after they were followed to the blocks of their time.
+
+        Those after the last full block stay in none. Called within a transaction. Raises: django.db.Error.
+        """
+        blocks, edges = CurveBlock.objects.filter(scope=scope.kind, scope_id=scope.id), edges_of_environments()
+        late = defaultdict[tuple[int, int], list[Ending]](list)
+        for ending in endings:
+            later = blocks.filter(level=0, last_end__gt=ending.number).order_by("number")
+            number, level = later.values_list("number", flat=True).first(), 0
+            while number is not None and blocks.filter(level=level, number=number).exists():
+                late[level, number].append(ending)
+                level, number = level + 1, number // BLOCKS_ABOVE
+        writer = BulkWriter(connection)
+        for (level, number), some in late.items():
+            rows = blocks.filter(level=level, number=number)
+            for place, added in by_place(scope.kind, some).items():
+                within = rows.filter(environment_id=place.environment, split_id=place.split)
+                old = [read_summary(row) for row in rows_of(within.values_list(*columns_read()))]
+                summary = merged([*old, summary_of(added)]).compressed(edges.get(place.environment, ()))
+                within.delete()
+                writer.insert(CurveBlock, _COLUMNS, [_row(RollupBlock(scope, level, number, place, summary), writer)])
 
     def empty(self) -> bool:
         return delete_some(CurveBlock)

@@ -8,7 +8,7 @@ ids, which rise in the order of their commits because one thread writes them; Ro
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -19,6 +19,7 @@ from django.utils import timezone
 
 from environments.database.bulk_writer import BulkWriter
 from episodes.models import Blob, Episode, Rollout, RolloutMessage, RolloutScan
+from episodes.rollups.names_of_rollouts import RolloutNames, give_names
 from episodes.search import index
 from episodes.search import rollouts as rollout_index
 from episodes.search.documents import SearchDocument, documents_of
@@ -106,6 +107,7 @@ class RolloutFollowing:
         alone = [one.rollout.pk for one in summaries if one.match is None]
         documents = rollout_index.documents_of_rollouts(alone)
         with transaction.atomic():
+            give_names(_names(summaries))  # before rollouts are locked, as a removal does
             _write(summaries)
             rollout_index.write(documents, without=[one.rollout.pk for one in summaries])
             _index_episodes(ended)
@@ -216,6 +218,13 @@ def _ended_episodes(summaries: Sequence[RolloutSummary]) -> set[int]:
     episodes = {one.match.episode for one in summaries if one.match}
     episodes |= {one.rollout.episode_id for one in summaries if one.rollout.episode_id is not None}
     return set(Episode.objects.ended().filter(pk__in=episodes).values_list("pk", flat=True))
+
+
+def _names(summaries: Sequence[RolloutSummary]) -> Iterator[RolloutNames]:
+    """Yield what the rollouts whose episodes are certain say of them."""
+    for one in summaries:
+        if one.certain_episode is not None:
+            yield RolloutNames(one.certain_episode, one.rollout.run_id, model_named(one.rollout.event_object))
 
 
 def _write(summaries: Sequence[RolloutSummary]) -> None:

@@ -26,8 +26,8 @@ from environments.models import Environment
 from environments.transfer.report import many
 from environments.transfer.rows import BadRow, Refusal, Unreadable
 from episodes.models import Episode
-from episodes.recording.recount import rebuild
 from episodes.rollups.follower import catch_up
+from episodes.rollups.recount import rebuild
 from episodes.transfer.atif.import_files import EpisodeSource, FoundItem, source_of
 from episodes.transfer.atif.imported import ImportedEpisode, ImportedRollout, TrialFacts
 from episodes.transfer.atif.reading import trajectory_episode

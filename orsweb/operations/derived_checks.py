@@ -17,10 +17,10 @@ from episodes.models import (
     StepSpan,
     TranscriptText,
 )
-from episodes.recording.recount import stale
-from episodes.recording.task_statistics import COLUMNS, recorded_sql
 from episodes.rollups.follower import make_parts
 from episodes.rollups.progress import newest_end
+from episodes.rollups.recount import stale
+from episodes.rollups.task_statistics import COLUMNS, recorded_sql
 from orsweb.operations.installation_checks import DoctorCheck, DoctorProblem, named, rows
 
 MAX_LAG = 10_000

@@ -10,7 +10,7 @@ from django.db.models import Max
 from environments.database.bulk_writer import BulkWriter
 from environments.models import TaskStatistics
 from episodes.models import Episode
-from episodes.recording.task_statistics import COLUMNS, recorded_sql
+from episodes.rollups.task_statistics import COLUMNS, recorded_sql
 from tests.stored import make_episode, make_task, unsaved_episode
 
 

@@ -14,8 +14,8 @@ from django.core.management.base import CommandError, CommandParser
 from environments.display.terminal import TerminalCommand
 from environments.models import Environment
 from environments.tasks.unknown_environment import unknown_environment
-from episodes.recording.recount import rebuild
 from episodes.rollups.follower import catch_up, start_over
+from episodes.rollups.recount import rebuild
 
 
 class Command(TerminalCommand):

@@ -15,7 +15,7 @@ from environments.display.numbers import plain
 from environments.display.terminal import TerminalCommand
 from environments.models import Environment
 from episodes.analytics.no_call_report import ChangedRow, NoCallReport, no_call_report
-from episodes.recording.recount import rebuild, stale
+from episodes.rollups.recount import rebuild, stale
 
 SHOWN = 20
 

@@ -28,10 +28,10 @@ from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
 from episodes.filtering.parameters import moment
 from episodes.models import Episode, Removal
-from episodes.recording.recount import rebuild, stale
 from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
 from episodes.removal.loose_blobs import delete_loose_blobs
 from episodes.removal.plan import count_of, oldest_beyond, plan_of
+from episodes.rollups.recount import rebuild, stale
 from orsweb.server import database_lock
 
 UNITS = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12}

@@ -18,7 +18,7 @@ from episodes.analytics.figures import PassRate, pass_rates
 from episodes.analytics.leaderboard import Leaderboard, leaderboard
 from episodes.analytics.leaderboard_results import By
 from episodes.models import Episode
-from episodes.recording.recount import rebuild
+from episodes.rollups.recount import rebuild
 from tests.episodes.playing import play
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_started

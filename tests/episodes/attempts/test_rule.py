@@ -22,8 +22,8 @@ from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of
 from episodes.models import Episode, Play
 from episodes.recording.recorder import Recorder
-from episodes.recording.recount import rebuild
 from episodes.rollups.activity import ActivityPart
+from episodes.rollups.recount import rebuild
 from episodes.transcript.peers import peers_of, standings
 from tests.episodes.ended import end_episode
 from tests.episodes.recorded import commit, run

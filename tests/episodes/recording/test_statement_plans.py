@@ -21,13 +21,13 @@ from environments.runtime.records import EpisodeStarted, RunInfo, SnapshotTaken
 from episodes.models import Episode, Retention, Run, SessionSnapshot
 from episodes.recording.interrupted_episodes import close_interrupted
 from episodes.recording.number_blocks import next_block
-from episodes.recording.recount import rebuild, stale
 from episodes.recording.writer import Fence
 from episodes.removal.batch import ids_of, new_removal, remove_all
 from episodes.removal.loose_blobs import delete_loose_blobs
 from episodes.removal.plan import oldest_beyond, plan_of
 from episodes.removal.retention import remove_expired
 from episodes.rollups.follower import catch_up
+from episodes.rollups.recount import rebuild, stale
 from tests.conftest import OF_MIGRATIONS
 from tests.environments.listings import catalogue_of, collected, listing, numbered
 from tests.environments.protocol.serving import in_database, opened, result, serving

@@ -30,12 +30,12 @@ from episodes.models import (
     TranscriptText,
 )
 from episodes.recording.recorder import Recorder
-from episodes.recording.recount import rebuild, stale
 from episodes.removal.batch import ids_of, remove_all, remove_batch
 from episodes.rollups import blocks, step_spans
 from episodes.rollups.activity import ActivityPart
 from episodes.rollups.follower import catch_up, start_over
 from episodes.rollups.part_runner import EndingReader, Following, Overtaken
+from episodes.rollups.recount import rebuild, stale
 from episodes.rollups.tools import ToolsPart
 from tests.episodes.playing import play
 from tests.episodes.recorded import record, run

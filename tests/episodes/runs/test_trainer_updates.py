@@ -19,7 +19,7 @@ from environments.scoring.definition import Definition
 from episodes.analytics.leaderboard import leaderboard
 from episodes.models import Episode, Run
 from episodes.recording.recorder import Recorder
-from episodes.recording.recount import rebuild, stale
+from episodes.rollups.recount import rebuild, stale
 from episodes.runs.trainer_updates import RunConflict, etag_of, steer
 from tests.episodes.ended import count_statistics, end_episode
 from tests.episodes.recorded import commit, query, run

@@ -15,9 +15,9 @@ from environments.database.storable import digest_of
 from environments.models import Environment, TaskStatistics
 from environments.runtime.records import RunInfo
 from episodes.models import Activity, Blob, CurveBlock, Episode, Progress, RunTask, Step, TranscriptText
-from episodes.recording.recount import rebuild
 from episodes.rollups import blocks
 from episodes.rollups.follower import catch_up
+from episodes.rollups.recount import rebuild
 from orsweb.operations.installation_checks import unusable
 from tests.episodes.recorded import record
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken

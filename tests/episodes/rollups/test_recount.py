@@ -17,9 +17,9 @@ from environments.database.json_rows import ID_LISTS
 from environments.models import Environment, Task, TaskStatistics
 from environments.runtime.records import Row
 from episodes.models import Episode
-from episodes.recording import recount
 from episodes.recording.recorder import Recorder
-from episodes.recording.task_statistics import recorded_sql
+from episodes.rollups import recount
+from episodes.rollups.task_statistics import recorded_sql
 from tests.episodes.counting import misfiled, random_end, random_start, recounted, stored
 from tests.episodes.recorded import DEADLINE_SECONDS, query, record, run
 from tests.factories import episode_ended, episode_started

@@ -10,8 +10,8 @@ long that takes; the few that ended since are added in the short transaction tha
 transaction and the recorder's wait for each other. On PostgreSQL it locks the table against the recorder's counting: an
 episode is then either committed and found, or counted after the new rows are written and added to them.
 
-`upkeep.py` checks whether a recount is due while a server runs. A recount that a stop interrupts is due again at the
-next start.
+`episodes/recording/upkeep.py` checks whether a recount is due while a server runs. A recount that a stop interrupts is
+due again at the next start.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from environments.database.json_rows import ID_LISTS
 from environments.models import Environment, Task, TaskStatistics
 from environments.scoring.task_buckets import bucket_of
 from episodes.models import Episode
-from episodes.recording.task_statistics import COLUMNS, recorded_sql
+from episodes.rollups.task_statistics import COLUMNS, recorded_sql
 
 CHUNK_TASKS = 200
 MAX_ROWS = 1000
@@ -44,6 +44,9 @@ MAX_RUNNING = 5000
 _SETTLED = "e.task_id IN ({list}) AND e.id <= %s AND e.id NOT IN ({list})"
 # by id: the plus keeps the database from using the task's index, and with OR instead of UNION SQLite reads all episodes
 _SINCE = "+e.task_id IN ({list}) AND e.id IN (SELECT id FROM episodes_episode WHERE id > %s UNION ALL {list})"
+
+_COUNTING = "counting "
+"""Start of `Environment.counted` while it is counted."""
 
 Key = tuple[int, str, str]
 """Environment id, `by` and `key` of a TaskStatistics row."""
@@ -112,7 +115,7 @@ def rebuild(
     `progress` is called with that number after each chunk. Ends early, and is due again, when `stop` is set.
     """
     stop, done = stop or threading.Event(), 0
-    row, token = Environment.objects.filter(pk=environment.pk), f"counting {uuid.uuid4().hex[:16]}"
+    row, token = Environment.objects.filter(pk=environment.pk), f"{_COUNTING}{uuid.uuid4().hex[:16]}"
     row.update(counted=token)  # before the definition is read: a change from now on removes the token
     definition = row.get().definition
     for tasks in _chunks(environment):
@@ -124,6 +127,16 @@ def rebuild(
             progress(done)
     row.filter(counted=token).update(counted=definition, bucketed=str(conf.thresholds()))
     return done
+
+
+def recount_tasks(tasks: Sequence[int]) -> None:
+    """Recount a few tasks at once, of whose episodes the run or the model has changed.
+
+    Called within the transaction that changed them, which holds the counting. A recount that is under way begins anew.
+    """
+    Environment.objects.filter(tasks__in=tasks, counted__startswith=_COUNTING).update(counted="")
+    boundary = _boundary()
+    _replace(tasks, _tallies(_SETTLED, tasks, boundary), _tallies(_SINCE, tasks, boundary))
 
 
 def _chunks(environment: Environment) -> Iterator[list[int]]:
@@ -145,7 +158,7 @@ def _recount(tasks: Sequence[int], stop: threading.Event) -> None:
             return
         began = time.monotonic()
         with transaction.atomic():
-            _hold_counting()
+            hold_counting()
             _replace(part, settled, _tallies(_SINCE, part, boundary))
         stop.wait(time.monotonic() - began)  # so that the recorder gets its turn
 
@@ -185,7 +198,7 @@ def _parts(tasks: Sequence[int], tallies: Tallies) -> Iterator[list[int]]:
     yield part
 
 
-def _hold_counting() -> None:
+def hold_counting() -> None:
     """Lock out the recorder's counting until the transaction ends; on SQLite the write lock already does."""
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

@@ -1,0 +1,62 @@
+"""Gives an episode the run and the model that only its uploaded rollout names.
+
+Some clients say both when they upload and nothing when they play. Only an episode that says no run gets one, from a
+rollout that is its own for certain, and not if it says a training step; the same holds for the model. What has counted
+the episode already then counts it in its run and model, too.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from django.db.models import F
+
+from episodes.attempts.endings import endings_of
+from episodes.models import Episode, Progress
+from episodes.rollups.blocks import BlocksPart
+from episodes.rollups.recount import hold_counting, recount_tasks
+from episodes.rollups.run_tasks import RunTasksPart
+from episodes.rollups.scopes import RollupScope
+
+
+class RolloutNames(NamedTuple):
+    """What a rollout says of its episode."""
+
+    episode: int
+    run: int | None
+    model: str
+
+
+def give_names(names: Iterable[RolloutNames]) -> None:
+    """Give the episodes the names that they lack. Call it first in a transaction. Raises: django.db.Error."""
+    told = {one.episode: one for one in names}
+    models, runs = defaultdict[str, list[int]](list), defaultdict[int, list[int]](list)
+    rows = Episode.objects.filter(pk__in=told).order_by("pk").values_list("pk", "model", "run", "run_step")
+    for episode, model, run, step in rows:
+        if told[episode].model and not model:
+            models[told[episode].model].append(episode)
+        if (told_run := told[episode].run) is not None and run is None and step is None:
+            runs[told_run].append(episode)
+    if not models and not runs:
+        return
+    Progress.objects.update(removals=F("removals") + 1)  # locks the follower out, which then reads again
+    hold_counting()
+    for model, episodes in models.items():
+        Episode.objects.filter(pk__in=episodes, model="").update(model=model)
+    for run, episodes in runs.items():
+        _join(run, episodes)
+    recount_tasks(sorted(set(Episode.objects.ended().filter(pk__in=told).values_list("task", flat=True))))
+
+
+def _join(run: int, episodes: list[int]) -> None:
+    """Give the run to those of the episodes that still have none, and count those that were followed without it."""
+    alone = Episode.objects.filter(pk__in=episodes, run=None)
+    joining = list(alone.values_list("pk", flat=True))
+    alone.update(run=run)
+    endings = endings_of(Episode.objects.filter(pk__in=joining))
+    followed = dict(Progress.objects.values_list("name", "end_number"))
+    blocks, tasks = BlocksPart(), RunTasksPart()
+    blocks.insert(RollupScope("run", run), [one for one in endings if one.number <= followed.get(blocks.name, 0)])
+    tasks.write(tasks.gather([one for one in endings if one.number <= followed.get(tasks.name, 0)]))
