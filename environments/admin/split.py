@@ -38,6 +38,7 @@ from environments.curation.splits import (
     FreezeSplit,
     SealSplit,
     UnfreezeSplit,
+    UnsealSplit,
     existing_splits,
     seal_of,
 )
@@ -59,12 +60,13 @@ ACTIONS: dict[str, tuple[str, Callable[[int], Action]]] = {
     "unfreeze": ("Unfreeze", UnfreezeSplit),
     "seal": ("Seal for keys", SealSplit),
     "seal_for_people": ("Seal for people", partial(SealSplit, seal="people")),
-    "unseal": ("Unseal", partial(SealSplit, seal="nobody")),
+    "unseal_for_people": ("Unseal for people", partial(UnsealSplit, seal="keys")),
+    "unseal": ("Unseal", UnsealSplit),
     "set_back": ("Set back", SetBackSplit),
     "delete": ("Delete", DeleteSplit),
 }
 """Name in the address -> (label, action)."""
-SEALS = ("seal", "seal_for_people", "unseal")
+SEALS = ("seal", "seal_for_people", "unseal_for_people", "unseal")
 """Actions for people who may read what they seal."""
 SEALED = {"nobody": "", "keys": "sealed for keys", "people": "sealed for people"}
 

@@ -229,7 +229,6 @@ def seal_of(split: Split) -> Seal:
 
 
 SEALS: Mapping[Seal, Sequence[str]] = {
-    "nobody": ("Every API key that may play the split can then read its tasks, except for their hidden fields.",),
     "keys": (
         "API keys without the scope curate open its tasks by split and index, and list only indexes and hashes.",
         "Of their episodes they read the prompt and their own calls.",
@@ -242,14 +241,23 @@ SEALS: Mapping[Seal, Sequence[str]] = {
     ),
 }
 """What each means, as sentences."""
+UNSEALS: Mapping[Seal, Sequence[str]] = {
+    "nobody": ("Every API key that may play the split can then read its tasks, except for their hidden fields.",),
+    "keys": ("It stays sealed for API keys without the scope curate.",),
+}
+"""What it means that this is left of a seal."""
 WITHOUT_KEYS = "On this server it hides nothing: it needs no API keys, so everybody who reaches it is its operator."
+
+
+LEVELS: Sequence[Seal] = ("nobody", "keys", "people")
+"""From open to sealed for all."""
 
 
 @dataclass(frozen=True, slots=True)
 class SealSplit:
-    """Keep keys without the scope `curate`, or people, too, from reading the tasks of a split; or let them again.
+    """Keep keys without the scope `curate`, or people, too, from reading the tasks of a split. Keys go on playing them.
 
-    Keys go on playing them.
+    It never opens a split: what is sealed for people stays so.
     """
 
     split: int
@@ -257,30 +265,60 @@ class SealSplit:
 
     def plan(self) -> Plan:
         split = find_split(self.split)
-        if (before := seal_of(split)) == self.seal:
-            state = "not sealed" if self.seal == "nobody" else f"already sealed for {self.seal}"
-            raise ActionRefused(f"Split {split.name!r} is {state}.")
-        sentences = list(SEALS[self.seal])
-        if self.seal == "nobody" and before == "people":
-            sentences.append("Everybody who may see pages can then read its tasks and what was played there.")
-        if self.seal != "nobody":
-            sentences += [_open_elsewhere(split, self.seal), *([] if conf.has_keys() else [WITHOUT_KEYS])]
-        return Plan(self._words("Seal", "Unseal", split), split.size, 0, sentences=tuple(sentences))
+        if LEVELS.index(before := seal_of(split)) >= LEVELS.index(self.seal):
+            more = "" if before == self.seal else " Unseal it for people if only keys should not read it."
+            raise ActionRefused(f"Split {split.name!r} is already sealed for {before}.{more}")
+        sentences = [*SEALS[self.seal], _open_elsewhere(split, self.seal), *([] if conf.has_keys() else [WITHOUT_KEYS])]
+        return Plan(f"Seal split {split.name!r} for {self.seal}", split.size, 0, sentences=tuple(sentences))
 
     def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
         """Save the row, for the security log. Raises: ActionRefused."""
-        self.plan()
+        return _set_seal(self, "seal", f"Sealed split {{name!r}} for {self.seal}.", author)
+
+
+@dataclass(frozen=True, slots=True)
+class UnsealSplit:
+    """Let people read the tasks of a split that is sealed for them, or keys without the scope `curate`, too."""
+
+    split: int
+    seal: Seal = "nobody"
+    """For whom it is sealed then; not "people"."""
+
+    def plan(self) -> Plan:
         split = find_split(self.split)
-        with _recorded("unseal" if self.seal == "nobody" else "seal", author, split) as action:
-            values = {"is_sealed": self.seal != "nobody", "is_sealed_for_people": self.seal == "people"}
+        if LEVELS.index(before := seal_of(split)) <= LEVELS.index(self.seal):
+            raise ActionRefused(f"Split {split.name!r} is not sealed{self._whom}.")
+        sentences = list(UNSEALS[self.seal])
+        if before == "people":
+            sentences.append("Everybody who may see pages can then read its tasks and what was played there.")
+        return Plan(f"Unseal split {split.name!r}{self._whom}", split.size, 0, sentences=tuple(sentences))
+
+    def apply(self, author: str, progress: Progress = silent) -> ActionOutcome:
+        """Save the row, for the security log. Raises: ActionRefused."""
+        return _set_seal(self, "unseal", f"Unsealed split {{name!r}}{self._whom}.", author)
+
+    @property
+    def _whom(self) -> str:
+        return " for people" if self.seal == "keys" else ""
+
+
+def to_seal(split: Split, seal: Seal) -> SealSplit | UnsealSplit:
+    """Return the action that makes a split sealed for `seal`."""
+    is_tighter = LEVELS.index(seal) > LEVELS.index(seal_of(split))
+    return (SealSplit if is_tighter else UnsealSplit)(split.pk, seal)
+
+
+def _set_seal(change: SealSplit | UnsealSplit, kind: str, sentence: str, author: str) -> ActionOutcome:
+    with transaction.atomic():
+        Split.objects.select_for_update().filter(pk=change.split).first()  # what the plan reads is still so at the end
+        change.plan()
+        split = find_split(change.split)
+        with _recorded(kind, author, split) as action:
+            values = {"is_sealed": change.seal != "nobody", "is_sealed_for_people": change.seal == "people"}
             action.settings({name: getattr(split, name) for name in values}, values)
             split.is_sealed, split.is_sealed_for_people = values.values()
             split.save(update_fields=list(values))
-            return action.done(f"{self._words('Sealed', 'Unsealed', split)}.", 0)
-
-    def _words(self, seal: str, unseal: str, split: Split) -> str:
-        verb, whom = (unseal, "") if self.seal == "nobody" else (seal, f" for {self.seal}")
-        return f"{verb} split {split.name!r}{whom}"
+            return action.done(sentence.format(name=split.name), 0)
 
 
 def _open_elsewhere(split: Split, seal: Seal) -> str:

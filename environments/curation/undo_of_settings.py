@@ -12,7 +12,6 @@ from environments.curation.history_rows import object_of
 from environments.curation.splits import (
     DeleteSplit,
     FreezeSplit,
-    SealSplit,
     UnfreezeSplit,
     content_digest,
     edited_meanwhile,
@@ -20,6 +19,7 @@ from environments.curation.splits import (
     find_split,
     follow_edits,
     seal_of,
+    to_seal,
 )
 from environments.curation.work import MAX_WAIT_SECONDS, recorded
 from environments.database.jobs import Progress, silent
@@ -58,7 +58,7 @@ def _of_split(row: CurationAction, before: Mapping[str, Any], after: Mapping[str
                 "first, or freeze it as it is now."
             )
         case "seal" | "unseal" if seal_of(split) == seal_of(Split(**after)):
-            return SealSplit(split.pk, seal_of(Split(**before)))
+            return to_seal(split, seal_of(Split(**before)))
     raise ActionRefused(f"Split {split.name!r} was changed since. Look at its page.")
 
 

@@ -16,7 +16,7 @@ from environments.access.privacy import hidden_from, sealed_splits, visible_spli
 from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit
 from environments.curation.selection import Selection
-from environments.curation.splits import DeleteSplit, SealSplit
+from environments.curation.splits import DeleteSplit, SealSplit, UnsealSplit
 from environments.models import Split, Task
 from episodes.models import Episode
 from episodes.models.privacy import visible_episodes
@@ -138,7 +138,7 @@ def in_no_split() -> list[Task]:
 def unsealed_again() -> list[Task]:
     tasks = taken_out_since()
     for split in Split.objects.filter(entries__task__in=tasks):
-        SealSplit(split.pk, "nobody").apply("ada")
+        UnsealSplit(split.pk).apply("ada")
     return tasks
 
 
@@ -218,7 +218,7 @@ def test_who_may_not_read_it_can_neither_seal_nor_unseal_it() -> None:
     client: Client = client_of("curator")
     split, other = new_split(make_task()), new_split(make_task())
     seal(split)
-    for action in ("seal", "unseal", "seal_for_people"):
+    for action in ("seal", "unseal", "seal_for_people", "unseal_for_people"):
         assert client.post(f"/admin/environments/split/{split.pk}/{action}/").status_code == 404
         assert client.post(f"/admin/environments/split/{other.pk}/{action}/").status_code == 403
     assert not make_environment().splits.exclude(pk=split.pk).filter(is_sealed=True).exists()

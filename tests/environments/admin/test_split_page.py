@@ -7,8 +7,10 @@ from django.contrib.auth.models import Permission, User
 from django.test import Client
 from pytest_django.fixtures import Settings
 
+from environments.curation.splits import Seal, seal_of
 from environments.models import Environment, SecurityEvent, Split, SplitEntry, SplitRemoval
 from tests.people import member
+from tests.rows import each
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -151,6 +153,37 @@ def test_it_seals_and_unseals(client: Client) -> None:
         "sealed for people",
         "not sealed; not sealed for people",
     ]
+
+
+TRANSITIONS = [
+    # sealed for, action, sealed for then; None: it is refused and stays
+    ("nobody", "seal", "keys"),
+    ("nobody", "seal_for_people", "people"),
+    ("nobody", "unseal_for_people", None),
+    ("nobody", "unseal", None),
+    ("keys", "seal", None),
+    ("keys", "seal_for_people", "people"),
+    ("keys", "unseal_for_people", None),
+    ("keys", "unseal", "nobody"),
+    ("people", "seal", None),
+    ("people", "seal_for_people", None),
+    ("people", "unseal_for_people", "keys"),
+    ("people", "unseal", "nobody"),
+]
+
+
+@each("before, action, after", TRANSITIONS)
+def test_sealing_never_opens_a_split(client: Client, before: Seal, action: str, after: Seal | None) -> None:
+    split = curated(f"{before} {action}")
+    Split.objects.filter(pk=split.pk).update(is_sealed=before != "nobody", is_sealed_for_people=before == "people")
+    page, address = page_of(client, split), f"/admin/environments/split/{split.pk}/{action}/"
+    answers = [client.get(address), client.post(address)]
+    split.refresh_from_db()
+    assert seal_of(split) == (after or before)
+    assert [answer.status_code for answer in answers] == ([200, 302] if after else [400, 400])
+    assert (address in page) == bool(after)
+    opens_to_people = "Everybody who may see pages can then read its tasks" in answers[0].content.decode()
+    assert opens_to_people == (before == "people" and after is not None)
 
 
 def test_before_it_seals_it_says_how_many_tasks_stand_openly(client: Client) -> None:

@@ -26,6 +26,7 @@ from environments.curation.splits import (
     existing_splits,
     find_split,
     seal_of,
+    to_seal,
 )
 from environments.curation.tags import AddTags, RemoveTags
 from environments.curation.undo import Undo, first_changed_since, left_alone
@@ -254,7 +255,7 @@ def test_it_takes_back_settings_of_splits_and_environments_unless_they_were_chan
 def test_a_seal_is_undone_to_what_it_was_before() -> None:
     split, seals = split_of(*make_tasks(1)), list[Seal]()
     for seal in ("keys", "people", "nobody"):
-        SealSplit(split.pk, seal).apply(AUTHOR)
+        to_seal(find_split(split.pk), seal).apply(AUTHOR)
         undo()
         seals.append(seal_of(find_split(split.pk)))
         undo()
