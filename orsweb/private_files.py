@@ -16,6 +16,8 @@ IS_CHECKOUT = (BASE_DIR / "manage.py").is_file()
 Django finds them."""
 SQLITE_SIDE_FILES = ("-wal", "-shm", "-journal", ".lock")
 """Endings of the files that belong to a SQLite database."""
+_created: list[Path] = []
+"""What this process has created, in this order."""
 
 
 def data_directory() -> Path:
@@ -24,8 +26,10 @@ def data_directory() -> Path:
     The rights of others to it are taken away if it belongs to the server's user and is not shared as /tmp is.
     """
     path = Path(os.environ.get("ORSWEB_DATA_DIR", "").strip() or _default_data_directory()).resolve()
+    absent = [place for place in (path, *path.parents) if not place.exists()]
     try:
         path.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _created.extend(reversed(absent))
         found = path.stat()
         if found.st_mode & 0o077 and found.st_uid == os.geteuid() and not found.st_mode & stat.S_ISVTX:
             path.chmod(found.st_mode & 0o700)
@@ -48,6 +52,7 @@ def private_file(path: Path, text: str = "") -> Path:
     try:
         with contextlib.suppress(FileExistsError), open(path, "x", opener=partial(os.open, mode=0o600)) as file:
             file.write(text)
+            _created.append(path)
         with path.open("rb"):
             return path
     except OSError as error:
@@ -59,10 +64,13 @@ def private_directory(path: Path) -> Path:
 
     Raises: ImproperlyConfigured.
     """
+    is_new = not path.exists()
     try:
         path.mkdir(mode=0o700, exist_ok=True)
     except OSError as error:
         raise ImproperlyConfigured(f"ORSWEB_DATA_DIR: {str(path)!r} cannot be created: {error.strerror}.") from error
+    if is_new:
+        _created.append(path)
     return path
 
 
@@ -73,9 +81,16 @@ def make_private(name: str) -> None:
     """
     if not name or name == ":memory:" or name.startswith("file:"):
         return
-    with contextlib.suppress(OSError):  # Django says what is wrong with the path when it is used
-        os.close(os.open(name, os.O_RDWR | os.O_CREAT, 0o600))
+    with contextlib.suppress(ImproperlyConfigured):  # Django says what is wrong with the path when it is used
+        private_file(Path(name).resolve())
     for path in (name, *(f"{name}{ending}" for ending in SQLITE_SIDE_FILES)):
         with contextlib.suppress(OSError):  # it is missing, or another user's
             if (mode := Path(path).stat().st_mode) & 0o077:
                 Path(path).chmod(mode & 0o700)
+
+
+def remove_created() -> None:
+    """Remove the files that this process has created, and its directories unless they hold something else."""
+    for path in reversed(_created):
+        with contextlib.suppress(OSError):
+            (path.rmdir if path.is_dir() else path.unlink)()

@@ -21,6 +21,7 @@ from typing import Any
 from django.db import DatabaseError, connection, transaction
 
 from environments.errors import OrsError
+from orsweb.server import pending_migrations
 
 SUFFIXES = {"sqlite": ".sqlite3", "postgresql": ".dump"}
 PAGES = 2_000
@@ -142,6 +143,8 @@ def _check_content(copy: Path, source: Path) -> None:
         raise BackupRefused(f"{source} is damaged: {damage}.") from damage
     if not (_is_ours_sqlite if is_sqlite else _is_ours_postgresql)(copy):
         raise BackupRefused(f"{source} is not a backup of orsweb: it has no table {_OURS}.")
+    if newer := pending_migrations.newer_than_this((_migrations_sqlite if is_sqlite else _migrations_postgresql)(copy)):
+        raise BackupRefused(f"{source} {newer}. Restore it with that version.")
 
 
 def _flush(path: Path) -> None:
@@ -213,6 +216,12 @@ def _is_ours_sqlite(file: Path) -> bool:
         return bool(opened.execute("SELECT 1 FROM sqlite_master WHERE name = ?", [_OURS]).fetchone())
 
 
+def _migrations_sqlite(file: Path) -> set[tuple[str, str]]:
+    """Return the application and the name of each migration."""
+    with _unchanged(file) as opened:
+        return set(opened.execute("SELECT app, name FROM django_migrations"))
+
+
 @contextmanager
 def _damage_noted() -> Iterator[None]:
     try:
@@ -261,6 +270,14 @@ def _check_postgresql(file: Path) -> None:
 def _is_ours_postgresql(file: Path) -> bool:
     with _running(["pg_restore", "--list", str(file)], stdout=subprocess.PIPE) as process:
         return f" {_OURS} " in process.stdout.read()
+
+
+def _migrations_postgresql(file: Path) -> set[tuple[str, str]]:
+    """Return the application and the name of each migration."""
+    command = ["pg_restore", "--data-only", "--table=django_migrations", "--file=-", str(file)]
+    with _running(command, stdout=subprocess.PIPE) as process:
+        lines = process.stdout.read().partition("\nCOPY ")[2].partition("\n\\.\n")[0].splitlines()[1:]
+    return {(app, name) for _, app, name, _ in (line.split("\t") for line in lines)}
 
 
 def _restore_postgresql(source: Path) -> None:

@@ -14,6 +14,7 @@ from django.db import DatabaseError, connection
 from django.db.migrations.executor import MigrationExecutor
 
 from environments import command_line
+from orsweb.server import pending_migrations
 
 MIN_FREE_BYTES = 1_000_000_000
 MIN_FREE_SHARE = 0.1
@@ -65,6 +66,8 @@ def unusable(error: DatabaseError) -> DoctorProblem:
 
 def _migrations() -> Iterator[DoctorProblem]:
     executor = MigrationExecutor(connection)
+    if newer := pending_migrations.newer_than_this(executor.loader.applied_migrations):
+        yield DoctorProblem(f"The database {newer}.", "Install that version, or restore a backup from before.")
     if plan := executor.migration_plan(executor.loader.graph.leaf_nodes()):
         names = named([f"{one.app_label}.{one.name}" for one, _ in plan], len(plan))
         yield DoctorProblem(f"Migrations are pending: {names}.", f"Run {command_line.command('migrate')}.")

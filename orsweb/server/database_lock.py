@@ -29,6 +29,7 @@ from environments.cluster.membership import (
     holder_in,
     stop_at_once,
 )
+from orsweb.private_files import private_file
 from orsweb.server import forks
 
 _DESCRIBE_SESSION = (
@@ -75,9 +76,11 @@ class Lock:
 class FileLock(Lock):
     def __init__(self, path: Path) -> None:
         """Raises: DatabaseInUse."""
-        self._file: IO[str] = path.open("a+", encoding="utf-8")
+        self._file: IO[str] = private_file(path).open("a+", encoding="utf-8")
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.fstat(self._file.fileno()).st_nlink == 0:
+                raise BlockingIOError  # a restore that was refused has removed it in the meantime
         except BlockingIOError as error:
             with self._file:
                 refusal = _refusal(_read_holder(self._file))

@@ -5,7 +5,7 @@ An embedded database (SQLite) is migrated by the command that finds it outdated;
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,19 +16,25 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.migrations.loader import MigrationLoader
 from django.db.migrations.recorder import MigrationRecorder
 
-from environments import command_line
+from environments import command_line, conf
+from environments.errors import shorten
 from orsweb.server.pulse import PREPARING, UPGRADING
+
+MAX_NAMED_CHARACTERS = 200
+"""Length of what a sentence names of migrations."""
 
 
 class NotMigrated(Exception):
-    """The operator has to migrate the database; the message is one sentence."""
+    """The operator has to migrate the database, or to install the version that did; the message says which."""
 
 
 def is_behind() -> bool:
     """Return whether an embedded database has pending migrations.
 
-    Raises: NotMigrated if a database that is not embedded has pending migrations; django.db.Error.
+    Raises: NotMigrated if a newer version has migrated the database, or if one that is not embedded has pending
+    migrations; django.db.Error.
     """
+    check_version()
     if MigrationRecorder(connection).applied_migrations().keys() >= set(_on_disk()):
         return False  # found without importing a hundred files
     executor = MigrationExecutor(connection)
@@ -38,6 +44,21 @@ def is_behind() -> bool:
     if connection.vendor != "sqlite":  # its operator may want a backup first
         raise NotMigrated(f"The database has pending migrations; run first: {command_line.command('migrate')}")
     return True
+
+
+def check_version() -> None:
+    """Raises: NotMigrated if a newer version has migrated the database; django.db.Error."""
+    if newer := newer_than_this(MigrationRecorder(connection).applied_migrations()):
+        raise NotMigrated(f"The database {newer}. Install that version, or restore a backup from before.")
+
+
+def newer_than_this(applied: Iterable[tuple[str, str]]) -> str:
+    """Return the second half of a sentence about what has these migrations; empty if this version has them all."""
+    names = ", ".join(".".join(key) for key in sorted(set(applied) - set(_on_disk())))
+    return names and (
+        f"is of a newer version of orsweb, which has migrations that version {conf.version()} does not know: "
+        f"{shorten(names, MAX_NAMED_CHARACTERS)}"
+    )
 
 
 def is_first_start() -> bool:

@@ -7,13 +7,24 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.management.base import CommandError
 from django.core.management.commands import migrate
 from django.db import connections
+
+from orsweb.server import pending_migrations
 
 
 class Command(migrate.Command):
     def handle(self, *args: Any, **options: Any) -> None:
-        """Migrate. Raises: django.db.IntegrityError after the last migration if a row refers to none."""
+        """Migrate.
+
+        Raises: CommandError if a newer version has migrated the database; django.db.IntegrityError after the last
+        migration if a row refers to none.
+        """
+        try:
+            pending_migrations.check_version()
+        except pending_migrations.NotMigrated as error:
+            raise CommandError(str(error)) from error
         connection = connections[options["database"]]
         if connection.vendor != "sqlite":
             super().handle(*args, **options)

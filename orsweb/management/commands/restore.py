@@ -8,11 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
-from django.db import DatabaseError
+from django.db import DatabaseError, connection
 
 from environments import security_log
 from environments.display.terminal import TerminalCommand
 from orsweb.operations.backup import BackupRefused, restore
+from orsweb.private_files import remove_created
 from orsweb.server import database_lock, pending_migrations
 
 
@@ -30,8 +31,8 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, source: Path, replace: bool, **options: Any) -> None:
         began = time.monotonic()
         try:
-            with database_lock.acquire():
-                kept = restore(Path(source), replaces=replace)
+            with _lock():
+                kept = _restored(source, replaces=replace)
                 next_command = _migrated()
         except (BackupRefused, database_lock.DatabaseInUse) as error:
             raise CommandError(str(error)) from error
@@ -41,6 +42,26 @@ class Command(TerminalCommand):
         self.stdout.write(f"{source} restored in {time.monotonic() - began:.1f} s. Run {next_command} next.")
         if kept:
             self.stdout.write(f"What was there before is in {kept}.")
+
+
+def _lock() -> database_lock.Lock:
+    """Acquire the lock of the database. Raises: as `database_lock.acquire`."""
+    try:
+        return database_lock.acquire()
+    except (database_lock.DatabaseInUse, DatabaseError):
+        if connection.vendor == "postgresql":  # with SQLite, what holds the lock uses the directory
+            remove_created()
+        raise
+
+
+def _restored(source: Path, *, replaces: bool) -> Path | None:
+    """Restore as `backup.restore` does; if it raises, no new file or directory is left."""
+    try:
+        return restore(source, replaces=replaces)
+    except BaseException:
+        connection.close()
+        remove_created()  # while nobody else can begin to use them
+        raise
 
 
 def _migrated() -> str:

@@ -8,7 +8,7 @@ from daphne.management.commands.runserver import Command as DaphneCommand
 from django.conf import settings
 
 from orsweb.management.commands.serve import listen
-from orsweb.server import forks
+from orsweb.server import forks, pending_migrations
 
 
 class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
@@ -22,7 +22,14 @@ class Command(DaphneCommand):  # type: ignore[misc]  # untyped package
         super().handle(*args, **options)
 
     def run(self, **options: Any) -> None:
-        """Check the address before the reloader starts a thread. Raises: SystemExit with a sentence that says why."""
+        """Check the address and the database before the reloader starts a thread.
+
+        Raises: SystemExit with a sentence that says why.
+        """
+        try:
+            pending_migrations.check_version()
+        except pending_migrations.NotMigrated as error:
+            raise SystemExit(str(error)) from error
         for listener in listen(self.addr, int(self.port))[0]:
             listener.close()
         settings.ORSWEB_HOST, settings.ORSWEB_PORT = self.addr, int(self.port)

@@ -168,8 +168,21 @@ def foreign(directory: Path) -> bytes:
     return (directory / "other").read_bytes()
 
 
+def newer(server: LiveServer, directory: Path) -> bytes:
+    """Return a backup that a later version has made."""
+    execute(
+        server, "INSERT INTO django_migrations (app, name, applied) VALUES ('episodes', '9999_later', '2026-01-02')"
+    )
+    try:
+        manage(server, "backup", str(directory / "newer"))
+    finally:
+        execute(server, "DELETE FROM django_migrations WHERE name = '9999_later'")
+    return (directory / "newer").read_bytes()
+
+
 def test_a_refused_restore_leaves_nothing_behind(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
     refused = {
+        "migrations that version 0.1.0 does not know: episodes.9999_later. Restore": newer(stopped, tmp_path),
         "is not a backup of a": b"no database",
         "is damaged": damaged(whole),
         "is damaged:": whole[: len(whole) // 2],
@@ -180,21 +193,24 @@ def test_a_refused_restore_leaves_nothing_behind(stopped: LiveServer, whole: byt
         file.write_bytes(content)
         assert reason in manage(stopped, "restore", str(file), "--replace", expected=1)
         assert content_of(stopped) == before
+        elsewhere = {"ORSWEB_DATA_DIR": str(tmp_path / "absent" / "data")}
+        assert reason in manage(stopped, "restore", str(file), "--replace", expected=1, **elsewhere)
+        assert not (tmp_path / "absent").exists() and content_of(stopped) == before
     file.write_bytes(whole)
     assert "holds something already" in manage(stopped, "restore", str(file), expected=1)
     assert content_of(stopped) == before
 
 
-if connection.vendor == "sqlite":
+def test_a_refused_restore_adds_no_file_to_a_directory(stopped: LiveServer, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    data.mkdir()
+    (data / "notes").write_text("mine")
+    variables = {"ORSWEB_DATA_DIR": str(data), "PYTHONHASHSEED": ""}
+    assert "is not a file" in manage(stopped, "restore", str(tmp_path / "absent"), expected=1, **variables)
+    assert [path.name for path in data.iterdir()] == ["notes"]
 
-    def test_a_refused_restore_makes_no_database(whole: bytes, tmp_path: Path) -> None:
-        file, fresh = tmp_path / "backup", LiveServer("tests.envs:Echo", is_new=True)
-        file.write_bytes(damaged(whole))
-        try:
-            assert "is damaged" in manage(fresh, "restore", str(file), expected=1)
-            assert not any(path.stat().st_size for path in fresh.data_dir.glob("orsweb.sqlite3*"))
-        finally:
-            fresh.discard()
+
+if connection.vendor == "sqlite":
 
     def test_a_damaged_database_gives_no_backup_and_can_be_replaced(
         stopped: LiveServer, whole: bytes, tmp_path: Path

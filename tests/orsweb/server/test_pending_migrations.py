@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
 from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 
+from orsweb.operations.installation_checks import PLACE_CHECKS
 from orsweb.server.pending_migrations import NotMigrated, is_behind
 
 pytestmark = pytest.mark.django_db
@@ -24,9 +27,19 @@ def test_a_database_without_the_latest_migration_is_behind() -> None:
             is_behind()
 
 
-def test_a_database_that_a_newer_version_has_migrated_is_not_behind() -> None:
-    MigrationRecorder(connection).record_applied("episodes", "9999_of_a_newer_version")
-    assert not is_behind()
+def test_a_database_that_a_newer_version_has_migrated_is_refused() -> None:
+    MigrationRecorder(connection).record_applied("episodes", "9999_later")
+    sentence = "The database is of a newer version of orsweb, .* 0.1.0 does not know: episodes.9999_later. Install"
+    with pytest.raises(NotMigrated, match=sentence):
+        is_behind()
+    with pytest.raises(CommandError, match=sentence):
+        call_command("migrate")
+    with pytest.raises(SystemExit, match=sentence):
+        call_command("runserver", "0", use_reloader=False)
+    assert [problem.sentence for problem in PLACE_CHECKS[0].find()] == [
+        "The database is of a newer version of orsweb, which has migrations that version 0.1.0 does not know: "
+        "episodes.9999_later."
+    ]
 
 
 def test_a_database_from_before_a_squash_is_not_behind_and_records_it() -> None:
