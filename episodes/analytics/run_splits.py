@@ -10,16 +10,18 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
-from django.db.models import Exists, Min, OuterRef
+from django.db.models import Exists, Min, OuterRef, QuerySet
 
 from environments.database.json_rows import rows_among
 from environments.models import Split
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
-from episodes.filtering.parameters import BadFilter, chosen, given, words
+from episodes.filtering.parameters import LEGAL, BadFilter, chosen, given, words
 from episodes.models import Episode
 from episodes.models.record import played_with
 
+MAX_NAMED = 12
+"""Splits that a message names."""
 TOGETHER = "together"
 """Value of the parameter `splits` that pools the splits of a run."""
 # a loose index scan: the splits of a run are few and its episodes many
@@ -59,10 +61,18 @@ def splits_of(runs: Collection[int], key: str | None = None) -> dict[int, list[S
     return played
 
 
-def played_split(name: str, key: str | None = None) -> Exists:
-    """Return the condition on runs that played a split of this name; `key` is that of `splits_of`."""
-    named = Split.objects.filter(name=name).values("pk")
-    episodes = Episode.objects.filter(run=OuterRef("pk"), split__in=named)
+def played_split(name: str, splits: QuerySet[Split], key: str | None = None) -> Exists:
+    """Return the condition on runs that played a split of this name. Raises: BadFilter if none of `splits` has it.
+
+    splits: those of which the reader may know; key: as of `splits_of`.
+    """
+    named = splits.filter(name=name)
+    if not named.exists():
+        served = splits.filter(is_served=True).order_by("environment__position", "position", "name")
+        known = list(dict.fromkeys(served.values_list("name", flat=True)))
+        names = ", ".join(known[:MAX_NAMED]) + (" and more" if len(known) > MAX_NAMED else "")
+        raise BadFilter("split", name, f"no split has that name; {LEGAL}{names}" if known else "there are no splits")
+    episodes = Episode.objects.filter(run=OuterRef("pk"), split__in=named.values("pk"))
     return Exists(episodes if key is None else episodes.filter(played_with(key)))
 
 
@@ -82,17 +92,24 @@ class SplitChoice:
         environment, split = (given(query, name, words) for name in ("environment", "split"))
         return cls(environment, split, are_together_in(query))
 
-    def of(self, splits: Sequence[Split]) -> Split | None:
-        """Return the split that is shown of a run that played these; None: all that it played. Raises: BadFilter."""
-        if self.are_together or len(splits) < 2:
-            return None
-        if self.split is None:
-            return splits[0]
-        for split in splits:
-            if split.name == self.split and self.environment in (None, split.environment.name):
-                return split
-        known = ", ".join(f"{split.environment.name} {split.name}" for split in splits)
-        raise BadFilter("split", self.split, f"the run played {known}")
+    def of(self, splits: Sequence[Split], environment: str | None = None) -> Split | None:
+        """Return the split that is shown of a run that played these; None: all that it played. Raises: BadFilter.
+
+        `environment`: name of the one in which it played alone, also tasks of no split; None: there are several.
+        """
+        fitting = [split for split in splits if self.split in (None, split.name)]
+        if self.split is not None and not fitting:
+            raise BadFilter("split", self.split, _played(splits, environment))
+        if self.environment is not None:
+            fitting = [split for split in fitting if split.environment.name == self.environment]
+            if not fitting and (self.split is not None or self.environment != environment):
+                raise BadFilter("environment", self.environment, _played(splits, environment))
+        return None if self.are_together or len(splits) < 2 else fitting[0]
+
+
+def _played(splits: Sequence[Split], environment: str | None) -> str:
+    names = [f"{split.environment.name} {split.name}" for split in splits]
+    return f"the run played {', '.join(names) or environment or 'tasks of several environments, and of no split'}"
 
 
 def are_together_in(query: Mapping[str, str]) -> bool:
@@ -115,10 +132,13 @@ def of_one_split(asked: EpisodeFilter, split: Split | None) -> EpisodeFilter:
     return asked if split is None else replace(asked, environment=split.environment.name, split=split.name)
 
 
-def labelled(splits: Sequence[Split]) -> list[tuple[Split, str]]:
-    """Return each split with its name, after that of its environment where they are of several."""
-    has_one = len({split.environment_id for split in splits}) == 1
-    return [(split, split.name if has_one else f"{split.environment.name} {split.name}") for split in splits]
+def labelled(splits: Sequence[Split], *, has_several: bool = False) -> list[tuple[Split, str]]:
+    """Return each split with its name, after that of its environment where they are of several.
+
+    `has_several`: whether what else is shown is of other environments.
+    """
+    has_several |= len({split.environment_id for split in splits}) > 1
+    return [(split, f"{split.environment.name} {split.name}" if has_several else split.name) for split in splits]
 
 
 def pools_splits(asked: EpisodeFilter) -> bool:

@@ -22,7 +22,7 @@ from environments.scoring.definition import (
 )
 from episodes.analytics.figures import ScopeFigures, judged
 from episodes.analytics.overview import ScopeOutline, covers_of, outline_of
-from episodes.analytics.run_splits import SplitChoice, of_one_split, splits_of
+from episodes.analytics.run_splits import SplitChoice, labelled, of_one_split, splits_of
 from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.filtering.filters import EpisodeFilter
@@ -68,6 +68,11 @@ class RunLine:
         return self.definition.convention is None
 
     @property
+    def named_splits(self) -> list[tuple[Split, str]]:
+        """Each split with its name, after that of its environment where it played in several."""
+        return labelled(self.splits, has_several=len(self.environments) > 1)
+
+    @property
     def query(self) -> str:
         """Query string of the Episodes page that lists the run's episodes."""
         return self.filter.to_query()
@@ -100,7 +105,8 @@ def lines_of(
     played, lines = splits_of([run.pk for run in runs], key), list[RunLine]()
     for run, read, some in zip(runs, covers, places, strict=True):
         splits = played.get(run.pk, [])
-        split = choice.of(splits)
+        names = sorted(rows[pk].name for pk in some if pk in rows)
+        split = choice.of(splits, names[0] if len(names) == 1 else None)
         own = definitions.among(some if split is None else {split.environment_id})
         lines.append(
             RunLine(

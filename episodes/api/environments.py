@@ -30,7 +30,7 @@ class EnvironmentsView(ApiView):
 
     @documented("environments", "environments", EnvironmentResultsSerializer(many=True), *DEFINITION)
     def get(self, request: Request) -> Response:
-        rows = list(_environments_of(self.reader))
+        rows = list(environments_of(self.reader))
         shape: Any = EnvironmentResultsSerializer(rows, many=True, context=_context(request, self.reader, rows))
         return Response(shape.data)
 
@@ -54,7 +54,7 @@ def _context(request: Request, reader: Reader, rows: Sequence[Environment]) -> d
     return {"request": request, "results": results}
 
 
-def _environments_of(reader: Reader) -> QuerySet[Environment]:
+def environments_of(reader: Reader) -> QuerySet[Environment]:
     rows = Environment.objects.filter(visible(reader.hidden, "pk")).defer("card", "task_schema")
     allowed = reader.key.environments
     return (rows if allowed is None else rows.filter(name__in=allowed)).prefetch_related("splits")
@@ -66,7 +66,7 @@ def environment_of(name: str, reader: Reader) -> Environment:
     Raises: Http404, also if it is hidden from the reader; Forbidden for a key that is made for others.
     """
     reader.key.check_environment(name)
-    found = _environments_of(reader).filter(name=name).first() if "\0" not in name else None
+    found = environments_of(reader).filter(name=name).first() if "\0" not in name else None
     if found is None:
         raise Http404(unknown_environment(name, reader.hidden, reader.key.environments))
     return found

@@ -17,6 +17,7 @@ from rest_framework.response import Response
 
 from environments.access.permissions import DESCRIBE_RUNS, refusal
 from environments.keys.agent_key import sent_key
+from environments.models import Split
 from environments.runtime.secrets_mask import mask_of
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import service_or_none
@@ -25,6 +26,7 @@ from episodes.analytics.run_splits import TOGETHER, SplitChoice, played_split
 from episodes.analytics.runs import lines_of
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, one_of, page, whole
+from episodes.api.environments import environments_of
 from episodes.api.openapi import DEFINITION, documented, parameter
 from episodes.api.serializers import (
     ErrorSerializer,
@@ -71,7 +73,9 @@ class RunsView(ApiView):
         rows = runs_of(self.reader.key_label, self.reader.hidden)
         rows = rows.named(name) if (name := request.GET.get("name", "")) else rows
         choice = SplitChoice.parse(request.GET)
-        rows = rows.filter(played_split(choice.split, self.reader.key_label)) if choice.split else rows
+        if choice.split:
+            splits = Split.objects.filter(environment__in=environments_of(self.reader))
+            rows = rows.filter(played_split(choice.split, splits, self.reader.key_label))
         rows = rows.order_by("-pk")
         rows = rows.defer("config", "notes").prefetch_related("tags")
         rows = rows if after is None else rows.filter(pk__lt=after)

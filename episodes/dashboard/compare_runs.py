@@ -81,7 +81,7 @@ def _splits(runs: Sequence[Run], choice: SplitChoice) -> tuple[list[Split], Spli
     known = splits_of([run.pk for run in runs])
     played = [splits for run in runs if (splits := known.get(run.pk))]
     every = list(dict.fromkeys(split for splits in played for split in splits))
-    if choice.split is not None:
+    if choice.split is not None or choice.environment is not None:
         return every, choice.of(every)
     if choice.are_together or all(len(splits) < 2 for splits in played):
         return every if any(len(splits) > 1 for splits in played) else [], None
@@ -108,10 +108,11 @@ def line_of(task: Task) -> str:
 def _runs(ids: tuple[int, ...], text: str, hidden: frozenset[int]) -> list[Run]:
     """Return the runs in the order of `ids`. Raises: BadFilter."""
     found = Run.objects.filter(visible_runs(hidden)).in_bulk(ids)
-    if len(ids) < 2:
-        raise BadFilter("runs", text, "it takes the numbers or names of two or more runs, such as 3,4")
     if missing := [str(pk) for pk in ids if pk not in found]:
         raise BadFilter(
             "runs", text, f"there is no run {', '.join(missing)}; a run's number is in the address of its page"
         )
-    return [found[pk] for pk in ids]
+    runs = [found[pk] for pk in ids]
+    if len(runs) < 2:
+        raise BadFilter("runs", text, f"it names {runs[0].name} alone; add a run, as in runs={ids[0]},{ids[0] + 1}")
+    return runs

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from django.db.models import QuerySet
 from django.http import QueryDict
 
+from environments.access.privacy import visible
+from environments.models import Split
 from episodes.analytics.run_splits import SplitChoice, played_split
 from episodes.filtering.parameters import BadFilter, chosen, count_in, given, trimmed, words
 from episodes.models import Run
+from episodes.models.privacy import visible_runs
 from episodes.runs.config_values import ConfigCondition, config_values
 from episodes.runs.description import STATES
 
@@ -77,12 +79,14 @@ class RunListFilter:
     def is_empty(self) -> bool:
         return not (self.states or self.tags or self.conditions or self.splits.split)
 
-    def page(self, rows: QuerySet[Run]) -> RunPage:
-        """Return a page of `rows`, newest first."""
+    def page(self, hidden: frozenset[int]) -> RunPage:
+        """Return a page of the runs, newest first, without what is `hidden`. Raises: BadFilter."""
+        rows = Run.objects.filter(visible_runs(hidden))
         rows = rows.filter(pk__lt=self.after) if self.after else rows
         rows = rows.filter(state__in=self.states) if self.states else rows
         rows = rows.filter(pk__in=Run.objects.filter(tags__name__in=self.tags).values("pk")) if self.tags else rows
-        rows = rows.filter(played_split(self.splits.split)) if self.splits.split else rows
+        if self.splits.split:
+            rows = rows.filter(played_split(self.splits.split, Split.objects.filter(visible(hidden, "environment"))))
         rows = rows.order_by("-pk")
         shown = rows.prefetch_related("tags").defer("notes")
         if not self.conditions:

@@ -18,7 +18,7 @@ from environments.display import parts
 from environments.display.addresses import takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from episodes.analytics.revision_marks import several_codes
-from episodes.analytics.run_splits import SplitChoice, labelled, of_one_split
+from episodes.analytics.run_splits import SplitChoice, of_one_split
 from episodes.analytics.runs import MAX_COUNTED, RunLine, RunPlaces, judged_parts, lines_of, places_of
 from episodes.analytics.scopes import MAX_SERIES
 from episodes.analytics.training_steps import steps_of
@@ -53,12 +53,12 @@ PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
 @takes(*DEFINITION_PARAMETERS, *FILTERS, several=("state", "tag", "config", "columns"))
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs: those that its filter finds, by the definition in force. Raises: BadRequest."""
+    hidden = hidden_from(request.user)
     try:
         definition, wanted = definition_asked(request), RunListFilter.parse(request.GET)
+        page = wanted.page(hidden)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    hidden = hidden_from(request.user)
-    page = wanted.page(Run.objects.filter(visible_runs(hidden)))
     configs = {run.pk: config_values(run.config) for run in page.runs}
     known = dict.fromkeys([*wanted.columns, *(name for values in configs.values() for name in values)])
     lines = lines_of(page.runs, definition, choice=wanted.splits)
@@ -132,7 +132,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "line": line,
         "environment": line.environment,
         **definitions_context(line.definition, line.asked, line.environment),
-        "splits": labelled(line.splits) if len(line.splits) > 1 else [],
+        "splits": line.named_splits if len(line.splits) > 1 else [],
         "split": line.split,
         "are_together": line.split is None,
         "switches": _switches(request, asked),

@@ -7,6 +7,7 @@ import math
 import operator
 import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,6 +66,10 @@ class ConfigCondition:
                 parameter, text, "it has to be a name, a sign and a value: temperature>0.7, optimizer=adam,sgd"
             )
         name, sign, value = found.groups()
+        if wrong := next(filter(_is_other_number, [value, *map(trimmed, value.split(","))]), ""):
+            raise BadFilter(
+                parameter, text, f"{wrong} is no number that a configuration has; write it as in 17, -0.5 or 1e-5"
+            )
         if sign in _ORDERS and number_in(value) is None:
             raise BadFilter(parameter, text, f"{sign} compares numbers; for texts there are = and !=")
         return cls(name, sign, value)
@@ -81,6 +86,13 @@ class ConfigCondition:
 
     def __str__(self) -> str:
         return f"{self.name}{self.sign}{self.text}"
+
+
+def _is_other_number(text: str) -> bool:
+    """Return whether Python reads a number in the text and JSON none: NaN, infinity, 1_000, digits of other scripts."""
+    with suppress(ValueError):
+        return number_in(text) is None and float(text) is not None
+    return False
 
 
 def _equals(value: Scalar, text: str) -> bool:

@@ -87,9 +87,16 @@ def test_without_a_shared_task_it_says_so(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("ids", "expected"), [("1", "two or more runs"), ("1,x", "there is no run x"), ("998,999", "no run 998")]
+    ("ids", "expected"),
+    [
+        ("1,x", "there is no run x"),
+        ("998,999", "no run 998"),
+        ("998", "no run 998"),
+        ("1st,1st", "names 1st alone; add a"),
+    ],
 )
 def test_anything_but_existing_runs_is_refused(client: Client, ids: str, expected: str) -> None:
+    make_run("1st")
     answer = client.get(f"/compare/?runs={ids}")
     assert answer.status_code == 400 and expected in answer.content.decode()
 

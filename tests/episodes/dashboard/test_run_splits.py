@@ -259,3 +259,43 @@ def test_a_wrong_choice_is_refused(client: Client, run: Run) -> None:
     for address in ("/api/runs", f"/api/runs/{run.pk}", "/api/curves", "/api/environments/math/leaderboard"):
         assert content(client, f"{address}?splits=all", 400)["allowed"] == "together"
     assert "the run played" in content(client, f"/api/runs/{run.pk}?split=val", 400)["detail"]
+
+
+@each(
+    "query",
+    ["environment=nope", "environment=math&split=val", "environment=math&split=nope", f"environment=x&{TOGETHER}"],
+)
+def test_what_a_run_has_not_played_is_refused(client: Client, record: None, query: str) -> None:
+    """Also of a run that played one split, and where splits are counted together."""
+    runs = {run.name: run.pk for run in Run.objects.all()}
+    name = "split" if "split=" in query else "environment"
+    for run, played in (("both", "math train, math test"), ("tested", "math test")):
+        page = client.get(f"/runs/{runs[run]}/?{query}")
+        assert page.status_code == 400 and f"the run played {played}." in page.content.decode()
+        refusal = content(client, f"/api/runs/{runs[run]}?{query}", 400)
+        assert (refusal["field"], refusal["allowed"]) == (name, f"the run played {played}")
+    compared = client.get(f"/compare/?runs={runs['both']},{runs['tested']}&{query}")
+    assert compared.status_code == 400 and "the run played math" in compared.content.decode()
+
+
+def test_a_list_of_runs_refuses_a_split_that_there_is_not(client: Client, record: None) -> None:
+    assert content(client, "/api/runs?split=nope", 400)["allowed"] == (
+        "no split has that name; allowed are test, train, val"
+    )
+    page = client.get("/runs/?split=nope")
+    assert page.status_code == 400 and "allowed are test, train, val" in page.content.decode()
+
+
+def test_a_run_without_a_split_has_its_environment_alone(client: Client, record: None) -> None:
+    run = make_run("free")
+    end_episodes((1.0, {"run": run, "environment": make_environment()}))
+    assert content(client, f"/api/runs/{run.pk}?environment=math")["figures"]["n"] == 1
+    assert content(client, f"/api/runs/{run.pk}?environment=nope", 400)["allowed"] == "the run played math"
+
+
+def test_the_list_names_the_environment_of_each_split_where_a_run_played_several(client: Client, record: None) -> None:
+    other = make_environment("guess")
+    splits = [make_split(make_task(environment=other), name="train", environment=other), Split.objects.get(name="val")]
+    play(run := make_run("wide"), splits, 2)
+    page = client.get("/runs/").content.decode()
+    assert f'>guess train · <a href="/runs/{run.pk}/?environment=math&amp;split=val">math val</a></div>' in page
