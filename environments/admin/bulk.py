@@ -24,7 +24,7 @@ from environments.admin import forms as action_forms
 from environments.admin.base import author_of
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
-from environments.curation.filter_parameters import InvalidFilter
+from environments.curation.filter_parameters import InvalidFilter, refuse_blanks
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit, SaveAsSplit
 from environments.curation.quarantine import Quarantine, Release
 from environments.curation.selection import Selection
@@ -32,7 +32,7 @@ from environments.curation.split_warnings import warnings_of_plan
 from environments.curation.tags import AddTags, RemoveTags
 from environments.database import jobs
 from environments.database.storable import id_in
-from environments.display.addresses import refuse_doubles
+from environments.display.addresses import cannot_be_used, refuse_doubles
 from environments.errors import OrsError
 from environments.models import Environment, Split, Task
 
@@ -42,6 +42,8 @@ MAX_QUERY_CHARACTERS = 6000
 """Longest query string that every browser and proxy takes; a page about more tasks has no address of its own."""
 LIST_PARAMETERS = ("after", "before", "field", "is", "value")
 """Parameters of the list of tasks that select nothing: its page, and a test of a field, which goes into the search."""
+SCOPES = ("checked", "all")
+"""Whether an action is for the checked tasks of a list, or for all that its filters match."""
 _OF_FORMS = ("csrfmiddlewaretoken", "confirm", "inputs", "ask", "back", "scope", "task")
 _POST_ONLY = ("csrfmiddlewaretoken", "confirm", "inputs", "task", "ids")
 
@@ -179,22 +181,33 @@ def _address(request: HttpRequest, values: QueryDict) -> str:
     return urlencode(sent | ({"ids": ids} if ids else {}))
 
 
-def selection_of(request: HttpRequest, values: Mapping[str, str], *, also: Collection[str]) -> Selection:
-    """Return the selection in the parameters of an address or a form. `also`: names of others that it may have. Raises:
-    BadRequest.
+def selection_of(
+    request: HttpRequest, values: Mapping[str, str], *, also: Collection[str], may_be_blank: bool = True
+) -> Selection:
+    """Return the selection in the parameters of an address or a form.
+
+    `also`: names of others that it may have. `may_be_blank`: whether blank filters count as absent; where much is
+    changed or taken they may not. Raises: BadRequest.
     """
     refuse_doubles(request)
     try:
+        if not may_be_blank:
+            refuse_blanks(values)
         return Selection.parse(values, hidden_from(request.user), also=also)
     except InvalidFilter as error:
         raise BadRequest(str(error)) from error
 
 
 def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
-    """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match."""
+    """Return the tasks that the list sent: the checked ones, or with `scope` "all" all that its filters match.
+
+    Raises: BadRequest.
+    """
     fields = {name for bulk in BULKS.values() for name in bulk.form.base_fields}
-    selection = selection_of(request, values, also={*_OF_FORMS, *fields})
-    if selection.ids or values.get("scope") == "all":
+    selection = selection_of(request, values, also={*_OF_FORMS, *fields}, may_be_blank=False)
+    if (scope := values.get("scope", SCOPES[0])) not in SCOPES:
+        raise cannot_be_used("scope", scope, f"allowed are {', '.join(SCOPES)}")
+    if selection.ids or scope == "all":
         return selection
     ids = tuple(pk for text in values.getlist("task") if (pk := id_in(text)) is not None)
     # no task has the id 0, so nothing is chosen

@@ -38,7 +38,7 @@ ABOUT = {
 
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
     """Return the page that asks for a format, or the file if the address names one."""
-    selection = selection_of(request, request.GET.dict(), also=("format", "plain"))
+    selection = selection_of(request, request.GET.dict(), also=("format", "plain"), may_be_blank=False)
     format = request.GET.get("format", "")
     if format and format not in FORMATS:
         raise cannot_be_used("format", format, f"allowed are {', '.join(FORMATS)}")

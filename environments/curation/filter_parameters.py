@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 from environments.access.privacy import visible, visible_tasks
 from environments.curation.filter_conditions import is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
 from environments.curation.spec_fields import problem_of
-from environments.curation.task_search import field_tests, matches
+from environments.curation.task_search import empty_term, field_tests, matches
 from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in
 from environments.display.addresses import no_such
@@ -93,7 +93,12 @@ class Filters:
         return found
 
     def check_search(self) -> None:
-        """Check the tests of fields in the search against the fields that tasks have. Raises: InvalidFilter."""
+        """Refuse terms of the search that every task has, and tests of fields that no task has.
+
+        Raises: InvalidFilter.
+        """
+        if empty := empty_term(self.search):
+            raise InvalidFilter("search", empty, "it has no character to look for")
         tests = field_tests(self.search)
         for test in tests:
             if test.is_order and test.number is None:
@@ -139,6 +144,13 @@ class Filters:
 
 PARAMETERS = frozenset(field.name for field in fields(Filters)) - {"hidden"}
 """Names of the parameters that `Filters.parse` reads."""
+
+
+def refuse_blanks(values: Mapping[str, str]) -> None:
+    """Refuse blank filters where ignoring them would take more tasks than were meant. Raises: InvalidFilter."""
+    for name in sorted(PARAMETERS & values.keys()):
+        if not values[name].strip(" ,"):
+            raise InvalidFilter(name, values[name], "it is blank; give it a value or leave it out")
 
 
 def _number(values: Mapping[str, str], name: str) -> int | None:

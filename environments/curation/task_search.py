@@ -86,6 +86,15 @@ def field_tests(search: str) -> list[FieldTest]:
     return [term for term in _terms(search) if isinstance(term, FieldTest)]
 
 
+def empty_term(search: str) -> str:
+    """Return the first term that every text contains, such as an accent alone; empty if there is none."""
+    for term in _terms(search):
+        text = term.value if isinstance(term, FieldTest) and term.operator == "~" else term
+        if isinstance(text, str) and not fold(text).strip():
+            return str(term)
+    return ""
+
+
 def matches(search: str) -> Q:
     """Return the condition for tasks that satisfy all terms of the text, in any order, or whose hash begins so.
 

@@ -42,6 +42,7 @@ from episodes.visibility import TaskGuard, content_of, is_blind_to, sentence
 
 MAX_RUN_CHOICES = 20
 MAX_RUNS_FOUND = 100
+MAX_RETENTION_DAYS = 100_000
 """Latest runs whose name has the text of a search."""
 
 
@@ -370,6 +371,8 @@ class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold ha
         """Leave out what Django wraps around the list of a relation: it needs numbers. Read numbers as all forms do."""
         fields = {"environment": RowField, "days": WholeNumberField}
         kwargs |= {"form_class": fields[db_field.name]} if db_field.name in fields else {}
+        if db_field.name == "days":  # 0 in ORSWEB_RETENTION_DAYS keeps everything, and here it would delete it
+            kwargs |= {"min_value": 1, "max_value": MAX_RETENTION_DAYS}
         field = super().formfield_for_dbfield(db_field, request, **kwargs)
         if db_field.name == "run":
             field.widget = field.widget.widget

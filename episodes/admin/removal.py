@@ -23,6 +23,7 @@ from environments.database.storable import id_in
 from environments.errors import OrsError
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.parameters import refuse_blanks
 from episodes.models import Episode
 from episodes.models.privacy import visible_episodes
 from episodes.removal.batch import ids_of, new_removal, remove_all
@@ -64,9 +65,11 @@ def _chosen(query: str, number: str, hidden: frozenset[int]) -> QuerySet[Episode
         raise OrsError(f"episode={number[:40]!r} cannot be used: it has to be the number of an episode.")
     if number:
         return Episode.objects.filter(visible_episodes(hidden), pk=id_in(number) or 0)
-    asked = replace(EpisodeFilter.parse(QueryDict(query)), hidden=hidden)
+    refuse_blanks(given := QueryDict(query))
+    asked = replace(EpisodeFilter.parse(given), hidden=hidden)
     if asked.is_empty:
         raise OrsError(f"The filter {query!r} has no condition, so it would delete every episode.")
+    asked.refuse_future()
     if unknown := NamedRows.of(asked).unknown:
         raise OrsError(unknown)
     return episodes_of(asked, most_texts=None)

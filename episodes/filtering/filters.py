@@ -236,6 +236,14 @@ class EpisodeFilter:
         """Return whether the filter finds all episodes that the reader may see."""
         return not self.conditions
 
+    def refuse_future(self) -> None:
+        """Refuse an end in the future, by which everything would be deleted or played again. Raises: BadFilter."""
+        now = datetime.now(UTC)
+        if self.until is not None and (end := _moment(self.until, now)) is not None and end > now:
+            raise BadFilter(
+                "until", self.until, f"it is after now ({now:%Y-%m-%dT%H:%M} UTC), so it leaves nothing out"
+            )
+
     def span(self, now: datetime) -> tuple[datetime | None, datetime | None]:
         """Return `since` and the exclusive `until` as datetimes, relative to `now`."""
         return _moment(self.since, now), _moment(self.until, now, is_end=True)

@@ -215,6 +215,12 @@ def real(name: str, text: str) -> float:
     return value
 
 
+def span(name: str, text: str) -> str:
+    if not _SPAN.fullmatch(text):
+        raise BadFilter(name, text, "it has to be a span before now, such as 30m, 24h, 90d or 12w")
+    return text
+
+
 def moment(name: str, text: str) -> str:
     """Return the text of a time with a plus sign before its offset, which decoding an address turns into a blank."""
     text = re.sub(r" (?=\d\d:?\d\d\Z)", "+", text) if text.count(":") > 1 else text

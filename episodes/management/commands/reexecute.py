@@ -118,6 +118,7 @@ def _episodes(filters: EpisodeFilter) -> QuerySet[Episode]:
     """Return the ended episodes to play. Raises: OrsError."""
     if filters.is_empty:
         raise OrsError("Name the episodes to play, with --run NAME or --query FILTER.")
+    filters.refuse_future()
     rows = NamedRows.of(filters)
     if rows.unknown:
         raise OrsError(rows.unknown)

@@ -26,7 +26,7 @@ from environments.errors import OrsError
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
-from episodes.filtering.parameters import moment
+from episodes.filtering.parameters import span
 from episodes.models import Episode, Removal
 from episodes.removal.batch import RemovedCount, ids_of, new_removal, remove_all
 from episodes.removal.loose_blobs import delete_loose_blobs
@@ -63,6 +63,7 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             asked = EpisodeFilter.parse(_query(options))
+            asked.refuse_future()
             if asked.is_empty and options["keep_size"] is None and not options["all"]:
                 raise CommandError(NO_FILTER)
             self._prune(asked, options)
@@ -123,7 +124,7 @@ def _query(options: dict[str, Any]) -> dict[str, str]:
     if options["older_than"] is not None:
         if query.get("until"):
             raise CommandError(f"--older-than and {urlencode({'until': query['until']})} both set an end; use one.")
-        query["until"] = moment("--older-than", options["older_than"])
+        query["until"] = span("--older-than", options["older_than"])
     return query
 
 

@@ -12,6 +12,7 @@ from pytest_django.fixtures import Settings
 
 from environments.database import jobs
 from environments.models import Split, SplitEntry, Task, TaskRevision, TaskTag
+from tests.rows import each
 from tests.stored import make_environment, make_split, make_task
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -120,6 +121,34 @@ def test_it_acts_on_all_that_match(client: Client) -> None:
     other = make_task()
     do(client, "quarantine", tag="odd", scope="all", state="any", reason="odd")
     assert list(Task.objects.filter(state="active")) == [other]
+
+
+@each(
+    "name, value",
+    [
+        *(("search", text) for text in ("", " ", "\u0301", "\u200b", '" "', 'question~"\u0301"')),
+        *((name, text) for name in ("environment", "split", "tag", "bucket", "source", "flags") for text in ("", " ")),
+        *(("ids", text) for text in ("", " ", ",")),
+        *(("scope", text) for text in ("", " ", "everything", "All", "all ")),
+    ],
+)
+def test_what_selects_nothing_does_not_mean_all(client: Client, name: str, value: str) -> None:
+    task = make_task()
+    values = {
+        "scope": "all",
+        "state": "any",
+        "reason": "odd",
+        "ask": "1",
+        "confirm": "1",
+        "inputs": "||||",
+        name: value,
+    }
+    answers = [client.post(f"{TASKS}act/{action}/", values) for action in ("quarantine", "export", "study")]
+    answers.append(client.get(f"{TASKS}act/quarantine/", values))
+    answers += [] if name == "scope" else [client.get(f"{TASKS}export/", {name: value, "format": "jsonl"})]
+    assert {answer.status_code for answer in answers} == {400}
+    assert all(f"{name}=" in answer.content.decode() for answer in answers)
+    assert Task.objects.get(pk=task.pk).state == "active"
 
 
 @pytest.mark.parametrize("action", ["save", "copy"])

@@ -51,8 +51,12 @@ def test_a_plan_that_no_longer_holds_is_shown_again(client: Client) -> None:
     assert (page.status_code, Episode.objects.count()) == (200, 1)
 
 
-@each("query", ["environment=maths&x=1", "run=+", "run=", "return=sum", "run=a&run=b"])
+TOO_WIDE = ["environment=math&run=", "environment=math&run=+", "until=2999-01-01", "environment=math&until=9999-12-31"]
+
+
+@each("query", ["environment=maths&x=1", "run=+", "run=", "return=sum", "run=a&run=b", *TOO_WIDE])
 def test_a_filter_that_is_not_understood_or_has_no_condition_is_explained(client: Client, query: str) -> None:
+    end_episode()
     assert client.get(PAGE, {"query": query}).status_code == 400
 
 
@@ -71,6 +75,9 @@ def test_retention_periods_are_edited_and_removals_listed(client: Client) -> Non
     client.post("/admin/episodes/retention/add/", {"run": run.name, "days": 30})
     assert (Retention.objects.get().run, Retention.objects.get().days) == (run, 30)
     assert f'value="{run.name}"' in client.get(f"/admin/episodes/retention/{Retention.objects.get().pk}/change/").text
+    for days in ("0", "-1", "100001", "9" * 18):
+        answer = client.post("/admin/episodes/retention/add/", {"run": make_run("other").name, "days": days})
+        assert (answer.status_code, Retention.objects.count()) == (200, 1) and "Ensure this value is" in answer.text
     refused = client.post("/admin/episodes/retention/add/", {"run": "nameless", "days": 30}).text
     assert "There is no run of this name." in refused and 'value="nameless"' in refused
     end_episode()

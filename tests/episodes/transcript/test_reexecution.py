@@ -122,6 +122,7 @@ def test_only_the_newest_are_played() -> None:
         (("--run", " "), "argument --run: ' ' is blank"),
         (("--query", "run=+"), "run=' ' cannot be used: it is blank"),
         (("--query", "run=grpo-3&model="), "model='' cannot be used: it is blank"),
+        (("--query", "until=9999-12-31"), "until='9999-12-31' cannot be used: it is after now"),
         (("--run", "nobody"), "No run is named 'nobody'"),
         (("--query", "ending=probe"), "nothing to play"),
         (("--run", "grpo-3", "--secret", "NO_SUCH_VARIABLE"), "NO_SUCH_VARIABLE"),
