@@ -178,6 +178,12 @@ def remote_keys() -> Mapping[str, str]:
     return dict(settings.ORSWEB_REMOTE_KEYS)
 
 
+def environment_secrets() -> Mapping[str, Mapping[str, str]]:
+    """Return the secrets in the file ORSWEB_ENVIRONMENT_SECRETS_FILE, by environment and name."""
+    secrets: Mapping[str, Mapping[str, str]] = settings.ORSWEB_ENVIRONMENT_SECRETS
+    return secrets
+
+
 @cache
 def has_keys() -> bool:
     """Return whether requests need an API key and pages a login; else everyone who reaches this server operates it.

@@ -41,6 +41,7 @@ from environments.keys.agent_key import EVERYBODY
 from environments.keys.keyring import ring
 from environments.keys.quota_ledger import QuotaLedger
 from environments.keys.shared_quotas import SharedQuotas
+from environments.operator_secrets.source import OperatorSecrets, warn_of_unusable
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.fault_log import log_class_fault
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
@@ -92,6 +93,7 @@ class _Parts:
     host: EveryHost
     remotes: RemoteSync
     ledger: QuotaLedger
+    secrets: OperatorSecrets
     ownership: Ownership | None
     messages: ServerMessages | None
     loop: asyncio.AbstractEventLoop
@@ -199,6 +201,7 @@ async def close_service(timeout_seconds: float) -> int:
         log.error("rows were not written", rows=lost)
     await parts.host.close()
     parts.catalogue.close()
+    parts.secrets.close()
     parts.pool.close()
     return lost
 
@@ -243,6 +246,9 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     opened = SessionService(registry, catalogue, record, host, limits, RunningCalls(directory, sources_of(registry)))
     if settings.ORSWEB_SECRETS_KEYS:
         opened.keep_secrets(SecretsVault(settings.ORSWEB_SECRETS_KEYS))
+    secrets = OperatorSecrets()
+    opened.give_secrets(secrets)
+    await asyncio.to_thread(warn_of_unusable, registry.names)
     opened.open()
     if conf.has_keys():
         await _follow_keys(opened)
@@ -262,7 +268,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
     loop = asyncio.get_running_loop()
-    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, ownership, messages, loop)
+    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, secrets, ownership, messages, loop)
 
 
 async def _left_sessions(

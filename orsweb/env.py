@@ -9,6 +9,8 @@ from __future__ import annotations
 import ipaddress
 import os
 import re
+import stat
+import tomllib
 from collections.abc import Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -171,6 +173,36 @@ def env_secrets(prefix: str) -> dict[str, str]:
     """Return the secrets of all variables whose names begin with `prefix`, by the rest of their names."""
     names = {name.removesuffix("_FILE") for name in os.environ if name.startswith(prefix)}
     return {name.removeprefix(prefix): env_secret(name) for name in sorted(names)}
+
+
+def env_environment_secrets(name: str) -> dict[str, dict[str, str]]:
+    """Return the secrets of environments in a file in TOML, a table for each environment.
+
+    Raises: ImproperlyConfigured, without showing a value.
+    """
+    if not env_str(name):
+        return {}
+    from environments.runtime.operator_secrets import problem_of  # with pydantic, which settings don't need
+
+    path = Path(env_str(name))
+    try:
+        if path.stat().st_mode & stat.S_IRWXO:
+            raise ImproperlyConfigured(f"{name}={str(path)!r} can be read by other users; run: chmod o= {path}")
+        tables = tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}={str(path)!r} cannot be read: {error.strerror}.") from error
+    except ValueError as error:  # its message may show a part of a secret
+        place = re.search(r"line \d+", str(error))
+        raise ImproperlyConfigured(f"{name}={str(path)!r} is not TOML{f': see {place[0]}' if place else ''}.") from None
+    for environment, secrets in tables.items():
+        if not isinstance(secrets, dict):
+            raise ImproperlyConfigured(f"{name}: {environment!r} is outside of a table; write [ENVIRONMENT] above it.")
+        for key, value in secrets.items():
+            if not isinstance(value, str):
+                raise ImproperlyConfigured(f"{name}: {key!r} of {environment!r} is no text; write it in quotes.")
+            if problem := problem_of(key, value):
+                raise ImproperlyConfigured(f"{name}, [{environment}]: {problem}")
+    return tables
 
 
 def env_keys(name: str) -> dict[str, str]:

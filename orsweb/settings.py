@@ -16,6 +16,7 @@ from orsweb.env import (
     env_bool,
     env_choice,
     env_cluster_address,
+    env_environment_secrets,
     env_fernet_keys,
     env_int,
     env_keys,
@@ -123,6 +124,7 @@ ORSWEB_SHUTDOWN_TIMEOUT = env_seconds("ORSWEB_SHUTDOWN_TIMEOUT", 30.0)
 ORSWEB_RELOAD_LIMIT = env_seconds("ORSWEB_RELOAD_LIMIT", 120.0)  # for a step of the check, and for several new servers
 ORSWEB_RELOAD_WAIT = env_seconds("ORSWEB_RELOAD_WAIT", 30.0)  # for sessions that the next server cannot go on with
 ORSWEB_SECRETS_KEYS = env_fernet_keys("ORSWEB_SECRETS_KEY")  # the first one encrypts secrets of live sessions
+ORSWEB_ENVIRONMENT_SECRETS = env_environment_secrets("ORSWEB_ENVIRONMENT_SECRETS_FILE")
 ORSWEB_STARTING_SILENCE = env_seconds("ORSWEB_STARTING_SILENCE", 20.0)  # clients give up after 30 s without an answer
 ORSWEB_REMOTE_SILENCE = env_seconds("ORSWEB_REMOTE_SILENCE", 30.0)
 ORSWEB_REMOTE_KEYS = env_secrets("ORSWEB_REMOTE_KEY_")

@@ -37,6 +37,7 @@ ROOMS = {
         {"runtime", "builtin", "starter"},
         {"conf", "hosts"},
         {"checking", "tasks", "keys", "cluster"},
+        {"operator_secrets"},
         {"service", "curation"},
         {"transfer", "agent_http"},
         {"templatetags", "protocol", "mcp_protocol", "admin", "management"},

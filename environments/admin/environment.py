@@ -18,6 +18,7 @@ from environments.access.privacy import who_sees
 from environments.access.private_tag import private_tag
 from environments.admin.base import MAX_SUMMARY_CHARACTERS, ReadOnlyAdmin
 from environments.admin.environment_counts import overview_of
+from environments.admin.environment_secrets import SecretForm, secrets_of
 from environments.admin.privacy import PrivacyForm
 from environments.admin.success_rule import act, scoring_form
 from environments.curation.environment_settings import is_overridden
@@ -88,6 +89,9 @@ class EnvironmentAdmin(ReadOnlyAdmin):
             "form": scoring_form(row),
             "privacy": PrivacyForm(row),
             "naming_keys": keys_naming(row.name) if row.is_private and request.user.has_perm(CHANGE_KEYS) else [],
+            "may_give_secrets": request.user.has_perm(CHANGE_KEYS),
+            "secret_form": SecretForm(),
+            **(secrets_of(row) if request.user.has_perm(CHANGE_KEYS) else {}),
             "who_sees": who_sees(row) if row.is_private else "",
             "is_overridden": is_overridden(row),
             "may_change": request.user.has_perm("environments.change_environment"),

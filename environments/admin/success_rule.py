@@ -9,6 +9,7 @@ from django.contrib import messages
 from django.http import HttpRequest
 
 from environments.admin.base import author_of, note
+from environments.admin.environment_secrets import change_secrets
 from environments.admin.privacy import PrivacyForm, set_privacy
 from environments.curation.action import Action
 from environments.curation.environment_settings import SetBlind, SetEnabled, SetScoring
@@ -72,6 +73,8 @@ def act(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]
             _apply(request, environment, SetEnabled(environment.pk, asked == "enable"))
         case "blind" | "seeing" as asked:
             _apply(request, environment, SetBlind(environment.pk, asked == "blind"))
+        case "set_secret" | "remove_secret":
+            return change_secrets(request, environment)
         case "private" | "public" as asked:
             members = PrivacyForm(environment, request.POST)
             if not members.is_valid():

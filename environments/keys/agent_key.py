@@ -9,7 +9,7 @@ from environments.errors import Forbidden
 from environments.runtime.quotas import KeyUsage
 
 PLAY, RECORD, READ, CURATE, ADMIN = "play", "record", "read", "curate", "admin"
-MONITOR = "monitor"
+MONITOR, SECRETS = "monitor", "secrets"
 
 SCOPES: Mapping[str, str] = {
     PLAY: "Open sessions, read prompts and call tools",
@@ -17,6 +17,7 @@ SCOPES: Mapping[str, str] = {
     READ: "Read what was recorded with this key: episodes, rollouts, runs and exports",
     CURATE: "Read tasks completely: their hidden fields, and those of sealed splits",
     MONITOR: "Read how busy the server is: /metrics, and the checks of /ready",
+    SECRETS: "Play with the secrets that the operator has given to environments",
     ADMIN: "Everything, including what was recorded with other keys",
 }
 """Each scope with what it allows."""

@@ -92,15 +92,16 @@ class Keyring:
 
     def usage_of(self, label: str) -> KeyUsage | None:
         """Return what a key in force uses; None if this process serves nothing, or the key is not in force."""
-        return (
-            next((key.usage for key in self._in_force.values() if key.label == label), None) if self._thread else None
-        )
+        key = self.named(label) if self._thread else None
+        return None if key is None else key.usage
+
+    def named(self, label: str) -> AgentKey | None:
+        """Return the key in force with this label."""
+        return next((key for key in list(self._in_force.values()) if key.label == label), None)
 
     def current(self, key: AgentKey) -> AgentKey | None:
         """Return what a key that was checked before may do now; None if it is no longer in force."""
-        if key is EVERYBODY:
-            return key
-        return next((one for one in list(self._in_force.values()) if one.label == key.label), None)
+        return key if key is EVERYBODY else self.named(key.label)
 
     # --- keeping up with the database ---------------------------------------------------------------------------------
 

@@ -1,6 +1,13 @@
 """The tables of what can be played, and of who may."""
 
-from environments.models.access import ApiKey, ClusterServer, RecordedBytes, SecurityEvent, SessionLease
+from environments.models.access import (
+    ApiKey,
+    ClusterServer,
+    EnvironmentSecret,
+    RecordedBytes,
+    SecurityEvent,
+    SessionLease,
+)
 from environments.models.history import CurationAction, SyncConflict, TaskRevision
 from environments.models.tasks import (
     DEFAULT_CONVENTION,
@@ -22,6 +29,7 @@ __all__ = [
     "ClusterServer",
     "CurationAction",
     "Environment",
+    "EnvironmentSecret",
     "RecordedBytes",
     "SecurityEvent",
     "SessionLease",

@@ -54,6 +54,24 @@ class ApiKey(models.Model):
         return self.name
 
 
+class EnvironmentSecret(models.Model):
+    """A secret that the operator gives to an environment. `environments/operator_secrets/` encrypts and reads it."""
+
+    environment = models.ForeignKey(
+        "environments.Environment", on_delete=models.CASCADE, related_name="secrets", db_index=False
+    )
+    name = models.CharField(max_length=200)
+    sealed = models.BinaryField(help_text="Encrypted under a key that is made of the server's secret key")
+
+    class Meta:
+        verbose_name = "secret of an environment"
+        verbose_name_plural = "secrets of environments"
+        constraints: ClassVar = [models.UniqueConstraint(fields=["environment", "name"], name="secret_name_unique")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.environment_id}"
+
+
 class RecordedBytes(models.Model):
     """What was recorded for a key on its latest day, if it has a quota of that; label: empty without a key."""
 

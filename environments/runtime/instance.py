@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import math
 import time
+from collections.abc import Awaitable, Mapping
 from typing import Any
 
 from pydantic import BaseModel, TypeAdapter, ValidationError
@@ -36,6 +37,33 @@ from environments.runtime.limits import Limits
 from environments.runtime.tool_turns import ToolTurns
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 
+NO_SECRET = (
+    "(The environment found no secret {}. The client can send it, or the operator sets it on the environment's page in "
+    "the admin or in ORSWEB_ENVIRONMENT_SECRETS_FILE.)"
+)
+
+
+class Secrets(dict[str, str]):
+    """The secrets of a session, which note the names that the author's code looked for and did not find."""
+
+    def __init__(self, secrets: Mapping[str, str]) -> None:
+        super().__init__(secrets)
+        self.missed: list[str] = []
+
+    def __missing__(self, name: str) -> str:
+        self.missed.append(name)
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        found = super().__contains__(name)
+        if not found:
+            self.missed.append(str(name))
+        return found
+
+    def get(self, name: str, default: Any = None) -> Any:
+        is_known = name in self
+        return self[name] if is_known else default
+
 
 class Instance:
     """Wraps one object of an author's class and calls its methods by the protocol's rules. Torn down exactly once."""
@@ -49,6 +77,7 @@ class Instance:
         "_limits",
         "_listed_tools",
         "_output_types",
+        "_secrets",
         "_session_toolset",
         "_table",
         "_toolsets",
@@ -62,6 +91,7 @@ class Instance:
         self._session_toolset: type | None = None  # the toolset that /create named
         self._turns = ToolTurns()
         self._env: Any = None
+        self._secrets: Secrets | None = None
         self._toolsets: dict[type, Any] | None = None
         self._is_finished = False
         self._listed_tools: list[str] | None = None  # names that the last list_task_tools returned
@@ -74,10 +104,11 @@ class Instance:
         Raises: EnvironmentFault.
         """
         self._session_toolset = None if toolset is None else self._hosted.session_toolsets[toolset]
+        self._secrets = Secrets(secrets)
         if self._hosted.runs_constructor:
-            await self._code.call(self._build, spec, secrets)
+            await self._naming_missing(self._code.call(self._build, spec, self._secrets))
         else:
-            self._build(spec, secrets)
+            self._build(spec, self._secrets)
         if self._session_toolset is not None:
             theirs = find_tools(self._session_toolset, (), self._hosted.sdk.tool_output)
             self._table = self._hosted.tools.with_toolset(theirs, self._session_toolset)
@@ -90,7 +121,19 @@ class Instance:
 
     async def set_up(self) -> None:
         """Run the author's `setup`. Raises: EnvironmentFault."""
-        await self._code.call(self._env.setup)
+        await self._naming_missing(self._code.call(self._env.setup))
+
+    async def _naming_missing(self, work: Awaitable[Any]) -> None:
+        """Await what the author's code does. Raises: EnvironmentFault, which names the secrets that it has missed."""
+        try:
+            await work
+        except EnvironmentFault as fault:
+            assert self._secrets is not None
+            names = dict.fromkeys([*self._hosted.declared("required_secrets", ()), *self._secrets.missed])
+            if missing := [repr(name) for name in names if name not in self._secrets]:
+                text = f"{fault.text} {NO_SECRET.format(', '.join(missing))}".lstrip()
+                raise EnvironmentFault(fault.kind, text, fault.trace) from None
+            raise
 
     async def restore(self, state: bytes) -> None:
         """Give the author's `load` what its `save` has returned. Raises: EnvironmentFault."""

@@ -20,6 +20,7 @@ from environments.runtime.call_outcome import HARMLESS, QUOTA, recorded_outcome,
 from environments.runtime.calls import Call, Calls
 from environments.runtime.host import PlayedInstance
 from environments.runtime.live_episode import LiveEpisode
+from environments.runtime.operator_secrets import with_secrets
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import KEY_SECRETS, OpenEpisode, RecordedPast, RunInfo, StepTaken
 from environments.runtime.secrets_vault import SecretsVault
@@ -156,7 +157,8 @@ class ReturningSessions(Sessions):
         hosted = self.registry.get(episode.environment)
         hosted.check_available()
         await self._tasks.check_enabled(hosted.name)
-        instance = episode.instance = self._host.instance(hosted.name)
+        given = await self._operator_secrets(episode, hosted.name)
+        instance = episode.instance = with_secrets(self._host.instance(hosted.name), given)
         # without an API key, the openreward client sends empty secrets
         secrets = dict.fromkeys(KEY_SECRETS, episode.key) if episode.survival == "key" else None
         if episode.survival == "sealed":

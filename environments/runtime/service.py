@@ -37,6 +37,7 @@ from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
+from environments.runtime.operator_secrets import SecretsSource
 from environments.runtime.play_load import PlayLoad, load_of
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import GOES_ON, Hidden, OpenEpisode, Record, Row, SessionPlaces, StepTaken, TaskSource
@@ -50,6 +51,8 @@ from environments.sandbox.fair_turns import KEY
 
 log = structlog.get_logger(__name__)
 
+PEOPLE = "@"
+"""Owner of what people do outside of sessions."""
 SURVIVOR_CHECK_SECONDS = 0.1
 LOST = "The server ended while the call ran, and its environment does not allow to make a call again."
 """Told to the client that repeats such a call."""
@@ -95,6 +98,10 @@ class SessionService(SessionReading):
         """Keep the secrets of sessions encrypted from now on, while they live."""
         self._sessions.vault = vault
 
+    def give_secrets(self, source: SecretsSource) -> None:
+        """Let environments have the operator's secrets from now on."""
+        self._sessions.operator_secrets = source
+
     def share_sessions(self, places: SessionPlaces) -> None:
         """Tell `places` about every session from now on, for other servers and for the next one."""
         self._sessions.places = places
@@ -126,8 +133,10 @@ class SessionService(SessionReading):
 
         Raises: UnknownEnvironment.
         """
-        name = self.registry.get(environment).name
-        trial: Trial = await self._sessions.run_in_background(try_out(self._host, name, spec, seconds))
+        name, source = self.registry.get(environment).name, self._sessions.operator_secrets
+        secrets = {} if source is None else await source.of(name, PEOPLE)
+        self.recent_secrets.add(PEOPLE, tuple(secrets.values()))
+        trial: Trial = await self._sessions.run_in_background(try_out(self._host, name, spec, seconds, secrets))
         return trial
 
     # --- sessions -----------------------------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from environments import wire
@@ -36,6 +36,7 @@ from environments.runtime.fault_log import log_fault
 from environments.runtime.host import Host, PlayedInstance
 from environments.runtime.limits import Limits
 from environments.runtime.live_episode import LiveEpisode
+from environments.runtime.operator_secrets import SecretsSource, is_played_by, with_secrets
 from environments.runtime.play_counts import PlayCounts
 from environments.runtime.quotas import Places
 from environments.runtime.records import Record, TaskSource
@@ -46,6 +47,9 @@ from environments.sandbox.fair_turns import KEY
 
 class Sessions(EndingSessions):
     """Live episodes by session id, from their beginning to their end."""
+
+    operator_secrets: SecretsSource | None = None
+    """Set by the service; None: the operator gives none."""
 
     def __init__(
         self,
@@ -174,6 +178,7 @@ class Sessions(EndingSessions):
         spec_json = await self._spec_json(request, hosted.name)
         await self._tasks.check_enabled(hosted.name)
         await self._take_place(episode, hosted)
+        secrets = await self._operator_secrets(episode, hosted.name)
         if is_closing(episode):
             raise SessionDeleted
         episode.environment, episode.number = hosted.name, self._record.next_episode()
@@ -181,7 +186,7 @@ class Sessions(EndingSessions):
         episode.usage.record(len(spec_json), time.time())
         started = self.commit(episode.started_row(request, hosted, spec_json, episode.clock.now()))
         spec = request.spec if request.spec is not None else json.loads(spec_json)
-        episode.instance = self._host.instance(hosted.name)
+        episode.instance = with_secrets(self._host.instance(hosted.name), secrets)
         building = self._construct(episode, episode.instance, spec, request)
         try:
             if hosted.runs_constructor or request.toolset:
@@ -209,6 +214,14 @@ class Sessions(EndingSessions):
         else:
             episode.ready = episode.clock.now()
             episode.change("ready")
+
+    async def _operator_secrets(self, episode: LiveEpisode, environment: str) -> Mapping[str, str]:
+        """Return the secrets that the operator gives to the session, which are masked from now on in its record."""
+        if self.operator_secrets is None or not (found := await self.operator_secrets.of(environment, episode.owner)):
+            return {}
+        if self.live.get(episode.sid) is episode:  # else nothing would release them
+            self.mask(episode, *found.values())
+        return found
 
     async def _take_place(self, episode: LiveEpisode, hosted: HostedEnvironment) -> None:
         """Take a place in an environment that bears a number of sessions only, at most after `quota_wait_seconds`.
@@ -270,7 +283,7 @@ class Sessions(EndingSessions):
     def _end_lost(self, instance: PlayedInstance, reason: str) -> None:
         """End the session of an instance that is gone as interrupted because of `reason`."""
         for episode in self.live.values():
-            if episode.instance is instance and episode.state != "closing":
+            if is_played_by(episode.instance, instance) and episode.state != "closing":
                 self.run_in_background(self.close(episode, "interrupted", reason))
                 return
 

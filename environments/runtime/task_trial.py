@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Literal
 
 from environments.errors import EnvironmentFault, OrsError
 from environments.runtime.host import Host, PlayedInstance
+from environments.runtime.operator_secrets import with_secrets
 
 Stage = Literal["construct", "setup", "prompt", "teardown"]
 MAX_CANCEL_SECONDS = 1.0
@@ -59,12 +62,16 @@ class _Beginning:
         self.prompt_json = await self._instance.prompt_json()
 
 
-async def try_out(host: Host, environment: str, spec: Any, seconds: float) -> Trial:
+async def try_out(
+    host: Host, environment: str, spec: Any, seconds: float, secrets: Mapping[str, str] = MappingProxyType({})
+) -> Trial:
     """Play the beginning of the task `spec` for at most `seconds`, and tear it down within the host's own limit.
+
+    `secrets`: those that the operator gives to the environment.
 
     Raises: OrsError for errors outside the author's code, such as an unknown environment.
     """
-    started, instance = time.monotonic(), host.instance(environment)
+    started, instance = time.monotonic(), with_secrets(host.instance(environment), secrets)
     beginning = _Beginning(instance)
     failures = []
     task = asyncio.get_running_loop().create_task(beginning.play(spec))

@@ -11,6 +11,7 @@ from orsweb.env import (
     env_addresses,
     env_bool,
     env_choice,
+    env_environment_secrets,
     env_int,
     env_keys,
     env_list,
@@ -219,3 +220,29 @@ def test_it_refuses_a_path_that_begins_like_an_address_of_the_server(set_to: Cal
     set_to(text)
     with pytest.raises(ImproperlyConfigured, match="begins like an address of this server"):
         env_path_prefix(NAME)
+
+
+FILES = [
+    ("[lab]\nopenai_api_key = 'sk-0123456789'\n", 0o600, None),
+    ("[lab]\nopenai_api_key = 'sk-0123456789'\n", 0o604, "can be read by other users; run: chmod o= "),
+    ("openai_api_key = 'sk-0123456789'\n", 0o600, "'openai_api_key' is outside of a table; write [ENVIRONMENT] above"),
+    ("[lab]\nopenai_api_key = 12345678\n", 0o600, "'openai_api_key' of 'lab' is no text; write it in quotes."),
+    ("[lab]\nopenai_api_key = 'sk-0'\n", 0o600, "The secret 'openai_api_key' has 4 characters."),
+    ("[lab]\nopenai_api_key = sk-0123456789\n", 0o600, "is not TOML: see line 2."),
+]
+
+
+@pytest.mark.parametrize(("text", "mode", "problem"), FILES)
+def test_it_reads_secrets_of_environments_from_a_file(
+    set_to: Callable[[str], None], tmp_path: Path, text: str, mode: int, problem: str | None
+) -> None:
+    path = tmp_path / "secrets.toml"
+    path.write_text(text)
+    path.chmod(mode)
+    set_to(str(path))
+    if problem is None:
+        assert env_environment_secrets(NAME) == {"lab": {"openai_api_key": "sk-0123456789"}}
+        return
+    with pytest.raises(ImproperlyConfigured) as refusal:
+        env_environment_secrets(NAME)
+    assert problem in str(refusal.value) and "sk-0" not in str(refusal.value)

@@ -16,6 +16,7 @@ from environments.command_line import above_zero
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError, shorten
 from environments.hosts.loading import EveryHost, load
+from environments.operator_secrets.source import secrets_of_operator
 from environments.runtime.threads import ThreadPool
 from episodes.attempts.components import components_in
 from episodes.filtering.conditions import NamedRows, episodes_of
@@ -71,12 +72,13 @@ class Command(TerminalCommand):
         registry = load(environments or conf.specifications(), conf.loading())
         related = Episode.objects.select_related("environment", "task", "prompt")
         with asyncio.Runner() as runner:
-            pool = runner.run(_pool())
+            pool, given = runner.run(_pool()), secrets_of_operator()
             host = EveryHost(registry, pool, conf.limits())
             try:
                 for pk in ids:
                     episode = related.get(pk=pk)
-                    again = runner.run(reexecute(host, episode, list(recorded_steps(episode)), secrets))
+                    all_secrets = given.get(episode.environment.name, {}) | secrets
+                    again = runner.run(reexecute(host, episode, list(recorded_steps(episode)), all_secrets))
                     self._print(again)
                     yield again
             finally:

@@ -133,8 +133,9 @@ def test_it_runs_as_few_queries_for_many_splits_as_for_few(
     client.get("/admin/")  # makes the operator
     for n in range(10):
         split = make_split(make_task(), make_task(), name=f"s{n}")
-    # operator, row, splits, the size, 25 for seven counts, the attempted tasks, members and all whom the form offers
-    with django_assert_num_queries(34):
+    # operator, row, splits, the size, 25 for seven counts, the attempted tasks, secrets, members and all whom the form
+    # offers
+    with django_assert_num_queries(35):
         page_of(client, split.environment)
 
 

@@ -1,0 +1,71 @@
+"""What live play and commands ask for the operator's secrets."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+
+import structlog
+from django.db import DatabaseError, InterfaceError
+
+from environments import conf
+from environments.database.worker_threads import Workers
+from environments.errors import nearest
+from environments.keys.agent_key import SECRETS
+from environments.keys.keyring import ring
+from environments.operator_secrets.stored import stored_secrets
+
+FRESH_SECONDS = 0.5
+"""Interval at which the stored secrets are read again, when sessions are opened."""
+_OF_PEOPLE = "@"
+"""First character of the owner of a person's session."""
+
+log = structlog.get_logger(__name__)
+
+
+def secrets_of_operator() -> dict[str, dict[str, str]]:
+    """Return the secrets of all environments, by name: those of the file, and those of the admin that are readable."""
+    stored, in_file = stored_secrets(), conf.environment_secrets()
+    readable = {name: {key: text for key, text in one.items() if text is not None} for name, one in stored.items()}
+    return {name: {**readable.get(name, {}), **in_file.get(name, {})} for name in readable.keys() | in_file.keys()}
+
+
+def may_use(owner: str) -> bool:
+    """Return whether sessions of `owner`, a key's label or a person, may be played with the operator's secrets."""
+    if owner.startswith(_OF_PEOPLE) or not conf.has_keys():
+        return True
+    key = ring.named(owner)
+    return key is not None and key.may(SECRETS)
+
+
+def warn_of_unusable(hosted: Iterable[str]) -> None:
+    """Log the environments of the file that this server does not host, and the secrets that it cannot decrypt."""
+    names = list(hosted)
+    for name in sorted(conf.environment_secrets().keys() - set(names)):
+        hint = nearest(name, names).strip()
+        log.warning("ORSWEB_ENVIRONMENT_SECRETS_FILE names no hosted environment", name=name, hint=hint or None)
+    for environment, secrets in stored_secrets().items():
+        if unreadable := [name for name, text in secrets.items() if text is None]:
+            log.warning("secrets cannot be decrypted; set them again", environment=environment, names=unreadable)
+
+
+class OperatorSecrets:
+    """Implements `environments.runtime.operator_secrets.SecretsSource`. For use from one event loop."""
+
+    def __init__(self) -> None:
+        self._reader = Workers(1, "secrets")
+        self._secrets: Mapping[str, Mapping[str, str]] = conf.environment_secrets()
+        self._until = 0.0
+
+    async def of(self, environment: str, owner: str) -> Mapping[str, str]:
+        """Return the secrets of an environment, by name, with which sessions of `owner` may play."""
+        if time.monotonic() >= self._until:
+            with suppress(DatabaseError, InterfaceError):  # while the database is away, those are used that were read
+                self._secrets = await self._reader.run(secrets_of_operator)
+            self._until = time.monotonic() + FRESH_SECONDS
+        secrets = self._secrets.get(environment)
+        return secrets if secrets and may_use(owner) else {}
+
+    def close(self) -> None:
+        self._reader.close()
