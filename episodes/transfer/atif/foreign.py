@@ -131,9 +131,10 @@ class _Reader:
         if kind := self._trial.exception_kind:
             return {"cause": kind, "detail": storable(detail)}
         components = self._trial.components
-        if components and (reward is None or not has_output):
-            names = ", ".join(f"{name} {value:g}" for name, value in components.items())
-            missing = "" if reward is not None else ", but none is named reward"
+        if components and (reward is None or not has_output or None in components.values()):
+            texts = ("null" if value is None else f"{value:g}" for value in components.values())
+            names = ", ".join(map(" ".join, zip(components, texts, strict=True)))
+            missing = "" if reward is not None else ", but no number is named reward"
             detail = f"{detail} The trial has the rewards {names}{missing}.".strip()
         elif reward is None:
             detail = NO_REWARD
@@ -183,8 +184,8 @@ class _Reader:
         """Make the content of each result the text of an output, with the reward of the step."""
         answered = [step for step in steps if "output" in step]
         for step in answered:
-            components = self._trial.components if step is answered[-1] else None
-            metadata = {COMPONENT_MEMBERS[0]: components} if components else None
+            components = {name: value for name, value in self._trial.components.items() if value is not None}
+            metadata = {COMPONENT_MEMBERS[0]: components} if components and step is answered[-1] else None
             finished = step.get("finished", False)
             step["output"] = output_text(step["output"], metadata, step.get("reward"), is_finished=finished)
 

@@ -10,15 +10,16 @@ import json
 import math
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
-from environments.database.storable import double_of
+from environments.database.storable import double_of, number_in
 from environments.errors import shorten
 from environments.transfer.json_lines import Lines
 from environments.transfer.rows import BadRow, Unreadable
+from episodes.attempts.components import COMPONENT_MEMBERS, MAX_COMPONENTS, MAX_NAME_CHARACTERS, components_of
 from episodes.transfer.atif.imported import Folder, TrialFacts
 
 MAX_ITEM_BYTES = 512 * 1024 * 1024
@@ -236,20 +237,24 @@ class _Entries:
 
 
 def trial_facts(folder: Folder) -> TrialFacts:
-    """Return what the `result.json` of a trial says about the trajectory in `folder`. Raises: BadRow."""
-    content = folder.read("../result.json")
-    if content is None:
-        return TrialFacts()
-    try:
-        result = json.loads(content)
-    except (ValueError, RecursionError) as error:
-        raise BadRow(f"has a result.json that is not JSON: {error}") from error
-    if not isinstance(result, dict):
-        raise BadRow("has a result.json that is not an object, so its reward is unknown")
+    """Return what the `result.json` of a trial says about the trajectory in `folder`, or else its verifier's files.
+
+    Raises: BadRow.
+    """
+    result: Any = {}
+    if (content := folder.read("../result.json")) is not None:
+        try:
+            result = json.loads(content)
+        except (ValueError, RecursionError) as error:
+            raise BadRow(f"has a result.json that is not JSON: {error}") from error
+        if not isinstance(result, dict):
+            raise BadRow("has a result.json that is not an object, so its reward is unknown")
+    trial = _TrialResult(result, folder)
     if not result.keys() & {"task_name", "verifier_result"}:
-        return TrialFacts()
+        rewards = trial.rewards()
+        return TrialFacts(reward=rewards.total, components=rewards.components)
     job = _text(_object(folder.read("../../config.json")).get("job_name"))
-    return _TrialResult(result).facts()._replace(run=job or _job_of(result))
+    return trial.facts()._replace(run=job or _job_of(result))
 
 
 def _job_of(result: dict[str, Any]) -> str:
@@ -258,55 +263,88 @@ def _job_of(result: dict[str, Any]) -> str:
     return "" if name == "trials" else name
 
 
+class _Rewards(NamedTuple):
+    total: float | None = None
+    components: Mapping[str, float | None] = {}
+    """The others by name; None for null."""
+
+
 class _TrialResult:
     """Harbor's `result.json` of a trial. Missing and odd values are left out, but no reward is."""
 
-    def __init__(self, values: dict[str, Any]) -> None:
-        self._values = values
+    def __init__(self, values: dict[str, Any], folder: Folder) -> None:
+        self._values, self._folder = values, folder
 
     def facts(self) -> TrialFacts:
         """Return what the file says. Raises: BadRow."""
         values, exception = self._values, _dict(self._values.get("exception_info"))
         kind = _text(exception.get("exception_type"))
-        rewards = self._rewards()
-        name = "reward" if "reward" in rewards or len(rewards) != 1 else next(iter(rewards))
-        is_failure = bool(kind) and not rewards
+        rewards = self.rewards()
+        is_failure = bool(kind) and rewards == _Rewards()
         model = _dict(_dict(values.get("agent_info")).get("model_info"))
         return TrialFacts(
             environment=_text(values.get("source")) or "harbor",
             task=_text(values.get("task_name")),
             trial=_text(values.get("trial_name")),
             model="/".join(filter(None, [_text(model.get("provider")), _text(model.get("name"))])),
-            reward=rewards.pop(name, None),
-            components=rewards,
+            reward=rewards.total,
+            components=rewards.components,
             exception=f"{kind}: {_text(exception.get('exception_message'))}" if kind else "",
             exception_kind=("expired" if "Timeout" in kind else "env_error") if is_failure else "",
             started=_moment(values.get("started_at")),
             finished=_moment(values.get("finished_at")),
         )
 
-    def _rewards(self) -> dict[str, float]:
-        """Return the rewards by name; a bare number is `reward`. Raises: BadRow."""
+    def rewards(self) -> _Rewards:
+        """Return the rewards: the total is the one that is named `reward`, or the only one. Raises: BadRow."""
         verdict, place = self._values.get("verifier_result"), "verifier_result"
         if isinstance(verdict, dict):
             name = "rewards" if "rewards" in verdict else "reward"
             verdict, place = verdict.get(name), f"{place}.{name}"
-        if verdict is None:
-            return {}
+        if verdict in (None, {}):
+            verdict, place = self._written()
         if not isinstance(verdict, dict):
-            return {"reward": self._number(verdict, place)}
-        return {name: self._number(value, f"{place}.{name}") for name, value in verdict.items() if value is not None}
-
-    def _number(self, value: Any, place: str) -> float:
-        number = double_of(value) if type(value) in (int, float) else math.nan
-        if not math.isfinite(number):
-            trial = shorten(repr(_text(self._values.get("trial_name"))), _SHOWN_CHARACTERS)
-            shown = shorten(repr(value), _SHOWN_CHARACTERS)
-            raise BadRow(
-                f"belongs to trial {trial}, whose {shorten(place, _SHOWN_CHARACTERS)} is {shown}; "
-                "a reward has to be a finite number, or null"
+            return _Rewards(self._number(verdict, place))
+        numbers = {name: self._number(value, f"{place}.{name}") for name, value in verdict.items()}
+        total = "reward" if "reward" in numbers or len(numbers) != 1 else next(iter(numbers))
+        components = {name: value for name, value in numbers.items() if name != total}
+        if components and total in numbers and numbers[total] is None:
+            components[total] = None
+        kept = components_of({COMPONENT_MEMBERS[0]: {name: value or 0.0 for name, value in components.items()}})
+        if lost := [name for name in components if name not in kept]:
+            shown = shorten(repr(lost[0]), _SHOWN_CHARACTERS)
+            raise self._refusal(
+                f"{place} has {shown}, which cannot be a component: those are at most {MAX_COMPONENTS}, "
+                f"with names of 1 to {MAX_NAME_CHARACTERS} characters without NUL"
             )
-        return number
+        return _Rewards(numbers.get(total), components)
+
+    def _written(self) -> tuple[Any, str]:
+        """Return what the verifier wrote, in the file that Harbor reads first, and its name; None if there is none."""
+        for name in ("verifier/reward.json", "verifier/reward.txt"):
+            content = self._folder.read(f"../{name}")
+            if content is None or (not content.strip() and self._values.get("exception_info")):  # which says so
+                continue
+            text = content.decode(errors="replace").strip()
+            if name.endswith("txt"):
+                return (text if (number := number_in(text)) is None else number), name
+            try:
+                return json.loads(text), name
+            except (ValueError, RecursionError):
+                return text, name
+        return None, ""
+
+    def _number(self, value: Any, place: str) -> float | None:
+        number = double_of(value) if type(value) in (int, float) else math.nan
+        if value is not None and not math.isfinite(number):
+            shown = f"{shorten(place, _SHOWN_CHARACTERS)} is {shorten(repr(value), _SHOWN_CHARACTERS)}"
+            raise self._refusal(f"{shown}; a reward has to be a finite number, or null")
+        return None if value is None else number
+
+    def _refusal(self, why: str) -> BadRow:
+        name = _text(self._values.get("trial_name"))
+        trial = f"trial {shorten(repr(name), _SHOWN_CHARACTERS)}," if name else "a trial"
+        return BadRow(f"belongs to {trial} whose {why}")
 
 
 def _object(content: bytes | None) -> dict[str, Any]:

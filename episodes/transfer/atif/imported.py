@@ -53,8 +53,8 @@ class TrialFacts(NamedTuple):
     trial: str = ""
     model: str = ""
     reward: float | None = None
-    components: Mapping[str, float] = {}
-    """Further rewards of the trial by name."""
+    components: Mapping[str, float | None] = {}
+    """Further rewards of the trial by name; with the total if it is null."""
     exception: str = ""
     exception_kind: Literal["", "expired", "env_error"] = ""
     started: datetime | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -91,12 +92,20 @@ def embedded_image() -> str:
     return f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
 
 
-def write_trial(folder: Path, value: dict[str, Any] | None = None, result: dict[str, Any] | None = None) -> Path:
-    """Write a trial as Harbor does, and return the directory of its job."""
+def write_trial(
+    folder: Path,
+    value: dict[str, Any] | None = None,
+    result: dict[str, Any] | None = None,
+    verifier: Mapping[str, str] = {},
+) -> Path:
+    """Write a trial as Harbor does, and return the directory of its job. `verifier`: texts of its files by name."""
     agent = folder / "nightly" / "zebras__a1" / "agent"
     (agent / "images").mkdir(parents=True)
     (agent / "images" / "a.png").write_bytes(PNG)
     (agent / "trajectory.json").write_text(json.dumps(value or TRAJECTORY, indent=2))
     (agent.parent / "result.json").write_text(json.dumps(result or RESULT))
+    (agent.parent / "verifier").mkdir()
+    for name, text in verifier.items():
+        (agent.parent / "verifier" / name).write_text(text)
     (folder / "nightly" / "config.json").write_text('{"job_name": "nightly"}')
     return folder / "nightly"

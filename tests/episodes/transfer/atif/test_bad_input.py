@@ -171,6 +171,10 @@ def test_a_damaged_zip_is_refused(tmp_path: Path) -> None:
         (verdict({"reward": 1, "a": float("inf")}), "verifier_result.rewards.a is inf"),
         (verdict({"reward": True}), "belongs to trial 'zebras__a1', whose verifier_result.rewards.re"),
         (verdict({"reward": 10**400}), "a reward has to be a finite number"),
+        (verdict({"reward": 1, "a\0b": 0.5}), r"trial 'zebras__a1', whose verifier_result.rewards has 'a\x00b', which"),
+        (verdict({"reward": 1, "": 0.5}), "rewards has '', which cannot be a component"),
+        (verdict({"reward": 1} | {f"part {n}": n for n in range(41)}), "has 'part 40', which cannot be a component"),
+        (verdict({"reward": 1, "x" * 81: 0.5}), "with names of 1 to 80 characters without NUL"),
         (verdict("high"), "belongs to trial 'zebras__a1', whose verifier_result.rewards is 'high'"),
         (json.dumps(RESULT | {"verifier_result": "1"}), "whose verifier_result is '1'"),
     ],
@@ -182,6 +186,14 @@ def test_a_trial_whose_reward_cannot_be_read_is_refused(tmp_path: Path, result: 
     assert (report.imported, report.refused) == (0, 1)
     assert report.refusals[0][0] == "nightly/zebras__a1/agent/trajectory.json"
     assert reason in report.refusals[0][1].reason
+
+
+@pytest.mark.parametrize(("name", "text"), [("txt", ""), ("txt", "nan"), ("json", "{"), ("json", '{"a": "1"}')])
+def test_a_reward_that_the_verifier_wrote_wrong_is_refused(tmp_path: Path, name: str, text: str) -> None:
+    result = RESULT | {"verifier_result": None}
+    report = Import([write_trial(tmp_path, result=result, verifier={f"reward.{name}": text})]).run()
+    assert (report.imported, report.refused) == (0, 1)
+    assert f"belongs to trial 'zebras__a1', whose verifier/reward.{name}" in report.refusals[0][1].reason
 
 
 @pytest.mark.parametrize("name", ["agent/trajectory.json", "result.json"])

@@ -168,8 +168,10 @@ def test_a_job_of_harbor_has_rewards_names_and_images(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("rewards", "total", "components", "detail"),
     [
-        ({"a": 0.5, "b": 1}, None, {"a": 0.5, "b": 1.0}, "none is named reward"),
+        ({"a": 0.5, "b": 1}, None, {"a": 0.5, "b": 1.0}, "no number is named reward"),
         ({"reward": 1, "a": 0.5}, 1.0, {"a": 0.5}, ""),
+        ({"reward": None, "b": 1}, None, {"b": 1.0}, "rewards b 1, reward null, but no number is named reward"),
+        ({"reward": 1, "a": None}, 1.0, {}, "The trial has the rewards a null."),
         ({"accuracy": 0.25}, 0.25, {}, ""),
         ({"reward": None}, None, {}, "The trajectory names no reward."),
         (0.5, 0.5, {}, ""),
@@ -188,10 +190,37 @@ def test_no_reward_of_a_trial_vanishes(
     assert (last.reward, components_in(last.output_json)) == (total, components)
 
 
+@pytest.mark.parametrize("result", [RESULT | {"verifier_result": None}, {}])
+@pytest.mark.parametrize(
+    ("files", "total", "components"),
+    [
+        ({"reward.txt": "0.25\n"}, 0.25, {}),
+        ({"reward.txt": "0", "reward.json": '{"reward": 1, "style": 0.5}'}, 1.0, {"style": 0.5}),
+        ({"reward.json": "0.5"}, 0.5, {}),
+    ],
+)
+def test_what_the_verifier_wrote_is_the_reward_where_the_result_has_none(
+    tmp_path: Path, result: dict[str, Any], files: dict[str, str], total: float, components: dict[str, float]
+) -> None:
+    job = write_trial(tmp_path, result=result, verifier=files)
+    if not result:
+        (job / "zebras__a1" / "result.json").unlink()
+    Import([job]).run()
+    last = Step.objects.order_by("-index")[0]
+    assert (Episode.objects.get().return_last, components_in(last.output_json)) == (total, components)
+
+
+def test_a_verifier_that_failed_before_it_wrote_a_reward_is_the_ending(tmp_path: Path) -> None:
+    info = {"exception_type": "RewardFileEmptyError", "exception_message": "empty"}
+    result = RESULT | {"verifier_result": None, "exception_info": info}
+    Import([write_trial(tmp_path, result=result, verifier={"reward.txt": "\n"})]).run()
+    assert Episode.objects.get().cause == "env_error"
+
+
 def test_rewards_of_a_trial_without_calls_are_in_its_ending(tmp_path: Path) -> None:
     result = RESULT | {"verifier_result": {"rewards": {"a": 0.5, "b": 1}}}
     Import([write_trial(tmp_path, trajectory(steps=STEPS[:2]), result=result)]).run()
-    expected = "The trial has the rewards a 0.5, b 1, but none is named reward."
+    expected = "The trial has the rewards a 0.5, b 1, but no number is named reward."
     assert Episode.objects.get().detail == expected
 
 
