@@ -1,7 +1,8 @@
-"""What docs/operations.md says, tried: the restore drill, the container file, the unit, metrics and the dashboard."""
+"""What docs/operations.md says, tried: settings, the restore drill, the container, the unit, metrics, the dashboard."""
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 import shlex
@@ -39,6 +40,44 @@ def server() -> Iterator[LiveServer]:
 def section(heading: str) -> str:
     """Return the text under a heading, up to the next one."""
     return re.split(r"(?m)^#+ ", HANDBOOK.split(f"# {heading}\n")[1])[0]
+
+
+# --- settings --------------------------------------------------------------------------------------------------------
+
+ELSEWHERE = {"ORSWEB_DATA_DIR", "PYTHONHASHSEED"}
+"""Settings that are read before `orsweb/settings.py`."""
+
+
+def readers() -> dict[str, ast.Call]:
+    """Return the calls of `orsweb/settings.py` that read a setting, by its name."""
+    tree = ast.parse((ROOT / "orsweb/settings.py").read_text(encoding="utf-8"))
+    calls = [node for node in ast.walk(tree) if isinstance(node, ast.Call) and node.args]
+    return {
+        call.args[0].value: call
+        for call in calls
+        if isinstance(call.func, ast.Name)
+        and call.func.id.startswith("env_")
+        and isinstance(call.args[0], ast.Constant)
+        and isinstance(call.args[0].value, str)
+    }
+
+
+def default_of(call: ast.Call) -> str:
+    """Return the default as the handbook writes it; empty if the call doesn't show it."""
+    if isinstance(call.func, ast.Name) and call.func.id == "env_bool":
+        return "off"
+    if len(call.args) < 2:
+        return ""
+    value = eval(compile(ast.Expression(call.args[1]), "settings.py", "eval"))  # such as 64 * 1024
+    return {None: "none"}.get(value, f"{value:.15g}" if isinstance(value, int | float) else value)
+
+
+def test_the_handbook_has_every_setting_and_no_other_with_its_default() -> None:
+    rows = re.findall(r"(?m)^\| `(\w+)`( \*)? \| (.*?) \|", section("Settings"))
+    described = {name.replace("_KEY_NAME", "_KEY_"): default.strip("`") for name, _, default in rows}
+    assert set(described) == set(readers()) | ELSEWHERE
+    defaults = {name: default_of(call) for name, call in readers().items()}
+    assert not {name: text for name, text in defaults.items() if text and text != described[name]}
 
 
 # --- the restore drill -----------------------------------------------------------------------------------------------
@@ -147,7 +186,7 @@ def test_every_panel_of_the_dashboard_has_a_place_and_an_expression() -> None:
 
 def test_the_handbook_describes_every_metric_and_no_other(metrics: dict[str, set[str]]) -> None:
     parts = re.compile(r"_(bucket|sum|count|created|total)$")
-    described = {parts.sub("", name) for name in metrics_in(section("What to watch"))}
+    described = {parts.sub("", name) for name in metrics_in(section("Metrics"))}
     served = {parts.sub("", name) for name in metrics if name.startswith("orsweb_")}
     assert served == {name for name in described if name.startswith("orsweb_")}
     assert not metrics_in(section("Alerts")) - set(metrics)

@@ -1,9 +1,8 @@
-"""Behind a proxy: refused on every door without keys, and complete with keys and the configuration of the documents."""
+"""Behind a proxy: refused on every door without keys, and complete with keys and docs/balancers/nginx-single.conf."""
 
 from __future__ import annotations
 
 import json
-import re
 import socket
 import ssl
 import subprocess
@@ -93,8 +92,8 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def documented(upstream: int, plain: int, port: int, folder: Path) -> str:
-    """Return the configuration of the documents with the ports and the certificate of this test."""
-    [text] = re.findall(r"^```nginx\n(.*?)^```", (ROOT / "docs/operations.md").read_text(), re.M | re.S)
+    """Return docs/balancers/nginx-single.conf with the ports and the certificate of this test."""
+    text = (ROOT / "docs/balancers/nginx-single.conf").read_text()
     for ours, theirs in (
         ("127.0.0.1:8080", f"127.0.0.1:{upstream}"),
         ("listen 80;", f"listen {plain};"),
