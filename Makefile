@@ -144,6 +144,7 @@ lint: venv
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
 	$(BIN)/python manage.py check
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BANDIT) orsweb environments episodes manage.py --exclude $(subst $(space),$(comma),$(AT_RANDOM)) 2> /dev/null
