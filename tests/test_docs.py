@@ -33,6 +33,8 @@ ELSEWHERE = {
     "tools.yaml",
     "guess/tools.yaml",
     "guess/agent.yaml",
+    "reward.txt",
+    "verifier/reward.txt",
     *("corridor.py", "play.py", "scripted.py", "train.py", "figures.py", "dense.py", "findings.py", "shaped.py"),
     *("evaluate.py", "board.py", "gsm8k.py"),
 }
