@@ -15,6 +15,7 @@ from typing import cast
 from django.conf import settings
 from django.core.signals import setting_changed
 
+from environments.local_sandboxes.service import SandboxSettings
 from environments.runtime.limits import WHOLE_ANSWER_SECONDS, Limits, LoadingSettings, ReturnErrors, WorkerSettings
 from environments.runtime.quotas import Quotas
 from environments.scoring.task_buckets import Thresholds
@@ -59,6 +60,15 @@ def workers() -> WorkerSettings:
         settings.ORSWEB_WORKER_CPU_SECONDS,
         settings.ORSWEB_IMPORT_SECONDS,
         settings.ORSWEB_SESSION_HOSTS,
+    )
+
+
+def sandboxes() -> SandboxSettings | None:
+    """Return what sandboxes environments of openreward get here; None: none."""
+    if not settings.ORSWEB_SANDBOXES:
+        return None
+    return SandboxSettings(
+        Path(settings.ORSWEB_SANDBOXES), settings.ORSWEB_SANDBOX_GB, settings.ORSWEB_SANDBOXES_AT_ONCE
     )
 
 

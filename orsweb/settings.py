@@ -132,6 +132,9 @@ ORSWEB_IMPORT_SECONDS = env_seconds("ORSWEB_IMPORT_SECONDS", 60.0)  # CPU time, 
 ORSWEB_WORKERS = env_int("ORSWEB_WORKERS", 0, maximum=1024)  # processes for each environment
 ORSWEB_WORKER_MEMORY_MB = env_int("ORSWEB_WORKER_MEMORY_MB", 0)  # of each of them; 0: no limit
 ORSWEB_WORKER_CPU_SECONDS = env_int("ORSWEB_WORKER_CPU_SECONDS", 0)  # without another request; 0: no limit
+ORSWEB_SANDBOXES = env_str("ORSWEB_SANDBOXES")  # directory of images and files; empty: no sandboxes
+ORSWEB_SANDBOX_GB = env_int("ORSWEB_SANDBOX_GB", 4, minimum=1)  # memory of one
+ORSWEB_SANDBOXES_AT_ONCE = env_int("ORSWEB_SANDBOXES_AT_ONCE", 8, minimum=1)
 ORSWEB_SESSION_HOSTS = env_session_hosts("ORSWEB_SESSION_HOSTS")
 ORSWEB_MAX_SESSIONS = env_int("ORSWEB_MAX_SESSIONS", 10_000, minimum=1)
 # quotas of every key that has none of its own; 0: no limit

@@ -14,6 +14,7 @@ from environments.database.worker_threads import Workers
 from environments.errors import nearest
 from environments.keys.agent_key import SECRETS
 from environments.keys.keyring import ring
+from environments.local_sandboxes.service import local_secrets
 from environments.operator_secrets.stored import stored_secrets
 
 FRESH_SECONDS = 0.5
@@ -59,13 +60,16 @@ class OperatorSecrets:
         self._until = 0.0
 
     async def of(self, environment: str, owner: str) -> Mapping[str, str]:
-        """Return the secrets of an environment, by name, with which sessions of `owner` may play."""
+        """Return the secrets of an environment, by name, with which sessions of `owner` may play.
+
+        Sandboxes of this machine add a key.
+        """
         if time.monotonic() >= self._until:
             with suppress(DatabaseError, InterfaceError):  # while the database is away, those are used that were read
                 self._secrets = await self._reader.run(secrets_of_operator)
             self._until = time.monotonic() + FRESH_SECONDS
         secrets = self._secrets.get(environment)
-        return secrets if secrets and may_use(owner) else {}
+        return {**local_secrets(), **(secrets if secrets and may_use(owner) else {})}
 
     def close(self) -> None:
         self._reader.close()

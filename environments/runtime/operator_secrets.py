@@ -49,7 +49,8 @@ class SecretiveInstance:
         self._secrets, self._mask = dict(secrets), mask_of(tuple(secrets.values()))
 
     async def construct(self, spec: Any, secrets: dict[str, str], toolset: str | None) -> bool:
-        return await self._masking(self.played.construct(spec, self._secrets | secrets, toolset))
+        sent = {name: text for name, text in secrets.items() if text}  # without a key, openreward's client sends ""
+        return await self._masking(self.played.construct(spec, self._secrets | sent, toolset))
 
     async def set_up(self) -> None:
         await self._masking(self.played.set_up())

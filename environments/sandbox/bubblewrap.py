@@ -23,8 +23,8 @@ import shutil
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -39,7 +39,7 @@ TREES = ("/usr/bin", "/usr/lib", "/usr/lib64", "/usr/share")
 _ALTERNATIVES = ("awk", "which")
 """Programs in /usr/bin that are links to /etc/alternatives."""
 _DEVICES = ("null", "zero", "full", "random", "urandom")
-_NOBODY = 65534
+NOBODY = 65534
 _CHECK_SECONDS = 0.05
 """Interval at which the clock and the memory of all processes are checked."""
 _SUSPENDED = "it suspended the process that runs it"
@@ -138,12 +138,10 @@ class Sandbox:
     def _run(self, argv: Sequence[str], stdin: bytes, core: Place) -> Ran:
         status_read, status_write = os.pipe()
         try:
-            with self._lock, os.fdopen(os.memfd_create("filter"), "w+b") as system_call_filter:
+            with self._lock, system_call_filter() as filter_fd:
                 if self._is_closed:
                     raise SandboxError("The session has ended.")
-                system_call_filter.write(system_calls.filter_of(platform.machine()))
-                system_call_filter.seek(0)
-                passed = status_write, system_call_filter.fileno()
+                passed = status_write, filter_fd
                 process = _start([*_command(self.limits, *passed), *argv], passed)
                 self._running.add(process)
         except BaseException:
@@ -230,32 +228,51 @@ def _command(limits: SandboxLimits, status_fd: int, filter_fd: int) -> list[str]
     prlimit = [f"--{name}={value}:{value}" for name, value in within.items()]
     passed = ["--json-status-fd", str(status_fd), "--seccomp", str(filter_fd)]
     bwrap = [*_bwrap(), *sizes, "--chdir", "/work", "--remount-ro", "/", *passed]
-    return [*_outside(), *bwrap, "--", "/usr/bin/prlimit", *prlimit, "--"]
+    return [*outside(), *bwrap, "--", "/usr/bin/prlimit", *prlimit, "--"]
 
 
-def _outside() -> list[str]:
+@contextmanager
+def system_call_filter() -> Iterator[int]:
+    """Return a descriptor with the filter of system calls, for `--seccomp` of bubblewrap."""
+    with os.fdopen(os.memfd_create("filter"), "w+b") as file:
+        file.write(system_calls.filter_of(platform.machine()))
+        file.seek(0)
+        yield file.fileno()
+
+
+def outside() -> list[str]:
     """Return the commands before bubblewrap: low priority, first to be killed when memory is short, never root."""
-    nobody = ["setpriv", f"--reuid={_NOBODY}", f"--regid={_NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+    nobody = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
     return ["choom", "-n", "1000", "--", "nice", "-n", str(_NICE), *nobody]
 
 
 @cache
 def _bwrap() -> list[str]:
-    trees = [tree for tree in TREES if Path(tree).is_dir()]
+    words = [*namespaces(), *programs()]
+    for name in _DEVICES:
+        words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
+    variables = {"PATH": "/usr/bin", "HOME": "/work", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
+    return words + [word for name, value in variables.items() for word in ("--setenv", name, value)]
+
+
+def namespaces() -> list[str]:
+    """Return bubblewrap's command up to the namespaces, which have no network, and no other process of this machine."""
     words = [_path_of_bwrap(), "--unshare-all", "--unshare-user", "--disable-userns"]
-    words += ["--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
-    words += [word for tree in trees for word in ("--ro-bind", tree, tree)]
+    return [*words, "--die-with-parent", "--new-session", "--clearenv", "--hostname", "sandbox"]
+
+
+def programs() -> list[str]:
+    """Return bubblewrap's words for this machine's programs, read-only."""
+    trees = [tree for tree in TREES if Path(tree).is_dir()]
+    words = [word for tree in trees for word in ("--ro-bind", tree, tree)]
     for name in ("bin", "sbin", "lib", "lib64"):
         words += ["--symlink", "usr/bin" if name == "sbin" else f"usr/{name}", f"/{name}"]
     for name in _ALTERNATIVES:
         words += ["--symlink", os.path.realpath(f"/usr/bin/{name}"), f"/etc/alternatives/{name}"]
-    for name in _DEVICES:
-        words += ["--dev-bind", f"/dev/{name}", f"/dev/{name}"]
     package = Path(__file__).resolve().parent.parent
     if any(package.is_relative_to(tree) for tree in trees):  # it contains answers
         words += ["--tmpfs", str(package)]
-    variables = {"PATH": "/usr/bin", "HOME": "/work", "LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"}
-    return words + [word for name, value in variables.items() for word in ("--setenv", name, value)]
+    return words
 
 
 def _path_of_bwrap() -> str:

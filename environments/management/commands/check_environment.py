@@ -30,6 +30,7 @@ from environments.command_line import above_zero, finite
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback
 from environments.hosts.remote_url import is_remote, parse
+from environments.local_sandboxes.service import local_secrets, sandboxes
 
 _DEFAULTS = CheckOptions()
 NOTHING_CHECKED = 2
@@ -98,7 +99,8 @@ class Command(BaseCommand):
                 there = parse(environment, conf.remote_keys())
                 environment, url, options["env"] = None, there.server, there.environment
                 options["headers"] = dict(there.headers)
-            with Console(stderr=True).status(f"Checking {environment or url} …"):  # visible only in a terminal
+            console, its = Console(stderr=True), conf.sandboxes() if environment else None
+            with console.status(f"Checking {environment or url} …"), sandboxes(its):  # visible only in a terminal
                 report = _checked(environment, url, options)
         except (Unhostable, Unreachable, ValueError, OSError) as error:
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
@@ -129,7 +131,7 @@ def _checked(environment: str | None, url: str | None, options: Mapping[str, Any
         steps=options["steps"],
         seed=options["seed"],
         timeout_seconds=options["timeout"],
-        secrets=dict(options["secret"]),
+        secrets=local_secrets() | dict(options["secret"]),
         recordings=read_recordings(Path(options["recorded"])) if options["recorded"] else (),
         note_step=options.get("note_step"),
         exits_when_stuck=sys.argv[1:2] == ["check_environment"],

@@ -29,6 +29,7 @@ from environments.display.terminal import TerminalCommand
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback, shorten
 from environments.hosts.loading import EveryHost, load
+from environments.local_sandboxes.service import sandboxes
 from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
 from environments.service import get_service
@@ -120,10 +121,11 @@ class Command(TerminalCommand):
         try:
             if pending_migrations.is_behind():
                 self._migrate(server)
-            self._run(server)
+            with sandboxes(conf.sandboxes()):
+                self._run(server)
         except uvicorn_server.StartFailed as failure:
             _explain(failure.__cause__ or failure)
-        except (DatabaseInUse, NotMigrated, DatabaseError) as error:
+        except (DatabaseInUse, NotMigrated, DatabaseError, Unhostable) as error:
             _explain(error)
 
     def _migrate(self, server: ServerProcess) -> None:
