@@ -1,4 +1,4 @@
-"""`python -m benchmarks sizing`: what sessions, environments and episodes cost, for the table in docs/operations.md.
+"""`python -m benchmarks sizing`: what sessions, environments and episodes cost, for the table in docs/scale.md.
 
 The figures are the server's own, of `/metrics`, and the sizes of its files.
 """

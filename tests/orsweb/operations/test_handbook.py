@@ -1,4 +1,4 @@
-"""What docs/operations.md says, tried: settings, the restore drill, the container, the unit, metrics, the dashboard."""
+"""What operations.md and metrics.md say, tried: settings, the restore drill, the container, the unit, metrics."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests import programs
 from tests.conformance.agent import Agent
 from tests.server import ROOT, LiveServer
 
-HANDBOOK = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+HANDBOOK = "\n".join((ROOT / "docs" / name).read_text(encoding="utf-8") for name in ("operations.md", "metrics.md"))
 CONTAINER = (ROOT / "docs/Containerfile").read_text(encoding="utf-8")
 DASHBOARD = json.loads((ROOT / "docs/grafana.json").read_text(encoding="utf-8"))
 
