@@ -3,7 +3,7 @@
 Secrets come in the header X-Secrets (or in a body). Those whose names begin with `orsweb_` describe the run and are not
 passed to the environment. One that is written in another way, such as ORSWEB_RUN, is refused. Headers such as X-Run and
 X-Run-Id say the same for clients that can set headers; a secret wins. A label that looks like a field of the run that
-the client left out is noted in the log, once for each key, and where its episodes are shown.
+the client left out is noted in the log, a few times a minute at most, and where its episodes are shown.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-import structlog
-
+from environments import security_log
 from environments.agent_http.view import utf8
 from environments.database.storable import number_in
 from environments.errors import InvalidRequest, shorten
 from environments.keys.agent_key import AgentKey
 from environments.runtime.records import MAX_TRAINING_STEP, RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
+from environments.security_log.event import LABELS_MISTYPED
 from environments.wire import value_json
 
 MAX_NAME_CHARACTERS = 200
@@ -29,8 +29,6 @@ MAX_LOGGED_CHARACTERS = 80
 _EXACT = {f"{RUN_PREFIX}{field}" for field in RUN_FIELDS}
 YES = frozenset(("1", "true", "yes", "on"))
 NO = frozenset(("", "0", "false", "no", "off"))
-
-log = structlog.get_logger(__name__)
 
 
 def secrets_in(header: str) -> dict[str, str]:
@@ -100,10 +98,13 @@ def run_info(fields: Mapping[str, str], key: AgentKey) -> RunInfo:
 
 @lru_cache(1024)
 def _note_mistakes(owner: str, labels: tuple[str, ...], missing: tuple[str, ...]) -> None:
-    """Log labels that look like fields of the run; as results are kept, only once for equal sessions of a key."""
-    for label, field in mistaken_labels(labels, missing).items():
-        secret = f"{RUN_PREFIX}{shorten(label, MAX_LOGGED_CHARACTERS)}"
-        log.warning("secret_is_no_field_of_the_run", secret=secret, did_you_mean=f"{RUN_PREFIX}{field}", key=owner)
+    """Note labels that look like fields of the run; as results are kept, only once for equal sessions of a key."""
+    mistakes = [
+        f"{RUN_PREFIX}{shorten(label, MAX_LOGGED_CHARACTERS)} (did you mean {RUN_PREFIX}{field}?)"
+        for label, field in mistaken_labels(labels, missing).items()
+    ]
+    if mistakes:
+        security_log.note(LABELS_MISTYPED, ", ".join(mistakes), who=owner, address="")
 
 
 def _whole_number(text: str) -> int | None:

@@ -32,8 +32,11 @@ KINDS = {
 }
 """Each kind of event with its name for people."""
 REQUEST_REFUSED = "request_refused"
-"""Kind of the refusals that are noted as lines only: unknown addresses, malformed requests, forms of other sites."""
-FAILURES = frozenset(("login_failed", "key_refused", "key_forbidden", "host_refused", "proxy_refused", REQUEST_REFUSED))
+"""Unknown addresses, malformed requests, forms of other sites."""
+LABELS_MISTYPED, UPLOADS_REFUSED = "secret_is_no_field_of_the_run", "events_refused"
+LINES = frozenset((REQUEST_REFUSED, LABELS_MISTYPED, UPLOADS_REFUSED))
+"""Kinds that are noted as lines only; the last two are mistakes of a client with a key."""
+FAILURES = LINES | {"login_failed", "key_refused", "key_forbidden", "host_refused", "proxy_refused"}
 """Kinds that anybody who reaches the server can cause."""
 
 

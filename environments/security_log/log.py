@@ -21,7 +21,7 @@ from environments.database.storable import storable
 from environments.database.write_pauses import give_way
 from environments.models import SecurityEvent
 from environments.security_log.actor import current_actor
-from environments.security_log.event import FAILURES, REQUEST_REFUSED, Event
+from environments.security_log.event import FAILURES, LINES, Event
 from environments.security_log.failure_bursts import Bursts
 
 WRITE_SECONDS = 1.0
@@ -113,7 +113,7 @@ class SecurityLog:
             said = {name: value for name in ("who", "address", "what", "detail") if (value := getattr(row, name))}
             said |= {"count": row.count} if row.count > 1 else {}
             log.warning(row.kind, **said) if row.kind in FAILURES else log.info(row.kind, **said)
-            if row.kind != REQUEST_REFUSED:
+            if row.kind not in LINES:
                 self._rows.append(row)
         while self._rows:
             batch = [self._rows[number] for number in range(min(MAX_BATCH, len(self._rows)))]

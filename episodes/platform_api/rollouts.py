@@ -11,11 +11,11 @@ import asyncio
 import time
 from typing import Any
 
-import structlog
-
+from environments import security_log
 from environments.agent_http.response import JSON_HEADERS, Response, json_response
 from environments.errors import Forbidden
 from environments.keys.agent_key import RECORD, sent_key
+from environments.security_log.event import UPLOADS_REFUSED
 from environments.service import get_record
 from environments.wire import value_json
 from episodes.platform_api.platform_view import PlatformView, failure
@@ -28,8 +28,6 @@ MAX_WAIT_SECONDS = 30.0
 """How long a request waits for its commit before it gets 503. Its events stay queued."""
 RETRY = {"Retry-After": "2"}
 MAX_REPORTED = 100
-
-log = structlog.get_logger(__name__)
 
 _pending_bytes = 0
 
@@ -53,7 +51,7 @@ class RolloutsView(PlatformView):
             raise
         self._check_limits(read, size)
         self.key.usage.record(size, time.time())
-        return await _store(read, size)
+        return await _store(read, size, self.owner)
 
     def _read(self, content: bytes) -> ReadEvents:
         return read_events(self._masked(content), self.owner, time.time(), self.key.hidden)
@@ -87,7 +85,7 @@ class RolloutsView(PlatformView):
         return content if masked is text else masked.encode()
 
 
-async def _store(read: ReadEvents, size: int) -> Response:
+async def _store(read: ReadEvents, size: int, owner: str) -> Response:
     """Queue the events and return the response once they are committed. Releases `size` pending bytes by then."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[None] = loop.create_future()
@@ -114,14 +112,15 @@ async def _store(read: ReadEvents, size: int) -> Response:
         await asyncio.wait_for(asyncio.shield(done), MAX_WAIT_SECONDS)
     except TimeoutError:
         return failure(503, "The database did not store this in time; try again.", RETRY)
-    return _answer(read)
+    return _answer(read, owner)
 
 
-def _answer(read: ReadEvents) -> Response:
+def _answer(read: ReadEvents, owner: str) -> Response:
     stored = sum(len(chunk) for chunk in read.chunks if not chunk.is_rejected)
     refused = _refusals(read)
     if refused:
-        log.warning("events_refused", count=len(read.refused), reasons=sorted(set(read.refused.values()))[:5])
+        reasons = "; ".join(sorted(set(read.refused.values()))[:5])
+        security_log.note(UPLOADS_REFUSED, reasons, who=owner, address="", detail=f"{len(read.refused)} events")
     answer: dict[str, Any] = {"stored": stored, "ignored": read.ignored, "refused": refused}
     rejected: list[UploadChunk] = [chunk for chunk in read.chunks if chunk.is_rejected]
     if rejected or (refused and not stored):

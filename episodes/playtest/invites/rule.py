@@ -23,12 +23,14 @@ from django.utils import timezone
 from environments import security_log
 from environments.display.visible import visible
 from environments.errors import OrsError
+from environments.invisible import without_invisible
 from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.models import Guest, Invite, Play, Study
 from episodes.playtest.remote_play import share_request
 
 TOKEN_BYTES = 32
+ALIKE = "Case, accents, spaces and punctuation don't tell names and codes apart."
 MAX_NAME_CHARACTERS = 60
 """Maximum number of characters of a guest's name."""
 REVOKED = "The link was revoked."
@@ -127,16 +129,25 @@ def person_name(text: str) -> str:
     name = " ".join(filter(None, spaced.split(" ")))
     if len(name) > MAX_NAME_CHARACTERS:
         raise ValueError(f"The name has {len(name)} characters; at most {MAX_NAME_CHARACTERS} are allowed.")
-    if visible(name) != name or not name.isprintable() or (name and not same_name(name)):
+    if visible(name) != name or not name.isprintable():
         shown = visible(name).replace("\t", "␉").replace("\n", "␊")
         raise ValueError(f"{shown} contains characters that can't be seen. Use letters, digits and spaces.")
+    if name and not same_name(name):
+        raise ValueError(f"{name} has no letter and no digit, which a name needs.")
     return name
 
 
 def same_name(name: str) -> str:
-    """Return what two spellings of one name or ID share: it has no case, accents, spaces and invisible characters."""
-    plain = unicodedata.normalize("NFKD", name).casefold()
-    return "".join(one for one in plain if unicodedata.category(one) not in ("Mn", "Cf") and not one.isspace())
+    """Return what two spellings of one name, ID or code share: it has no case, accents, spaces, invisible characters,
+    and no punctuation but between digits, where it separates numbers.
+    """
+    plain = unicodedata.normalize("NFKD", without_invisible(name)).casefold()
+    kept = "".join(one for one in plain if unicodedata.category(one) not in ("Mn", "Cf") and not one.isspace())
+    return "".join(
+        one
+        for at, one in enumerate(kept)
+        if unicodedata.category(one)[0] != "P" or (kept[at - 1 : at].isdecimal() and kept[at + 1 : at + 2].isdecimal())
+    )
 
 
 def _of_name(rows: Iterable[tuple[int, str]], name: str) -> list[int]:
@@ -148,10 +159,11 @@ def _of_name(rows: Iterable[tuple[int, str]], name: str) -> list[int]:
 def _check_new(invite: Invite, name: str) -> None:
     """Raises: ValueError if somebody of that name is in the study of the invite, or has a link of their own."""
     guests = Guest.objects.filter(invite__study=invite.study_id).values_list("name", flat=True)
-    if same_name(name) in map(same_name, guests.iterator()):
+    if other := next((one for one in guests.iterator() if same_name(one) == same_name(name)), ""):
+        alike = "" if other == name else f"{ALIKE} "
         raise ValueError(
-            f"{name} has joined this study already. To go on, use the same browser, your personal link, or the link"
-            " under “Continue on another device”. If you have none, ask the person who invited you for a new one."
+            f"{name} has joined this study already. {alike}To go on, use the same browser, your personal link, or the"
+            " link under “Continue on another device”. If you have none, ask the person who invited you for a new one."
         )
     links = Invite.objects.filter(study=invite.study_id, is_personal=True).values_list("name", flat=True)
     if same_name(name) in map(same_name, links.iterator()):

@@ -19,6 +19,7 @@ from environments.errors import OrsError
 from environments.models import Split
 from environments.scoring.task_buckets import BUCKETS
 from episodes.models import Study, SuiteMember
+from episodes.playtest.invites.rule import ALIKE, same_name
 from episodes.playtest.player_identity import for_accounts
 from episodes.studies.making import (
     TaskSelection,
@@ -100,10 +101,9 @@ class StudyForm(forms.Form):
         for number, name in enumerate(CODES):
             if given.get(name) and visible(given[name]) != given[name]:
                 self.add_error(name, "The code has characters that people can't see or copy. Use others.")
-            if given.get(name) in [given[other] for other in CODES[:number] if given.get(other)]:
-                self.add_error(
-                    name, "Another outcome has this code. Enter a different one, so that codes tell them apart."
-                )
+            others = [same_name(given[other]) for other in CODES[:number] if given.get(other)]
+            if given.get(name) and same_name(given[name]) in others:
+                self.add_error(name, f"Another outcome has this code. {ALIKE} Enter a different one.")
         return given
 
     def leaks(self) -> list[str]:

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 from structlog.testing import capture_logs
 
+from environments.runtime import fault_log
 from environments.runtime.call_outcome import MAX_ERROR_CHARACTERS
 from episodes.models import Episode, Step
 from tests.environments.protocol.serving import in_database, opened, serving
@@ -84,6 +85,20 @@ async def test_what_is_raised_is_logged_without_the_secret(client: httpx.AsyncCl
     assert line["event"] == ("task tools failed" if what == "task_tools" else "prompt failed")
     assert line["error"] == f"RuntimeError: {what} refused ********"
     assert "_maybe_fail" in line["trace"] and SECRET not in str(line)
+
+
+async def test_of_many_faults_some_are_logged_and_the_others_counted(
+    client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(fault_log, "_entries", fault_log._Entries())
+    monkeypatch.setattr(fault_log, "MAX_A_MINUTE", 3)
+    with capture_logs() as logged:
+        for _ in range(5):
+            await client.get("/prompt", headers=await leaky(client, "prompt"))
+        assert len(logged) == 3
+        monkeypatch.setattr(fault_log, "MINUTE_SECONDS", 0.0)
+        await client.get("/prompt", headers=await leaky(client, "prompt"))
+    assert [line.get("left_out_before") for line in logged] == [None, None, None, 2]
 
 
 async def score(client: httpx.AsyncClient, header: dict[str, str]) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import json
 import uuid
@@ -11,6 +12,7 @@ import httpx
 import pytest
 from django.test import Client
 
+from environments import security_log
 from episodes.models import Episode
 from tests.environments.protocol.serving import events, fresh_id, in_database, opened, result
 from tests.rows import each
@@ -254,11 +256,33 @@ async def test_a_label_that_looks_like_a_field_of_the_run_is_noted(
     secrets = {"orsweb_run": "grpo-8", "orsweb_run_step": "12", "orsweb_modle": "small", "orsweb_seed": "3"}
     sessions = [await opened(client, secrets=secrets) for _ in range(3)]
     episode = await in_database(lambda: Episode.objects.get(session_id=sessions[0]["X-Session-ID"]))
+    await written()
     for field in ("orsweb_step", "orsweb_model"):
         assert caplog.text.count(field) == 1
     pages = [f"/episodes/{episode.pk}/", f"/runs/{episode.run_id}/"]
     shown = [(await in_database(lambda url=url: Client().get(url))).content.decode() for url in pages]
     assert all("Did you mean <code>orsweb_step</code>?" in page for page in shown)
+
+
+async def written() -> None:
+    """Let the security log write what it has, as it does when the server stops."""
+    await asyncio.to_thread(security_log.stop)
+    security_log.start(str)
+
+
+async def test_labels_that_look_like_fields_of_the_run_make_few_lines(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    await written()
+    caplog.clear()
+    for number in range(12):
+        await opened(
+            client, secrets={"orsweb_run": "grpo-9", f"orsweb_model_{number}": "x", f"orsweb_{number}_step": "1"}
+        )
+    await written()
+    lines = [record.getMessage() for record in caplog.records if "secret_is_no_field_of_the_run" in record.getMessage()]
+    assert len(lines) == 2 and "orsweb_model_0 (did you mean orsweb_model?)" in lines[0]
+    assert "'count': 11" in lines[1] and "orsweb_1_step (did you mean orsweb_step?)" in lines[1]
 
 
 async def test_a_runs_header_that_is_no_utf8_is_refused(client: httpx.AsyncClient) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from environments import security_log
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.trainer_updates import steer
 from tests.environments.protocol.serving import in_database, opened
@@ -71,6 +72,22 @@ async def test_an_event_without_a_type_is_refused_with_what_is_allowed(client: h
         (0, f"eventType is null; {allowed}"),
         (1, f"eventType is 5; {allowed}"),
     ]
+
+
+async def test_refused_events_make_few_lines_of_the_log(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def written() -> None:
+        await asyncio.to_thread(security_log.stop)
+        security_log.start(str)
+
+    await written()
+    caplog.clear()
+    for number in range(12):
+        await upload(client, {"eventId": "x"}, {"eventType": number})
+    await written()
+    lines = [record.getMessage() for record in caplog.records if "events_refused" in record.getMessage()]
+    assert len(lines) == 2 and "eventType is null; it must be a text" in lines[0] and "'count': 11" in lines[1]
 
 
 @pytest.mark.parametrize("kind", ["a type of next year", "x" * 200, 7])

@@ -86,6 +86,8 @@ def test_a_study_takes_the_tasks_of_a_suite(curator: Client) -> None:
         ({"at_random": "5"}, "5 tasks can&#x27;t be drawn of 4. Draw fewer."),
         ({"completion_code": "\u200b"}, "The code has characters that people can&#x27;t see or copy."),
         ({"completion_code": "A", "no_task_code": "A"}, "Another outcome has this code."),
+        ({"completion_code": "Abc-1", "incomplete_code": "ABC1"}, "Another outcome has this code. Case, accents,"),
+        ({"incomplete_code": "x\u00e9", "no_task_code": "XE"}, "Another outcome has this code."),
         ({"tasks": "split/999"}, "Select a valid choice"),
     ],
 )
@@ -164,7 +166,10 @@ def test_a_form_of_a_study_is_filled_in_with_what_it_offers(curator: Client, que
     assert (answer.status_code, "cannot be used: " in answer.content.decode()) == (400, True)
 
 
-@each("names", ["P01\nP0 1", "P01\np0\u30001", "P0\t1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\x1f1"])
+@each(
+    "names",
+    ["P01\nP0 1", "P01\nP.01", "P-01\nP_01", "P01\np0\u30001", "P0\t1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\x1f1"],
+)
 def test_personal_links_are_for_names_that_differ_and_can_be_seen(curator: Client, pilot: Study, names: str) -> None:
     answer = curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": names, "days": "3"})
     text = answer.content.decode()
