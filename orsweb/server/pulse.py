@@ -29,7 +29,7 @@ class Pulse:
 
     @property
     def beats(self) -> int:
-        """How often the loop has said that it turns."""
+        """How often the loop has said that it turns; 0 before it has begun and after it has ended."""
         return int(_BEATS.unpack_from(self._memory)[0])
 
     @property
@@ -64,6 +64,10 @@ class Pulse:
     def stop(self) -> None:
         """Note that the server ends because it was asked to."""
         self._memory[_STOPPING] = 1
+
+    def end(self) -> None:
+        """Note that the event loop has ended: nothing beats while the process leaves its threads and modules."""
+        _BEATS.pack_into(self._memory, 0, 0)
 
     def leave_mail(self) -> None:
         """Tell the server that there is a report for it."""

@@ -155,7 +155,8 @@ def run(
         timeout_keep_alive=KEEP_ALIVE_SECONDS,
         timeout_graceful_shutdown=settings.ORSWEB_SHUTDOWN_TIMEOUT * RESPONSES_SHARE,  # type: ignore[arg-type]  # awaited as float
     )
-    server = UvicornServer(config, on_ready, pulse or Pulse())
+    pulse = pulse or Pulse()
+    server = UvicornServer(config, on_ready, pulse)
 
     def end(number: int, frame: FrameType | None) -> None:
         raise SystemExit(server.exit_status)
@@ -163,7 +164,10 @@ def run(
     # uvicorn raises the signals that it has handled again, which would end the process with their status.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, end)
-    server.run(listeners)
+    try:
+        server.run(listeners)
+    finally:
+        pulse.end()
     raise SystemExit(server.exit_status)
 
 

@@ -6,9 +6,32 @@ import os
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+from structlog.testing import capture_logs
 
 from orsweb.server.pulse import Pulse
 from orsweb.server.watchdog import Watchdog
+from tests.rows import each
+
+
+@each("has_ended, events", [(False, ["the event loop does not turn"]), (True, [])])
+async def test_a_loop_that_has_ended_gives_no_alarm(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_ended: bool, events: list[str]
+) -> None:
+    now, pulse = [100.0], Pulse()
+    monkeypatch.setattr("orsweb.server.watchdog.time", SimpleNamespace(monotonic=lambda: now[0], time=time.time))
+    pulse.start(lambda: None)
+    watchdog = Watchdog(os.getpid(), pulse, tmp_path)
+    watchdog.look()
+    if has_ended:
+        pulse.end()
+    with capture_logs() as lines:
+        for _ in range(20):
+            now[0] += 0.2
+            watchdog.look()
+    assert [line["event"] for line in lines] == events
 
 
 async def test_a_look_between_two_beats_reads_nothing_of_the_threads(tmp_path: Path) -> None:
