@@ -18,7 +18,7 @@ from environments.admin.bulk import chosen_tasks, selection_of
 from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
 from environments.curation.splits import existing_splits
-from environments.display.addresses import cannot_be_used
+from environments.display.addresses import cannot_be_used, flag_asked
 from environments.errors import OrsError, OverQuota
 from environments.models import Environment
 from environments.transfer.exporting import MEDIA_TYPES, exported
@@ -39,12 +39,12 @@ ABOUT = {
 def export_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponseBase:
     """Return the page that asks for a format, or the file if the address names one."""
     selection = selection_of(request, request.GET.dict(), also=("format", "plain"), may_be_blank=False)
-    format = request.GET.get("format", "")
+    format, is_plain = request.GET.get("format", ""), flag_asked(request, "plain")
     if format and format not in FORMATS:
         raise cannot_be_used("format", format, f"allowed are {', '.join(FORMATS)}")
     if not format:
         return _page(request, selection, context)
-    pieces = exported(selection, format, has_labels="plain" not in request.GET)
+    pieces = exported(selection, format, has_labels=not is_plain)
     what = f"tasks as {format}: {urlencode(selection.values()) or 'all'}"
     try:
         first = next(pieces)

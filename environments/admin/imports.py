@@ -26,7 +26,7 @@ from environments.admin.jobs import from_its_server, job_url, this_server
 from environments.admin.uploads import Upload
 from environments.curation.splits import existing_splits, splits_to_fill
 from environments.database import jobs
-from environments.display.addresses import cannot_be_used, id_asked
+from environments.display.addresses import cannot_be_used, flag_asked, id_asked
 from environments.display.number_fields import RowField
 from environments.display.task_line import summary, summary_field
 from environments.errors import OrsError
@@ -131,7 +131,7 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
     _check_permission(request)
     if (elsewhere := from_its_server(request)) is not None:
         return elsewhere
-    upload = uploads.find(token, request.user.pk or 0)
+    is_state, upload = flag_asked(request, "state"), uploads.find(token, request.user.pk or 0)
     environment = _environments(request).filter(pk=id_asked(request, "environment") or 0).first()
     if upload is None or environment is None:
         messages.error(
@@ -149,7 +149,7 @@ def preview_view(request: HttpRequest, token: str, context: dict[str, Any]) -> H
     except OrsError as error:
         messages.error(request, str(error))
         return HttpResponseRedirect(_form_url(request))
-    if "state" in request.GET:
+    if is_state:
         return JsonResponse({"state": job.state, "done": job.done, "total": job.total})
     shown = {"title": f"Import {upload.name}", "job": job, "target": target, "back": _form_url(request)}
     if job.state != "done":

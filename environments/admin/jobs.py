@@ -20,6 +20,7 @@ from environments.cluster.passed_requests import PASSED_ON
 from environments.cluster.remote_page import page_of, scope_of
 from environments.database import jobs
 from environments.database.storable import id_in
+from environments.display.addresses import flag_asked
 from environments.service import ownership_or_none
 
 SERVER = "server"
@@ -70,7 +71,7 @@ def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> Http
             raise PermissionDenied
         job.cancel()
         return HttpResponseRedirect(request.get_full_path())
-    if "state" in request.GET:
+    if flag_asked(request, "state"):
         return JsonResponse({"state": job.state, "done": job.done, "total": job.total, "progress": job.progress})
     back = request.GET.get("back", "")
     inside = back if back.startswith(reverse("admin:index")) else reverse("admin:environments_task_changelist")

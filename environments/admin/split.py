@@ -44,6 +44,7 @@ from environments.curation.splits import (
 )
 from environments.database import jobs
 from environments.database.jobs import Progress, silent
+from environments.display.addresses import flag_asked
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.errors import OrsError
 from environments.models import Split, Task
@@ -84,13 +85,14 @@ class SplitAdmin(ReadOnlyAdmin):
         return existing_splits().filter(visible_splits(hidden_from(request.user)))
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
-        is_compared = row.source_hash and (row.size <= MAX_TASKS_AT_ONCE or "compare" in request.GET)
+        is_reviewed = flag_asked(request, "review")
+        is_compared = (flag_asked(request, "compare") or row.size <= MAX_TASKS_AT_ONCE) and row.source_hash
         return {
             "title": str(row),
             "hidden": places_of(row).filter(is_hidden=True)[:1001].count(),
             "differences": differences(row) if is_compared else None,
-            "review": None if row.is_generated else _review(row, is_on_request="review" in request.GET),
-            "is_reviewed": "review" in request.GET,
+            "review": None if row.is_generated else _review(row, is_on_request=is_reviewed),
+            "is_reviewed": is_reviewed,
             "may_change": request.user.has_perm("environments.change_split"),
             "may_seal": request.user.has_perm("environments.change_split") and request.user.has_perm(SEE_HIDDEN),
             "seal": seal_of(row),

@@ -75,3 +75,14 @@ def id_asked(request: HttpRequest, name: str) -> int | None:
     if text and id_in(text) is None:
         raise cannot_be_used(name, text, "it has to be a number, such as 12")
     return id_in(text)
+
+
+FLAG = ("1", "on")
+"""Values of a parameter that is there or not; browsers send on for a box that is checked."""
+
+
+def flag_asked(request: HttpRequest, name: str) -> bool:
+    """Return whether the address has a parameter that is there or not. Raises: BadRequest for values not of FLAG."""
+    if name in request.GET and request.GET[name] not in FLAG:
+        raise cannot_be_used(name, request.GET[name], f"allowed are {', '.join(FLAG)}; or leave it out")
+    return name in request.GET

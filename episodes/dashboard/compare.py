@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.privacy import hidden_from
 from environments.database.storable import id_in
-from environments.display.addresses import takes
+from environments.display.addresses import refuse_others, takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.scoring.returns import RETURNS
 from episodes.dashboard.compare_runs import compare_runs
@@ -53,6 +53,7 @@ def compare(request: HttpRequest) -> HttpResponse:
             return _refused(request, str(error))
     if request.GET.get("episodes", "").strip(", "):
         return compare_episodes(request)
+    refuse_others(request, ("episodes", "runs"))
     return render(request, "episodes/compare_start.html", {"pairs": _suggested(request)})
 
 

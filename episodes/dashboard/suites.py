@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
 from environments.access.privacy import hidden_from
-from environments.display.addresses import takes
+from environments.display.addresses import cannot_be_used, takes
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import line_of, tasks_shown
 from episodes.filtering.parameters import BadFilter, chosen, given, words
@@ -63,6 +63,8 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     found = standings(version, by, hidden_from(request.user))
+    if cite is not None and cite not in [row.key for row in found.ranked]:
+        raise cannot_be_used("cite", cite, f"no {by} of this name has a rank here")
     if request.GET.get("format") == "csv":
         file = f"{version.suite.name}-v{version.number}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{file}"', "X-Suite-Hash": version.hash}

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 
 from environments.access.privacy import visible, visible_splits, visible_tasks
 from environments.database.storable import id_in
-from environments.display.addresses import takes
+from environments.display.addresses import flag_asked, takes
 from environments.models import Environment, Split, Task
 from episodes.filtering.names import name_tasks
 from episodes.models import Play
@@ -35,6 +35,7 @@ def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
         return redirect("study_home")
     if request.method == "POST":
         return _start(request, seat)
+    flag_asked(request, "blind")
     choice = choice_of(request.GET.dict())
     # guests see what their invite is for, and no errors that would tell which other names exist
     return _page(request, seat, choice, {"errors": {} if seat.guest else address_problems(choice, seat.hidden)})

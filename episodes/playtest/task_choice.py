@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 
 from environments.access.privacy import visible, visible_splits, visible_tasks
 from environments.database.storable import id_in
+from environments.display.addresses import FLAG
 from environments.errors import OrsError, shorten
 from environments.models import Environment, Split, Task
 from environments.runtime.session_request import SessionRequest
@@ -60,7 +61,7 @@ def choice_of(data: Mapping[str, str]) -> TaskChoice:
     names = ("environment", "split", "number", "spec", "task", "once")
     texts = {name: data.get(name, "").strip() for name in names}
     usual = "task" if texts["task"] else "random"
-    return TaskChoice(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") == "on")
+    return TaskChoice(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") in FLAG)
 
 
 def address_problems(choice: TaskChoice, hidden: frozenset[int]) -> dict[Field, str]:

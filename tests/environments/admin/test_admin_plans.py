@@ -195,10 +195,10 @@ def act_on_rows(client: Visitor) -> None:
     for action in ("freeze", "unfreeze", "seal", "unseal"):
         client.get(f"{SPLITS}{NUMBER + 1}/{action}/")
         done(client, f"{SPLITS}{NUMBER + 1}/{action}/")
-    client.get(f"{SPLITS}{NUMBER + 1}/change/?review")
+    client.get(f"{SPLITS}{NUMBER + 1}/change/?review=1")
     Split.objects.filter(pk=NUMBER).update(source_hash="0" * 64)
     SplitRemoval.objects.create(split_id=NUMBER, source_hash=Task.objects.filter(environment=NUMBER)[0].content_hash)
-    client.get(f"{SPLITS}{NUMBER}/change/?compare")
+    client.get(f"{SPLITS}{NUMBER}/change/?compare=1")
     for action in ("set_back", "delete"):
         client.get(f"{SPLITS}{NUMBER}/{action}/")
     done(client, f"{SPLITS}{NUMBER}/set_back/")

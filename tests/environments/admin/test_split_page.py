@@ -125,7 +125,7 @@ def test_a_large_split_is_compared_when_asked(client: Client, monkeypatch: pytes
     split = make_split(make_task(), make_task())
     Split.objects.filter(pk=split.pk).update(source_hash="0" * 64)
     assert "Compare with the class" in page_of(client, split)
-    assert "added here" in client.get(f"/admin/environments/split/{split.pk}/change/?compare").content.decode()
+    assert "added here" in client.get(f"/admin/environments/split/{split.pk}/change/?compare=1").content.decode()
 
 
 def test_only_people_who_may_change_splits_may_freeze(client: Client, settings: Settings) -> None:

@@ -89,6 +89,7 @@ def test_two_models_are_compared(client: Client) -> None:
         ("core/v9/", 404, "There is no v9 of the suite core"),
         ("core/?by=colour", 400, "allowed are model, run"),
         ("core/?format=xml", 400, "allowed are csv"),
+        ("core/?cite=nobody", 400, "no model of this name has a rank here"),
         ("core/v1/compare/?first=weak&second=nobody", 400, "no model of that name has an attempt"),
         ("core/v1/compare/", 400, "it is the model that it is compared with"),
         ("core/?colour=red", 400, "no parameter has that name"),
