@@ -43,7 +43,8 @@ from environments.keys.quota_ledger import QuotaLedger
 from environments.keys.shared_quotas import SharedQuotas
 from environments.operator_secrets.source import OperatorSecrets, warn_of_unusable
 from environments.runtime.crash_notes import RunningCalls
-from environments.runtime.fault_log import log_class_fault
+from environments.runtime.fault_log import log_class_fault, report_to
+from environments.runtime.fault_reports import FaultReports
 from environments.runtime.incident_reports import LeftBehind, read_left_behind, read_reports
 from environments.runtime.opening_notes import OpeningNotes, read_openings
 from environments.runtime.quotas import KeyUsage
@@ -94,6 +95,7 @@ class _Parts:
     remotes: RemoteSync
     ledger: QuotaLedger
     secrets: OperatorSecrets
+    faults: FaultReports
     ownership: Ownership | None
     messages: ServerMessages | None
     loop: asyncio.AbstractEventLoop
@@ -196,6 +198,10 @@ async def close_service(timeout_seconds: float) -> int:
     if parts.messages is not None:
         parts.messages.close()
     security_log.stop()
+    report_to(None)
+    parts.faults.flush()
+    if _storing:
+        await asyncio.wait(_storing, timeout=max(0.1, until - time.monotonic()))
     lost: int = await parts.record.stop(max(0.5, until - time.monotonic()))
     if lost:
         log.error("rows were not written", rows=lost)
@@ -208,6 +214,9 @@ async def close_service(timeout_seconds: float) -> int:
 
 async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     registry = load(conf.specifications(), conf.loading())
+    record = import_string(settings.ORSWEB_RECORD)()
+    faults = FaultReports(lambda reports: _store_incidents(record, LeftBehind(reports=tuple(reports))))
+    report_to(faults)
     pool = ThreadPool()
     limits = conf.limits()
     host = EveryHost(registry, pool, limits, conf.workers())
@@ -225,7 +234,6 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
             log.warning("a split that the class declares is not served", split=str(split))
         elif split.has_news:
             log.info("the tasks of the class have changed", split=str(split))
-    record = import_string(settings.ORSWEB_RECORD)()
     messages = ServerMessages(membership.id) if membership is not None else None
     if membership is None:
         await record.start()
@@ -268,7 +276,7 @@ async def _open(recovers: bool, membership: Membership | None) -> _Parts:
     remotes = RemoteSync(registry, host, catalogue.forget)
     await remotes.start()
     loop = asyncio.get_running_loop()
-    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, secrets, ownership, messages, loop)
+    return _Parts(opened, catalogue, record, pool, host, remotes, ledger, secrets, faults, ownership, messages, loop)
 
 
 async def _left_sessions(

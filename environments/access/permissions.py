@@ -24,6 +24,7 @@ DESCRIBE_RUNS = "episodes.change_run"
 PUBLISH_SUITES = "episodes.add_suite"
 MAKE_STUDIES = "episodes.add_study"
 SEE_OPERATIONS = "episodes.view_operations"
+SEE_INCIDENTS = "episodes.view_incident"
 CHANGE_KEYS = "environments.change_apikey"
 OPEN_ADMIN = "environments.open_admin"
 

@@ -1,18 +1,19 @@
 """Log entries for exceptions of an author's code, with the session in which they happened and without its secrets.
 
-All such exceptions are logged here and nowhere else. Agents can cause many, so those of a kind are counted once there
-are MAX_A_MINUTE.
+All such exceptions are logged here and nowhere else, and from here they get to Incidents. Agents can cause many, so
+those of a kind are counted once there are MAX_A_MINUTE.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-from typing import Any
 
 import structlog
 
 from environments.errors import EnvironmentFault
+from environments.runtime.crash_notes import NotedCall
+from environments.runtime.fault_reports import FaultReports
 from environments.runtime.live_episode import LiveEpisode
 
 MINUTE_SECONDS = 60.0
@@ -20,6 +21,13 @@ MAX_A_MINUTE = 60
 """Entries of one kind of failure of an environment in a minute. Those beyond are a number in the next one."""
 
 log = structlog.get_logger(__name__)
+_reports: FaultReports | None = None
+
+
+def report_to(reports: FaultReports | None) -> None:
+    """Add exceptions with a traceback to `reports` from now on, too; None: to none."""
+    global _reports
+    _reports = reports
 
 
 class _Entries:
@@ -49,11 +57,18 @@ _entries = _Entries()
 
 def log_fault(event: str, episode: LiveEpisode, fault: EnvironmentFault) -> None:
     """Log an exception of the author's code; `event` says which part of `episode` failed."""
-    log_failure(event, episode, str(fault), fault.trace)
+    _log(event, episode, str(fault), fault)
+    _report(episode.environment, episode.number, event.removesuffix(" failed"), episode.masked(fault))
 
 
-def log_failure(event: str, episode: LiveEpisode, error: str, trace: str, **about: Any) -> None:
-    """Log a failure of `episode` given as text; `about` holds further fields, which must be free of secrets."""
+def log_failed_call(episode: LiveEpisode, step: int, tool: str, fault: EnvironmentFault) -> None:
+    """Log the failure of a tool call of `episode`; `step` is the index of its step."""
+    tool = episode.mask_text(tool)
+    _log("tool call failed", episode, fault.text, fault, tool=tool, reason=fault.kind)
+    _report(episode.environment, episode.number, tool, episode.masked(fault), step)
+
+
+def _log(event: str, episode: LiveEpisode, error: str, fault: EnvironmentFault, **about: str) -> None:
     if (left_out := _entries.take(event, episode.environment)) is None:
         return
     log.warning(
@@ -62,7 +77,7 @@ def log_failure(event: str, episode: LiveEpisode, error: str, trace: str, **abou
         episode=episode.number,
         environment=episode.environment,
         error=episode.mask_text(error),
-        trace=episode.mask_text(trace) or None,
+        trace=episode.mask_text(fault.trace) or None,
         **about,
         **left_out,
     )
@@ -73,3 +88,9 @@ def log_class_fault(event: str, environment: str, split: str, fault: Environment
     if (left_out := _entries.take(event, environment)) is not None:
         trace = fault.trace or None
         log.warning(event, environment=environment, split=split, error=str(fault), trace=trace, **left_out)
+    _report(environment, 0, "tasks", fault)
+
+
+def _report(environment: str, episode: int, what: str, fault: EnvironmentFault, step: int | None = None) -> None:
+    if _reports is not None and fault.trace:
+        _reports.add(NotedCall(environment, episode, what, time.time(), "", 0, 0), fault, step)

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from environments.runtime.crash_notes import NotedCall, read_running_calls, read_unsent_steps
 
-IncidentKind = Literal["died", "held", "lost", "left"]
+IncidentKind = Literal["died", "held", "lost", "left", "code"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +23,7 @@ class IncidentReport:
     """What happened to a process, and which calls of environments may have caused it.
 
     The server's own died or was held, it has lost a worker process, or has left processes that hosted code had started.
+    Or code of an environment raised an exception (`code`).
     """
 
     kind: IncidentKind
@@ -40,6 +41,9 @@ class IncidentReport:
     """The stack of the thread that caused it."""
     environment: str = ""
     """The environment whose worker process it was; empty for the server's own."""
+    count: int = 1
+    occurrences: tuple[str, ...] = ()
+    """Of an exception: the latest episodes and steps, such as "episode 12, step 3"."""
 
     def write(self, directory: Path) -> None:
         path = directory / f"report-{time.time_ns()}.json"
@@ -86,5 +90,6 @@ def _readable(paths: list[Path]) -> Iterator[tuple[Path, IncidentReport]]:
     for path in paths:
         with suppress(OSError, ValueError, TypeError, KeyError):
             fields: dict[str, Any] = json.loads(path.read_text())
+            fields["occurrences"] = tuple(fields.get("occurrences", ()))
             fields["suspects"] = tuple(NotedCall(**call) for call in fields["suspects"])
             yield path, IncidentReport(**fields)

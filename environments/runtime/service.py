@@ -32,7 +32,7 @@ from environments.runtime.call_outcome import CUT, QUOTA, CallOutcome, CallResul
 from environments.runtime.calls import Call, LingeringCalls, checked_task_id, recalled_call, unknown_task_id
 from environments.runtime.crash_notes import RunningCalls
 from environments.runtime.ending_sessions import REAP_SECONDS
-from environments.runtime.fault_log import log_failure
+from environments.runtime.fault_log import log_failed_call
 from environments.runtime.host import Host
 from environments.runtime.ids import new_task_id
 from environments.runtime.limits import Limits
@@ -347,8 +347,8 @@ class SessionService(SessionReading):
             rows.append(episode.end("expired", now, episode.limit_sentence))
             self._sessions.run_in_background(self._sessions.release(episode, list(episode.calls.running)))
         if outcome.status == "failed":
-            about = {"tool": episode.mask_text(call.tool), "reason": outcome.reason}
-            log_failure("tool call failed", episode, outcome.error, outcome.trace, **about)
+            fault = EnvironmentFault(outcome.reason, outcome.error, outcome.trace)
+            log_failed_call(episode, step.index, call.tool, fault)
         result = result_of(outcome, self.limits.return_errors)
         self._record.record(*rows, committed=partial(self._answer, episode, call, result, step))
 

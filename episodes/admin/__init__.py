@@ -302,8 +302,8 @@ class IncidentAdmin(ReadOnlyAdmin):
     list_filter = (EnvironmentFilter, IncidentFilter)
     list_select_related = ("environment",)
     empty = (
-        "No incidents. One is noted when code of an environment kills the server, holds it for over a second, or ends "
-        "its worker process."
+        "No incidents. One is noted when code of an environment raises an exception, kills the server, holds it for "
+        "over a second, or ends its worker process."
     )
 
     def page(self, request: HttpRequest, row: Incident) -> dict[str, Any]:

@@ -7,16 +7,20 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.db.models import Q
 from django.http import HttpRequest
 from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
+from environments.access.permissions import SEE_INCIDENTS, may_open_admin
+from environments.access.privacy import hidden_from, hides_anything
 from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.parts import ToolPart
 from environments.models import TaskFlag
 from episodes.attempts.components import MAX_COMPONENTS
-from episodes.models import Episode, EpisodeComponent, Note, RedactedEpisode
+from episodes.attempts.rule import FAILURES
+from episodes.models import Episode, EpisodeComponent, Incident, Note, RedactedEpisode
 from episodes.transcript.cards import MessageCard, message_cards
 from episodes.transcript.first_load_budget import PageBudget, size_of
 from episodes.transcript.notes import notes_of
@@ -26,6 +30,7 @@ MAX_SHOWN_CHARACTERS = 4_000
 """Number of characters of a text of the task that the page shows."""
 PROMPT_BYTES, TASK_BYTES, HIDDEN_BYTES, TOOLS_BYTES = 24_000, 12_000, 8_000, 20_000
 NOTES_BYTES, FLAGS_BYTES, REDACTIONS_BYTES, LABELS_BYTES, COMPONENTS_BYTES = 10_000, 6_000, 6_000, 4_000, 8_000
+EXCEPTIONS_BYTES, MAX_EXCEPTIONS = 16_000, 10
 _FRAME_BYTES = 1_000
 """Size of the HTML around a note or a flag, with the form that deletes it."""
 
@@ -48,6 +53,7 @@ def side_of(request: HttpRequest, episode: Episode, definition: str, budget: Pag
     return {
         **_tools(episode, budget),
         **_content(request, episode, budget),
+        "exceptions": _exceptions(request, episode, budget),
         "components": _components(episode, definition, budget),
         "notes": notes,
         "notes_left": len(notes_left),
@@ -80,6 +86,18 @@ def _content(request: HttpRequest, episode: Episode, budget: PageBudget) -> dict
     hidden, hidden_left = budget.cards(found["hidden"], "spec", HIDDEN_BYTES)
     shown: dict[str, list[MessageCard] | int] = {"spec": spec, "hidden": hidden, "fields_left": spec_left + hidden_left}
     return {**found, **shown, "content_hash": guard.hash(episode.task.content_hash)}
+
+
+def _exceptions(request: HttpRequest, episode: Episode, budget: PageBudget) -> list[Incident]:
+    """Return the exceptions of the environment's code in the episode, for those who may see incidents."""
+    person = request.user
+    if episode.status == "ended" and not (episode.failed_count or episode.cause in FAILURES):
+        return []
+    if not (may_open_admin(person) and person.has_perm(SEE_INCIDENTS)) or hides_anything(hidden_from(person)):
+        return []
+    here = Q(episode=episode.pk) | Q(others__regex=rf"(^|\n)episode {episode.pk}(,|\n|$)")
+    rows = Incident.objects.filter(here, environment=episode.environment_id, kind="code").order_by("-pk")
+    return budget.fitting(rows[:MAX_EXCEPTIONS], lambda one: 400 + size_of(one.trace), EXCEPTIONS_BYTES)[0]
 
 
 def _components(episode: Episode, definition: str, budget: PageBudget) -> list[tuple[str, float]]:

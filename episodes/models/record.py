@@ -308,7 +308,8 @@ class SavedView(models.Model):
 
 
 class Incident(models.Model):
-    """What the supervisor saw (`orsweb/server/watchdog.py`), or the end of a worker process that had sessions.
+    """What the supervisor saw (`orsweb/server/watchdog.py`), the end of a worker process that had sessions, or an
+    exception of an environment's code.
 
     Similar ones within an hour are one row, except for deaths of the server.
     """
@@ -318,11 +319,12 @@ class Incident(models.Model):
         ("held", "server held"),
         ("lost", "worker process"),
         ("left", "processes left"),
+        ("code", "exception"),
     ]
 
     kind = models.CharField(max_length=4, choices=KINDS)
     happened = models.DateTimeField(help_text="Of several holds, the latest")
-    how = models.CharField(max_length=200, help_text="How the process died, what was held, or what was left")
+    how = models.CharField(max_length=200, help_text="How the process died, what was held or left, or what was raised")
     seconds = models.FloatField(default=0.0, help_text="How long the server was held; of several holds, the longest")
     count = models.PositiveIntegerField(default=1)
     environment = models.ForeignKey(
@@ -334,8 +336,10 @@ class Incident(models.Model):
     since = models.DateTimeField(null=True, blank=True, help_text="When the call began")
     is_certain = models.BooleanField(default=False, help_text="Whether this call is known to have caused it")
     has_disabled = models.BooleanField(default=False, help_text="Whether the environment was disabled because of it")
-    others = models.TextField(blank=True, help_text="What else ran, if the cause is not certain")
-    trace = models.TextField(blank=True, help_text="Stack of the thread")
+    others = models.TextField(
+        blank=True, help_text="What else ran, if the cause is not certain; of an exception, episodes and steps"
+    )
+    trace = models.TextField(blank=True, help_text="Stack of the thread, or traceback")
 
     class Meta:
         ordering: ClassVar = ["-pk"]

@@ -13,6 +13,7 @@ from environments.curation.environment_settings import SetEnabled
 from environments.database.storable import storable
 from environments.models import Environment
 from environments.runtime.crash_notes import NotedCall
+from environments.runtime.fault_reports import MAX_OCCURRENCES
 from environments.runtime.incident_reports import IncidentReport, LeftBehind
 from episodes.models import Incident
 
@@ -20,6 +21,8 @@ MAX_DEATHS = 3
 """Deaths of the server that an environment may cause before it is disabled. Enabling it starts a new count."""
 SAME_INCIDENT = timedelta(hours=1)
 MAX_OTHERS = 20
+MAX_EXCEPTIONS = 1_000
+"""Rows of exceptions that are kept, each with a traceback of 32,000 characters at most."""
 SERVER = "server"
 """Author of what the server does to an environment by itself."""
 
@@ -53,20 +56,26 @@ def _store(report: IncidentReport) -> None:
         call=storable(call.what, 100) if call else "",
         episode=call.episode or None if call else None,
         input_hash=call.input_hash if call else "",
-        since=datetime.fromtimestamp(call.since, UTC) if call else None,
+        since=datetime.fromtimestamp(call.since, UTC) if call and report.kind != "code" else None,
         is_certain=report.is_certain,
-        others="" if call else "\n".join(map(_line, report.suspects[:MAX_OTHERS])),
+        count=report.count,
+        others="\n".join(report.occurrences) if call else "\n".join(map(_line, report.suspects[:MAX_OTHERS])),
         trace=storable(report.trace),
     )
     if Incident.objects.filter(kind=incident.kind, happened=incident.happened).exists() or _is_merged(incident):
         return
     incident.save()
+    if incident.kind == "code":
+        _forget_old_ones()
     if environment is not None and incident.kind == "died" and incident.is_certain:
         _disable_after_too_many(environment, incident)
 
 
 def _is_merged(incident: Incident) -> bool:
-    """Count an incident with a similar one of the last hour; return whether there is one. Deaths are never merged."""
+    """Count an incident with a similar one of the last hour; return whether there is one. Deaths are never merged.
+
+    Exceptions are similar that the same line has raised.
+    """
     if incident.kind == "died":
         return False
     similar = Incident.objects.filter(
@@ -75,15 +84,28 @@ def _is_merged(incident: Incident) -> bool:
         call=incident.call,
         is_certain=incident.is_certain,
         happened__gt=incident.happened - SAME_INCIDENT,
-    ).order_by("-pk")[:1]
-    return bool(
-        Incident.objects.filter(pk__in=list(similar.values_list("pk", flat=True))).update(
-            count=F("count") + 1,
-            seconds=Greatest(F("seconds"), incident.seconds),
-            happened=incident.happened,
-            how=incident.how,
-        )
     )
+    if incident.kind == "code":
+        similar = similar.filter(how=incident.how)
+    latest = similar.order_by("-pk").first()
+    if latest is None:
+        return False
+    occurrences = [*latest.others.splitlines(), *incident.others.splitlines()][-MAX_OCCURRENCES:]
+    Incident.objects.filter(pk=latest.pk).update(
+        count=F("count") + incident.count,
+        seconds=Greatest(F("seconds"), incident.seconds),
+        happened=incident.happened,
+        how=incident.how,
+        others="\n".join(occurrences) if incident.kind == "code" else latest.others,
+    )
+    return True
+
+
+def _forget_old_ones() -> None:
+    """Keep the newest MAX_EXCEPTIONS exceptions."""
+    rows = Incident.objects.filter(kind="code").order_by("-pk").values_list("pk", flat=True)
+    for pk in rows[MAX_EXCEPTIONS : MAX_EXCEPTIONS + 1]:
+        Incident.objects.filter(kind="code", pk__lte=pk).delete()
 
 
 def _disable_after_too_many(environment: Environment, incident: Incident) -> None:

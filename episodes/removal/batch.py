@@ -56,6 +56,7 @@ _DELETIONS = (
     ("episodes_redactedepisode", _OF_EPISODES),
     ("episodes_play", _OF_EPISODES),
     ("episodes_step", _OF_EPISODES),
+    ("episodes_incident", "kind = 'code' AND episode IN ({ids})"),  # its traceback may quote the episode
     ("episodes_episode", "id IN ({ids})"),
 )
 
