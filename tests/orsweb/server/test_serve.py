@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import os
+import re
 import signal
 import socket
 import sqlite3
@@ -44,6 +45,12 @@ def test_it_says_where_it_is(server: LiveServer) -> None:
 
 def test_it_hosts_the_class_it_was_given(server: LiveServer) -> None:
     assert httpx.get(f"{server.url}/list_environments").json() == ["echo"]
+
+
+def test_the_class_in_the_readme_can_be_served(tmp_path: Path) -> None:
+    [code] = re.findall(r"(?ms)^```python\n(from pydantic .*?)^```", (ROOT / "README.md").read_text(encoding="utf-8"))
+    (tmp_path / "my_env.py").write_text(code)
+    programs.run("serve", "my_env:MyEnv", "--check", cwd=tmp_path, check=True)
 
 
 def test_it_says_which_environments_the_machine_cannot_run_and_why() -> None:
