@@ -91,6 +91,13 @@ class StudyResults:
         return [one for one in self.plays if one.counts]
 
     @property
+    def excluded(self) -> list[tuple[Guest, int]]:
+        """People who were excluded, each with the number of episodes that do not count for it."""
+        numbers = Counter(one.play.guest_id for one in self.plays if one.play.is_excluded)
+        guests = {one.play.guest_id: one.play.guest for one in self.plays}
+        return [(guest, count) for pk, count in numbers.items() if (guest := guests[pk])]
+
+    @property
     def successes(self) -> int:
         return sum(bool(one.is_success) for one in self.plays)
 

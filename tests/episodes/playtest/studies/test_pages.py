@@ -6,6 +6,7 @@ import csv
 import io
 import re
 from datetime import timedelta
+from html import unescape
 from typing import Any
 
 import pytest
@@ -252,6 +253,10 @@ def test_a_person_is_excluded_with_a_reason(curator: Client) -> None:
     assert curator.post(address, {"reason": " a <b>bot</b> "}).status_code == 302
     page = curator.get("/play/studies/pilot/").content.decode()
     assert 'title="a &lt;b&gt;bot&lt;/b&gt; (ada), ' in page and "of 1 played" in page and ">excluded<" in page
+    [link] = re.findall(
+        'Excluded: <a href="([^"]*)">1 episode of Zo\u00eb</a> \\(a &lt;b&gt;bot&lt;/b&gt; \\(ada\\)\\)', page
+    )
+    assert f'href="/episodes/{Episode.objects.get().pk}/"' in curator.get(unescape(link)).content.decode()
     [line] = csv.DictReader(io.StringIO(curator.get("/play/studies/pilot/results.csv").content.decode()))
     assert (line["counts"], line["excluded"]) == ("no", "a <b>bot</b> (ada)")
     assert ">excluded</span>" in curator.get("/episodes/?study=pilot").content.decode()
