@@ -1,9 +1,10 @@
-"""Check that a session leaves no process running after its teardown. A server would gather one for each session."""
+"""Checks that a session leaves no process and no thread running. A server would gather one for each session."""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import threading
 from contextlib import suppress
 from pathlib import Path
 
@@ -13,7 +14,9 @@ from environments.errors import shorten
 from environments.sandbox.processes import end_descendants, with_descendants
 
 SUBJECT = "teardown"
-CHECK = "no process left"
+PROCESSES, THREADS = "no process left", "no thread left"
+OURS = frozenset({"environment", "session", "checks"})
+"""Names of the threads that run the code of environments."""
 LOOKS = 20
 LOOK_SECONDS = 0.1
 
@@ -23,7 +26,7 @@ async def check_leftovers(state: CheckState) -> None:
     if state.local is None or not state.samples:
         return
     played = max(state.episodes, key=lambda played: len(played.moves), default=None)
-    before = frozenset(with_descendants(os.getpid()))
+    before, threads = frozenset(with_descendants(os.getpid())), frozenset(threading.enumerate())
     with suppress(Broken, RequestRefused):  # reported by other checks
         seat = await state.local.open(played.sample if played else state.samples[0])
         try:
@@ -32,12 +35,23 @@ async def check_leftovers(state: CheckState) -> None:
         finally:
             await leave(seat)
     for _ in range(LOOKS):
-        if not (left := _running(before)):
-            return state.report.ok(SUBJECT, CHECK, "A session leaves no process running.")
+        left, left_threads = _running(before), _running_threads(threads)
+        if not (left or left_threads):
+            break
         await asyncio.sleep(LOOK_SECONDS)
-    names = ", ".join(repr(shorten(name, 80)) for name in left.values())
     end_descendants(keep=state.processes)
-    state.report.warn(SUBJECT, CHECK, f"A session left {names} running after its teardown; end it there.")
+    for check, what, names in (
+        (PROCESSES, "process", [shorten(name, 80) for name in left.values()]),
+        (THREADS, "thread", left_threads),
+    ):
+        listed = ", ".join(map(repr, names))
+        problems = [f"A session left {listed} running after its teardown; end it there."] if names else []
+        state.report.judge(SUBJECT, check, problems, f"A session leaves no {what} running.", "warning")
+
+
+def _running_threads(before: frozenset[threading.Thread]) -> list[str]:
+    """Return the names of the threads that run since then, but for those of this program."""
+    return [thread.name for thread in threading.enumerate() if thread not in before and thread.name not in OURS]
 
 
 def _running(before: frozenset[int]) -> dict[int, str]:

@@ -501,6 +501,13 @@ class Leaving(Sound):
         subprocess.Popen(["sleep", "600"])
 
 
+class LeavingThread(Sound):
+    """Forgets the thread that it starts."""
+
+    def setup(self) -> None:
+        threading.Thread(target=threading.Event().wait, name="watcher", daemon=True).start()
+
+
 class Blocking(Sound):
     @tool
     async def step(self, params: Step) -> ToolOutput:

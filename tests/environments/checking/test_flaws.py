@@ -115,7 +115,9 @@ FLAWS = [
     ("Teardown", "teardown", "twice", "warning", "AttributeError"),
     ("BadTeardown", "teardown", "after play", "failed", "the door is stuck"),
     ("Leaving", "teardown", "no process left", "warning", "A session left 'sleep 600' running after its teardown"),
+    ("LeavingThread", "teardown", "no thread left", "warning", "A session left 'watcher' running after its teardown"),
     ("Sound", "teardown", "no process left", "ok", "A session leaves no process running."),
+    ("Sound", "teardown", "no thread left", "ok", "A session leaves no thread running."),
     ("Blocking", "event loop", "never blocked", "warning", "Blocking.step (flawed.py"),
 ]
 
