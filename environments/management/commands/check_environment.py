@@ -30,6 +30,7 @@ from environments.command_line import above_zero, finite
 from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback
 from environments.hosts.remote_url import is_remote, parse
+from environments.hosts.repositories import repository_in, specifications_in
 from environments.local_sandboxes.service import local_secrets, sandboxes
 
 _DEFAULTS = CheckOptions()
@@ -47,7 +48,8 @@ class Command(BaseCommand):
             "environment",
             nargs="?",
             metavar="[alias=]module:Class",
-            help="a class to check, or an environment of a server as http://host:port/environment",
+            help="a class to check, a directory with classes, or an environment of a server as "
+            "http://host:port/environment",
         )
         parser.add_argument("--url", help="check a server instead, such as http://127.0.0.1:8080, in any language")
         parser.add_argument("--env", metavar="NAME", help="environment of the server; by default its first")
@@ -73,18 +75,35 @@ class Command(BaseCommand):
         parser.add_argument("--json", action="store_true", help="print the report as JSON")
 
     def handle(self, *, environment: str | None, url: str | None, **options: Any) -> None:
+        classes: list[str | None] = [environment]
+        if environment and (repository := repository_in(environment)):
+            try:
+                classes = [*specifications_in(environment, repository)]
+            except Unhostable as error:
+                _refuse(str(error))
+        if len(classes) > 1 and options["json"]:
+            listed = ", ".join(map(str, classes))
+            _refuse(f"{environment} has {len(classes)} classes; with --json, name one of {listed}.")
+        statuses = [self._status(one, url, options) for one in classes]
+        if any(statuses):
+            raise SystemExit(max(map(abs, statuses)))  # that of a signal is negative
+
+    def _status(self, environment: str | None, url: str | None, options: dict[str, Any]) -> int:
+        """Check one environment in a process of its own, and return the exit status."""
         if sys.argv[1:2] != ["check_environment"]:  # another program, whose threads would be missing in a fork
-            return self._check(environment, url, options)
+            self._check(environment, url, options)
+            return 0
         with tempfile.TemporaryFile() as step:
             if not (child := os.fork()):
-                return self._check(environment, url, options | {"note_step": partial(_write, step)})
+                self._check(environment, url, options | {"note_step": partial(_write, step)})
+                raise SystemExit
             status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
             step.seek(0)
             if last := step.read().decode("utf-8", "replace"):
                 how = f"exited with status {status}" if status >= 0 else f"was ended by {signal.Signals(-status).name}"
                 print(visible(f"The process of the check {how} in the environment's code: {last}."), file=sys.stderr)
                 status = 1
-        raise SystemExit(status)
+        return status
 
     def _check(self, environment: str | None, url: str | None, options: dict[str, Any]) -> None:
         if bool(environment) == bool(url):

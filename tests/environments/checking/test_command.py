@@ -144,3 +144,20 @@ def test_code_that_ends_the_process_is_named() -> None:
 def test_it_needs_no_database(server_environment: dict[str, str]) -> None:
     unreachable = {**server_environment, "DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none"}
     assert programs.run("check_environment", f"{FLAWED}:Sound", env=unreachable).returncode == 0
+
+
+REPOSITORY = """
+from tests.environments.checking.flawed import Sound
+class Chess(Sound): pass
+class Go(Sound):
+    reward_range = (0.0, 0.5)
+Server([Chess, Go])
+"""
+
+
+def test_the_classes_of_a_directory_are_those_that_serve_finds(tmp_path: Path) -> None:
+    (tmp_path / "env.py").write_text(REPOSITORY.replace("Server(", "if __name__ == '__main__': Server("))
+    done = _run(str(tmp_path), *ONE_EPISODE)
+    assert done.returncode == 1 and done.stdout.index("env:Chess") < done.stdout.index("env:Go"), done.stdout
+    refused = _run(str(tmp_path), "--json")
+    assert refused.returncode == 2 and f"with --json, name one of {tmp_path}:env:Chess" in refused.stderr
