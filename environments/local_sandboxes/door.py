@@ -27,7 +27,7 @@ from environments.local_sandboxes.machine import CommandFailed, Machine, Sandbox
 from environments.local_sandboxes.service import USER
 
 COMMENT_SECONDS = 10.0
-SILENCE_SECONDS = 60.0
+SILENCE_SECONDS = 120.0
 """Time without a request, such as the ping that the client sends every 10 s, after which a sandbox is closed."""
 MAX_BODY_BYTES = 32 * 1024 * 1024
 MAX_CHUNK_BYTES = 4 * 1024 * 1024
@@ -133,7 +133,7 @@ class Door:
         while True:
             await asyncio.sleep(1.0)
             for sid, machine in list(self._machines.items()):
-                if not machine.is_running and time.monotonic() - machine.used > SILENCE_SECONDS:
+                if time.monotonic() - machine.used > SILENCE_SECONDS:
                     machine.close("its client was silent")
                 if machine.end and time.monotonic() - machine.used > 2 * SILENCE_SECONDS:
                     del self._machines[sid]
@@ -190,9 +190,7 @@ class Door:
         if not isinstance(seconds, int | float | None) or not isinstance(max_bytes, int | None):
             raise _Wrong(400, "timeout_s and max_bytes have to be numbers or null.")
         machine = self._machine(request)
-        result = await machine.run(command, seconds, max_bytes)
-        machine.used = time.monotonic()
-        return result.as_json()
+        return (await machine.run(command, seconds, max_bytes)).as_json()
 
     async def _ping(self, request: _Request) -> Any:
         """Also for a sandbox that has ended: the client logs failed pings with their address, and so with the token."""
@@ -240,12 +238,6 @@ async def _event(send: Send, name: str, data: str) -> None:
 
 
 async def _respond(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
-    content_type = b"application/octet-stream" if headers else b"application/json"
-    await send(
-        {
-            "type": "http.response.start",
-            "status": status,
-            "headers": [(b"content-type", content_type), *(headers or [])],
-        }
-    )
+    content_type = (b"content-type", b"application/octet-stream" if headers else b"application/json")
+    await send({"type": "http.response.start", "status": status, "headers": [content_type, *(headers or [])]})
     await send({"type": "http.response.body", "body": body})

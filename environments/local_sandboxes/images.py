@@ -7,6 +7,7 @@ machine's. `files/OWNER/NAME` is the bucket of the environment OWNER/NAME.
 
 from __future__ import annotations
 
+import json
 import posixpath
 import re
 from collections.abc import Mapping
@@ -69,6 +70,8 @@ def plan_of(settings: Any, directory: Path, max_gb: float) -> SandboxPlan:
         first = error.errors()[0]
         where = ".".join(map(str, first["loc"])) or "body"
         raise SandboxRefused(f"The settings of the sandbox are wrong: {where}: {first['msg']}.") from None
+    if r"\u0000" in json.dumps(settings):  # it would end a word of bubblewrap's
+        raise SandboxRefused("The settings of the sandbox contain a NUL character.")
     for name, value in (("sidecars", request.sidecars), ("host_aliases", request.host_aliases)):
         if value:
             raise SandboxRefused(f"The sandbox asks for {name}, which this server's sandboxes don't have.")

@@ -41,8 +41,10 @@ MAX_SECONDS = 3600.0
 """Longest time for a command, also when the client names none."""
 CHECK_SECONDS = 0.1
 """Interval at which the memory of all processes is checked."""
-ANSWER_SECONDS = 10.0
-"""How long a sandbox may take to start, or to end a command that has to be stopped."""
+START_SECONDS = 60.0
+"""How long a sandbox may take to start, which is to copy a part of its image."""
+STOP_SECONDS = 10.0
+"""How long a sandbox may take to end a command."""
 TIMED_OUT = 124
 _SHM_BYTES = 64 * 1024 * 1024
 _KEEPER = r"""
@@ -137,7 +139,7 @@ class Machine:
         assert process.stdout is not None and process.stderr is not None
         line = b""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(ANSWER_SECONDS * (1 if (self._plan.image / "usr").is_dir() else 6)):
+            async with asyncio.timeout(START_SECONDS):
                 line = await process.stdout.readline()
         if line.strip() != b"ready":
             self.close("it did not start")
@@ -164,11 +166,6 @@ class Machine:
         """Raises: SandboxClosed."""
         if self.end:
             raise SandboxClosed(f"The sandbox has ended: {self.end}.")
-
-    @property
-    def is_running(self) -> bool:
-        """Return whether a command runs."""
-        return bool(self._statuses)
 
     @property
     def _copied(self) -> list[str]:
@@ -201,8 +198,7 @@ class Machine:
         """Run a command line of bash. Raises: SandboxClosed, CommandFailed."""
         self.check()
         number, limit = next(self._numbers), MAX_OUTPUT_BYTES if max_bytes is None else max_bytes
-        text, pipe = self._directory / f"{number}.command", self._directory / f"{number}.output"
-        text.write_text(command, "utf-8", "surrogateescape")
+        text, pipe = self._put(f"{number}.command", command.encode()), self._directory / f"{number}.output"
         os.mkfifo(pipe)
         pipe.chmod(0o666)
         output = _Output(os.open(pipe, os.O_RDONLY | os.O_NONBLOCK), limit)
@@ -227,10 +223,17 @@ class Machine:
 
     async def _stop(self, number: int, status: asyncio.Future[int]) -> None:
         self._tell(-number)
-        await asyncio.wait([status], timeout=ANSWER_SECONDS)
+        await asyncio.wait([status], timeout=STOP_SECONDS)
         if not status.done():
             self.close("it did not stop a command")
         status.exception()  # it was looked at
+
+    def _put(self, name: str, content: bytes) -> Path:
+        """Write a file that the sandbox sees in /run/sandbox. Only its user can enter the directory."""
+        path = self._directory / name
+        path.write_bytes(content)
+        path.chmod(0o644)
+        return path
 
     def _tell(self, number: int) -> None:
         if not self.end and self._process is not None and self._process.stdin is not None:
@@ -238,11 +241,12 @@ class Machine:
 
     async def _read_statuses(self) -> None:
         assert self._process is not None and self._process.stdout is not None
-        while line := await self._process.stdout.readline():
-            number, _, status = line.decode(errors="replace").partition(" ")
-            future = self._statuses.get(int(number)) if number.isdecimal() else None
-            if future is not None and not future.done() and status.strip().isdecimal():
-                future.set_result(int(status))
+        with contextlib.suppress(ValueError):  # a program in the sandbox wrote there
+            while line := await self._process.stdout.readline():
+                number, status = map(int, line.split())
+                future = self._statuses.get(number)
+                if future is not None and not future.done():
+                    future.set_result(status)
         self.close("its first process has ended")
 
     async def _watch(self) -> None:
@@ -281,7 +285,7 @@ class Machine:
     async def write(self, path: str, offset: int, data: bytes, *, makes_directories: bool) -> None:
         """Write a part of a file beside it, until `commit`. Raises: SandboxClosed, CommandFailed."""
         name = f"{next(self._numbers)}.data"
-        (self._directory / name).write_bytes(data)
+        file = self._put(name, data)
         part = shlex.quote(f"{path}.part")
         make = f"mkdir -p -- {shlex.quote(posixpath.dirname(path))} && " if makes_directories else ""
         start = f"rm -f -- {part}; " if not offset else ""
@@ -289,7 +293,7 @@ class Machine:
         try:
             await self._succeed(f"{make}{{ {start}{copy}; }}", path)
         finally:
-            (self._directory / name).unlink(missing_ok=True)
+            file.unlink(missing_ok=True)
 
     async def commit(self, path: str, size: int) -> str:
         """Put a written file in its place and return its SHA-256. Raises: SandboxClosed, CommandFailed."""
@@ -323,8 +327,8 @@ class _Output:
         self._descriptor, self._limit = descriptor, limit
         asyncio.get_running_loop().add_reader(descriptor, self.read, 1)
 
-    def read(self, chunks: int = 1 << 30) -> None:
-        """Read what there is, up to `chunks` times 64 KB."""
+    def read(self, chunks: int = 16) -> None:
+        """Read what there is, up to `chunks` times 64 KB; a pipe holds 1 MB at most."""
         for _ in range(chunks):
             try:
                 data = os.read(self._descriptor, 65536)

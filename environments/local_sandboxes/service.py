@@ -77,6 +77,8 @@ def sandboxes(settings: SandboxSettings | None) -> Iterator[None]:
         process.stdin.write(json.dumps(described).encode() + b"\n")
         process.stdin.flush()
         _token = token
+        others = os.environ.get("no_proxy") or os.environ.get("NO_PROXY")
+        os.environ["no_proxy"] = ",".join(filter(None, (others, "127.0.0.1")))  # the client asks proxies, too
         os.environ["OPENREWARD_SESSION_URL"] = f"http://{USER}:{token}@127.0.0.1:{listener.getsockname()[1]}"
     try:
         yield

@@ -49,6 +49,7 @@ def test_images_without_a_directory_of_their_own_share_one(directory: Path) -> N
         ({"bucket_config": {"mount_path": "/d", "only_dir": "../../.."}}, "asks for '../../..' in its bucket"),
         ({"bucket_config": {"mount_path": "/usr"}}, "asks for its bucket at '/usr'"),
         ({"bucket_config": {"mount_path": "/run/sandbox"}}, "asks for its bucket at '/run/sandbox'"),
+        ({"env": {"A": "b\0--bind"}}, "contain a NUL character"),
         ({"machine_size": None}, "machine_size: Input should be a valid string"),
     ],
 )

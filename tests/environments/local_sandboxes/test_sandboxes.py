@@ -109,6 +109,11 @@ def test_long_output_is_cut_and_the_command_goes_on(sandbox: SandboxesAPI) -> No
     assert sandbox.run("ls /tmp/done").return_code == 0
 
 
+def test_a_program_in_the_background_holds_up_nobody(sandbox: SandboxesAPI) -> None:
+    assert sandbox.run("yes & sleep 0.2", max_bytes=4).output == "y\ny\n"
+    assert sandbox.check_run("pkill yes; echo done") == "done"
+
+
 def test_memory_processes_and_disk_are_limited(sandbox: SandboxesAPI) -> None:
     assert sandbox.run("python3 -c 'bytearray(800 << 20)'").return_code == 137
     assert "No space left on device" in sandbox.run("head -c 600M /dev/zero > /tmp/full; rm /tmp/full").output
