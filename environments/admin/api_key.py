@@ -24,6 +24,7 @@ from environments.access.permissions import CHANGE_KEYS
 from environments.access.privacy import hidden_from, names_of
 from environments.admin.api_key_forms import ChangedKeyForm, NewKeyForm, QuotasForm, scopes_that
 from environments.admin.base import ReadOnlyAdmin, author_of, note
+from environments.display.addresses import takes
 from environments.keys.keyring import ring
 from environments.keys.making import change_key, facts_of, make_key, revoke_key, status_of
 from environments.keys.quota_lines import quota_lines
@@ -62,7 +63,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         return any(request.user.has_perm(f"environments.{verb}_apikey") for verb in ("view", "add", "change"))
 
     def get_urls(self) -> list[URLPattern]:
-        revoke: Callable[..., HttpResponse] = self.admin_site.admin_view(require_POST(self.revoke))
+        revoke: Callable[..., HttpResponse] = self.admin_site.admin_view(self.revoke)
         edit: Callable[..., HttpResponse] = self.admin_site.admin_view(require_POST(self.edit))
         quotas: Callable[..., HttpResponse] = self.admin_site.admin_view(require_POST(self.quotas))
         return [
@@ -92,12 +93,15 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         response.headers["Cache-Control"] = "no-store"
         return response
 
+    @takes()
     def revoke(self, request: HttpRequest, pk: int) -> HttpResponse:
-        """Revoke a key."""
+        """Ask whether to revoke a key; a POST with `confirm` does it."""
         row = get_object_or_404(self.get_queryset(request), pk=pk)
         if not self._may_revoke(request):
             raise PermissionDenied
-        if revoke_key(row, author_of(request)):
+        if row.revoked is None and not (request.method == "POST" and "confirm" in request.POST):
+            return self._page(request, "environments/api_key_revoke.html", f"Revoke {row.name!r}?", original=row)
+        if request.method == "POST" and revoke_key(row, author_of(request)):
             note(request.user.pk, row, "Revoked.", DELETION)
             messages.success(request, f"Revoked {row.name!r}. Its sessions end within a second.")
         return HttpResponseRedirect(reverse("admin:environments_apikey_change", args=[pk]))

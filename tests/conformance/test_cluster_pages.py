@@ -223,7 +223,7 @@ def test_a_link_that_is_revoked_at_one_server_ends_what_is_played_at_another(
         form = {"environment": "echo", "split": "train", "pick": "number", "number": "0"}
         episode = int(submitted(guest, chooser, "/play/", **form).headers["Location"].split("/")[2])
         revoke = re.findall(r"/play/invites/\d+/revoke/", manager.get("/play/invites/").text)[0]
-        assert submitted(manager, "/play/invites/", revoke).status_code == 302
+        assert submitted(manager, "/play/invites/", revoke, confirm="1").status_code == 302
     with psycopg.connect(servers[0].database_url) as database:
         query = "SELECT status, cause, detail FROM episodes_episode WHERE id = %s"
         eventually(

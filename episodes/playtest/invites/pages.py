@@ -43,6 +43,7 @@ from episodes.playtest.invites.rule import (
     state_of,
 )
 from episodes.playtest.player_identity import GUEST_KEY, PlayerSeat, for_accounts, guest_of, seat_of
+from episodes.playtest.questions import question
 
 REFERRER_POLICY = "strict-origin"
 """Requests from the page tell only the server's name. `no-referrer` would make the form's Origin null, which the CSRF
@@ -246,11 +247,22 @@ def invites(request: HttpRequest) -> HttpResponse:
 @for_accounts
 @takes()
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
-    """End an invite. Raises: Http404."""
-    is_seen = Invite.objects.filter(visible(hidden_from(request.user)), pk=pk).exists()
-    if not is_seen or revoke(pk, request) is None:
+    """End an invite, after a question. Raises: Http404."""
+    found = Invite.objects.filter(visible(hidden_from(request.user)), pk=pk).first()
+    if found is None:
         raise Http404(f"There is no invite {pk}. The Invites page lists all of them.")
+    if asking := question_to_revoke(request, found, reverse("invites")):
+        return asking
+    revoke(pk, request)
     return redirect("invites")
+
+
+def question_to_revoke(request: HttpRequest, found: Invite, back: str) -> HttpResponse | None:
+    """Return the page that asks whether to revoke a link; None if the form has the answer."""
+    sentence = (
+        "The link ends for good, and with it what people who entered by it are playing now. What was played is kept."
+    )
+    return question(request, f"Revoke “{found.name}”?", sentence, "Revoke for good", back)
 
 
 def _invites_page(

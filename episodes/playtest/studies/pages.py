@@ -24,6 +24,7 @@ from environments.display.addresses import takes
 from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
 from episodes.models import Guest, Invite, Study
+from episodes.playtest.invites.pages import question_to_revoke
 from episodes.playtest.invites.rule import (
     CLOSED,
     MAX_NAME_CHARACTERS,
@@ -36,6 +37,7 @@ from episodes.playtest.invites.rule import (
     state_of,
 )
 from episodes.playtest.player_identity import for_accounts
+from episodes.playtest.questions import question
 from episodes.rendering.kinds import rendered
 from episodes.studies.making import studies_seen
 from episodes.studies.results import (
@@ -158,10 +160,12 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
 @for_accounts
 @takes()
 def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
-    """End one link of a study. Raises: Http404."""
+    """End one link of a study, after a question. Raises: Http404."""
     found = _study(request, name)
-    if not found.invites.filter(pk=pk).exists():
+    if (link := found.invites.filter(pk=pk).first()) is None:
         raise Http404(f"The study {found.name} has no link {pk}. Its page lists all of them.")
+    if asking := question_to_revoke(request, link, reverse("study", args=[found.name])):
+        return asking
     revoke(pk, request)
     return redirect("study", found.name)
 
@@ -170,8 +174,12 @@ def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 @for_accounts
 @takes()
 def study_close(request: HttpRequest, name: str) -> HttpResponse:
-    """End all links of a study for good. Raises: Http404."""
+    """End all links of a study for good, after a question. Raises: Http404."""
     found = _study(request, name)
+    sentence = "All links end for good, and with them the tasks that people are playing now. What was played is kept."
+    back = reverse("study", args=[found.name])
+    if asking := question(request, "Close this study?", sentence, "Close for good", back):
+        return asking
     now = timezone.now()
     if Study.objects.filter(pk=found.pk, closed=None).update(closed=now):
         found.invites.filter(revoked=None).update(revoked=now)

@@ -261,7 +261,7 @@ def test_no_statement_of_keys_accounts_and_removals_does(
         done(client, "/admin/environments/apikey/add/", {"name": "new", "scopes": ["play"], "days": "2"})
         done(client, f"/admin/environments/apikey/{key}/edit/", {"name": "lab", "scopes": ["play"], "expires": ""})
         done(client, f"/admin/environments/apikey/{key}/quotas/")
-        done(client, f"/admin/environments/apikey/{key}/revoke/")
+        done(client, f"/admin/environments/apikey/{key}/revoke/", {"confirm": "1"})
         done(client, "/admin/episodes/retention/add/", {"run": "canaryrun", "days": 9})
         done(client, f"/admin/episodes/retention/{NUMBER}/delete/", {"post": "yes"})
         done(client, "/admin/auth/group/add/", {"name": "team"})

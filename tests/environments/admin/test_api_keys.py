@@ -74,10 +74,19 @@ def test_it_refuses_wrong_values_with_a_sentence(client: Client, values: dict[st
 
 def test_a_revoked_key_stays_in_the_list(client: Client) -> None:
     row, _ = make_key("lab", scopes=["play"])
-    page = client.post(f"{KEYS}{row.pk}/revoke/", follow=True).content.decode()
+    page = client.post(f"{KEYS}{row.pk}/revoke/", {"confirm": "1"}, follow=True).content.decode()
     assert (
         "Revoked &#x27;lab&#x27;" in page and "by operator" in page and "revoked" in client.get(KEYS).content.decode()
     )
+
+
+def test_a_key_is_revoked_after_a_question(client: Client) -> None:
+    row, _ = make_key("lab", scopes=["play"])
+    address = f"{KEYS}{row.pk}/revoke/"
+    assert f'href="{address}"' in client.get(f"{KEYS}{row.pk}/change/").text
+    for answer in (client.get(address), client.post(address), client.get(address, {"confirm": "1"})):
+        row.refresh_from_db()
+        assert row.revoked is None and (answer.status_code == 400 or "Revoke &#x27;lab&#x27;?" in answer.text)
 
 
 def test_without_the_permission_nobody_makes_a_key(settings: Settings) -> None:
@@ -109,7 +118,7 @@ def test_who_may_not_change_keys_sees_and_revokes_no_keys_of_others(settings: Se
     client = person("add_apikey", "view_apikey")
     page = client.get(KEYS).content.decode()
     assert "of-others" not in page and "others see their own" in page
-    assert client.post(f"{KEYS}{row.pk}/revoke/").status_code == 404
+    assert client.post(f"{KEYS}{row.pk}/revoke/", {"confirm": "1"}).status_code == 404
 
 
 def test_operators_see_change_and_revoke_keys_of_others(settings: Settings) -> None:
@@ -118,7 +127,10 @@ def test_operators_see_change_and_revoke_keys_of_others(settings: Settings) -> N
     client = client_of("operator")
     assert "lab" in client.get(KEYS).content.decode()
     assert client.post(f"{KEYS}{row.pk}/edit/", changed(scopes=["read", "monitor"])).status_code == 302
-    assert "Revoked &#x27;lab&#x27;" in client.post(f"{KEYS}{row.pk}/revoke/", follow=True).content.decode()
+    assert (
+        "Revoked &#x27;lab&#x27;"
+        in client.post(f"{KEYS}{row.pk}/revoke/", {"confirm": "1"}, follow=True).content.decode()
+    )
 
 
 def test_a_key_of_others_that_may_do_more_than_the_person_is_revoked_and_not_changed(settings: Settings) -> None:
@@ -128,7 +140,7 @@ def test_a_key_of_others_that_may_do_more_than_the_person_is_revoked_and_not_cha
     assert "may do more than you" in client.get(f"{KEYS}{row.pk}/change/").content.decode()
     assert client.post(f"{KEYS}{row.pk}/edit/", changed()).status_code == 403
     assert client.post(f"{KEYS}{row.pk}/quotas/", {"calls": "0"}).status_code == 403
-    client.post(f"{KEYS}{row.pk}/revoke/")
+    client.post(f"{KEYS}{row.pk}/revoke/", {"confirm": "1"})
     row.refresh_from_db()
     assert (row.revoked_by, row.scopes) == ("ada", ["admin"])
 

@@ -90,7 +90,7 @@ def test_only_who_sees_a_private_environment_invites_to_it() -> None:
         and "math" not in stranger.get("/play/invites/").content.decode()
     )
     assert inviter.post("/play/invites/", form()).status_code == 201
-    assert stranger.post(f"/play/invites/{Invite.objects.get().pk}/revoke/").status_code == 404
+    assert stranger.post(f"/play/invites/{Invite.objects.get().pk}/revoke/", {"confirm": "1"}).status_code == 404
     environment.members.add(eve)
     assert stranger.post("/play/invites/", form()).status_code == 201
 
@@ -184,11 +184,11 @@ def test_guests_of_a_closed_invite_are_informed_at_their_next_request(stranger: 
 def test_revoking_twice_keeps_the_first_time(client: Client) -> None:
     make_link()
     invite = Invite.objects.get()
-    assert client.post(f"/play/invites/{invite.pk}/revoke/").status_code == 302
+    assert client.post(f"/play/invites/{invite.pk}/revoke/", {"confirm": "1"}).status_code == 302
     first = Invite.objects.get().revoked
-    client.post(f"/play/invites/{invite.pk}/revoke/")
+    client.post(f"/play/invites/{invite.pk}/revoke/", {"confirm": "1"})
     assert first is not None and Invite.objects.get().revoked == first
-    assert client.post("/play/invites/999/revoke/").status_code == 404
+    assert client.post("/play/invites/999/revoke/", {"confirm": "1"}).status_code == 404
 
 
 def test_the_operator_can_try_one_out_and_stop(client: Client) -> None:

@@ -117,7 +117,7 @@ def test_personal_links_are_a_file_and_one_can_be_revoked(curator: Client) -> No
     [first, second] = [Client().get(row["link"].partition("testserver")[2]) for row in rows]
     assert (first["Location"], second["Location"]) == ("/play/study/", "/play/study/")
     invite = Invite.objects.get(name="P01")
-    assert curator.post(f"/play/studies/pilot/links/{invite.pk}/revoke/").status_code == 302
+    assert curator.post(f"/play/studies/pilot/links/{invite.pk}/revoke/", {"confirm": "1"}).status_code == 302
     assert Client().get(rows[0]["link"].partition("testserver")[2]).status_code == 410
     assert "link revoked" in curator.get("/play/studies/pilot/").content.decode()
 
@@ -213,7 +213,7 @@ def test_the_page_of_a_study_shows_what_its_guests_read(curator: Client) -> None
 def test_closing_a_study_ends_its_links(curator: Client) -> None:
     path = link_of(study_of(split_of("math", 2)))
     assert Client().get(path).status_code == 200
-    curator.post("/play/studies/pilot/close/")
+    curator.post("/play/studies/pilot/close/", {"confirm": "1"})
     assert Client().get(path).status_code == 410
     answer = curator.post("/play/studies/pilot/links/", {"kind": "shared", "days": "1"})
     assert answer.status_code == 422 and "The study is closed" in answer.content.decode()
@@ -290,6 +290,21 @@ def test_a_link_is_revoked_after_a_question(curator: Client) -> None:
         assert "/revoke/" in page
         buttons = re.findall(r"Revoke<span[^>]*>[^<]*", page)
         assert len(set(buttons)) == len(buttons)
+
+
+def test_a_form_without_the_answer_is_asked_first(curator: Client) -> None:
+    study = study_of(split_of("math", 2))
+    link_of(study)
+    invite_of(study.environment)
+    of_study, invite = Invite.objects.exclude(study=None).get(), Invite.objects.get(study=None)
+    for address, words in {
+        f"/play/studies/pilot/links/{of_study.pk}/revoke/": f"Revoke “{of_study.name}”?",
+        f"/play/invites/{invite.pk}/revoke/": "Revoke “ada”?",
+        "/play/studies/pilot/close/": "Close this study?",
+    }.items():
+        page = curator.post(address).content.decode()
+        assert words in page and 'name="confirm"' in page
+    assert not Invite.objects.exclude(revoked=None).exists() and Study.objects.get().closed is None
 
 
 def invite_of(environment: Environment) -> None:

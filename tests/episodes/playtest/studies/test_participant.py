@@ -231,7 +231,7 @@ async def test_guests_of_a_closed_study_read_that_it_is_closed() -> None:
 
 
 def close() -> None:
-    client_of("curator", name="maker").post("/play/studies/pilot/close/")
+    client_of("curator", name="maker").post("/play/studies/pilot/close/", {"confirm": "1"})
 
 
 def expire() -> None:
