@@ -13,6 +13,7 @@ import os
 import signal
 import time
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from orsweb.server import forks, printer
@@ -25,6 +26,14 @@ _PR_SET_CHILD_SUBREAPER = 36
 _SELF_ENDING = b"episodes.rollups.follower_process"
 _OURS = (b"environments.hosts.worker_program", b"bwrap")
 """In the command lines of processes that end with their server anyway."""
+
+
+@dataclass(frozen=True, slots=True)
+class LeftProcess:
+    """A process that was killed: what it is for people, and its command line as /proc has it."""
+
+    name: str
+    command: bytes
 
 
 class Orphans:
@@ -40,18 +49,18 @@ class Orphans:
         # Two looks, because a server may have died between the last look at it and this one.
         self._daemons, self._recent = self._recent & orphans, orphans
 
-    def end(self, own: Collection[int], *, with_daemons: bool) -> list[str]:
-        """Kill all, but for `own`; return their names, with those of environments whose code has forked them."""
-        names, deadline = dict[int, str](), time.monotonic() + END_SECONDS
+    def end(self, own: Collection[int], *, with_daemons: bool) -> list[LeftProcess]:
+        """Kill all, but for `own`; return them, with the names of environments whose code has forked them."""
+        found, deadline = dict[int, LeftProcess](), time.monotonic() + END_SECONDS
         spared = {*own} if with_daemons else {*own, *self._daemons}
         while (left := list(_left_of_servers(spared))) and time.monotonic() < deadline:
             for pid in left:
-                if pid not in names:
-                    names[pid] = _name_of(pid)
+                if pid not in found:
+                    found[pid] = LeftProcess(_name_of(pid), _line(pid))
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             time.sleep(PAUSE_SECONDS)
-        return [name for name in names.values() if name]
+        return [process for process in found.values() if process.name]
 
 
 def _left_of_servers(spared: Collection[int]) -> Iterator[int]:

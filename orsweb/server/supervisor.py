@@ -35,8 +35,8 @@ import structlog
 
 from environments.runtime.crash_notes import read_sources
 from environments.runtime.incident_reports import IncidentReport
-from orsweb.server import forks
-from orsweb.server.orphans import Orphans
+from orsweb.server import forks, programs
+from orsweb.server.orphans import LeftProcess, Orphans
 from orsweb.server.server_process import ServerPlace, ServerProcess
 from orsweb.server.succession import (
     RELOAD,
@@ -172,10 +172,11 @@ class Supervisor:
 
     def _end_orphans(self, server: ServerProcess) -> None:
         """End what hosted code has started in a server at this place, which has ended."""
-        names = self._orphans.end(self._own(), with_daemons=not self._running())
-        if names:
+        left = self._orphans.end(self._own(), with_daemons=not self._running())
+        if left:
+            names = [process.name for process in left]
             log.warning("what hosted code had started is ended with its server", processes=names)
-            report = IncidentReport("left", time.time(), ", ".join(names), environment=_environment_of(names, server))
+            report = IncidentReport("left", time.time(), ", ".join(names), environment=_environment_of(left, server))
             report.write(server.place.directory)
 
     def _consider_ending(self, status: int, server: ServerProcess) -> None:
@@ -328,10 +329,15 @@ class Supervisor:
         _notify_systemd("READY=1")
 
 
-def _environment_of(names: Sequence[str], server: ServerProcess) -> str:
-    """Return the environment whose code has forked processes of these names; empty if it is not a single known one."""
-    shown = {forks.name_of(environment): environment for environment in read_sources(server.place.directory)}
-    environments = {shown.get(name.rpartition(" (pid ")[0], "") for name in names}
+def _environment_of(left: Sequence[LeftProcess], server: ServerProcess) -> str:
+    """Return the environment whose code has started these processes; empty if it is not a single known one."""
+    directory = server.place.directory
+    forked = {forks.name_of(environment): environment for environment in read_sources(directory)}
+    environments = {
+        forked.get(process.name.rpartition(" (pid ")[0])
+        or programs.environment_of(directory, process.command, forked.values())
+        for process in left
+    }
     return environments.pop() if len(environments) == 1 else ""
 
 

@@ -56,7 +56,9 @@ def test_they_end_with_the_server_and_incidents_name_them(
     assert not [process for process in left if process.is_running() and process.status() != psutil.STATUS_ZOMBIE]
     with recorded(server, django_db_blocker):
         eventually(lambda: Incident.objects.using(ALIAS).filter(kind="left", how__contains=f"{left[2].pid})").exists())
-        how = Incident.objects.using(ALIAS).filter(kind="left").latest("happened").how
+        incident = Incident.objects.using(ALIAS).select_related("environment").filter(kind="left").latest("happened")
+    how, environment = incident.how, incident.environment
+    assert environment is not None and environment.name == "forking"
     assert f"of forking (pid {left[0].pid})" in how and f"sleep 600 (pid {left[2].pid})" in how
 
 

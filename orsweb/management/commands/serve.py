@@ -41,6 +41,7 @@ from orsweb.server import (
     listening,
     pending_migrations,
     printer,
+    programs,
     succession,
     uvicorn_server,
 )
@@ -147,6 +148,7 @@ class Command(TerminalCommand):
         connection.close()
         with _peer_listeners() as peers:
             forks.keep_all(map(forks.address_of, [*server.place.listeners, *peers]))
+            programs.note_starts(server.place.directory)
             uvicorn_server.run(asgi.application, asgi.agents, [*server.place.listeners, *peers], on_ready, server.pulse)
 
     def _print_banner(self) -> None:
