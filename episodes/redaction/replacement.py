@@ -94,6 +94,8 @@ def check_text(text: str) -> None:
     if not MIN_CHARACTERS <= len(text) <= MAX_SECRET_CHARACTERS:
         limits = f"{MIN_CHARACTERS} to {MAX_SECRET_CHARACTERS:,}"
         raise RedactionRefused(f"The text has {len(text):,} characters; {limits} can be redacted.")
+    if not text.strip():
+        raise RedactionRefused("The text consists of blanks only, which are in nearly everything that is recorded.")
     if not text.strip("*"):
         raise RedactionRefused("The text consists of asterisks only, which is how redacted texts look.")
 

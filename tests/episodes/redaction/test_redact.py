@@ -172,8 +172,9 @@ def test_it_does_nothing_for_a_text_that_is_nowhere() -> None:
     assert not Redaction.objects.exists()
 
 
-@each("text", ["", "abc", "*" * 20, "x" * 65_537])
-def test_it_refuses_texts_that_are_too_short_or_too_long(text: str) -> None:
+@each("text", ["", "abc", "*" * 20, "x" * 65_537, " " * 4, "\t \n\u2003"])
+def test_it_refuses_texts_that_are_too_short_too_long_or_everywhere(text: str) -> None:
+    make_step(make_episode(), "def f():\n        return\t \n\u2003")
     with pytest.raises(RedactionRefused):
         redact(text, "alice")
 
