@@ -41,7 +41,7 @@ def this_server() -> dict[str, int]:
 
 
 def from_its_server(request: HttpRequest) -> HttpResponse | None:
-    """Return the page as the server makes it that the address names; None: it is this one, or is gone."""
+    """Fetch the page from the server named in the URL; None if that is this server or it is gone."""
     ownership, number = ownership_or_none(), id_in(request.GET.get(SERVER, ""))
     if ownership is None or number is None or PASSED_ON in scope_of(request):
         return None
@@ -60,7 +60,7 @@ def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
 
 
 def job_view(request: HttpRequest, job_id: str, context: dict[str, Any]) -> HttpResponse:
-    """Return the page of a job; with ?state only its numbers, for the page's script. A POST asks the job to stop."""
+    """Return the page of a job; with ?state=1 only its numbers, for the page's script. A POST asks the job to stop."""
     if (elsewhere := from_its_server(request)) is not None:
         return elsewhere
     job = next((job for job in jobs_shown_to(request) if job.id == job_id), None)

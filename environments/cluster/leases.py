@@ -77,7 +77,7 @@ class Leases(threading.Thread):
     """The thread and its questions, which are asked on the event loop. Start it, and `close` it at the end."""
 
     def __init__(self, server: int, rest: Callable[[int, float], float] = lambda _asked, _spent: 0.0) -> None:
-        """`rest` returns how long to rest after so many questions whose transaction took so many seconds."""
+        """`rest(batch_size, seconds)`: pause after a transaction, in seconds."""
         super().__init__(name="leases", daemon=True)
         self._server, self._rest = server, rest
         self._queue: SimpleQueue[_Question | None] = SimpleQueue()

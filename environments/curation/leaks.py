@@ -81,7 +81,7 @@ class Contents:
     def readable(self) -> Iterator[SplitWarning]:
         """Yield a warning for each field with answers that agents can read in another one."""
         for name, tasks in sorted(self._tasks_by_answer.items()):
-            words = f"The field {name!r} of {counted(len(tasks))} can be read in a field that agents get."
+            words = f"The field {name!r} of {counted(len(tasks))} shows in another field that agents see."
             yield SplitWarning(words, _examples(tasks))
 
     def near(self, others: Contents, where: str, leaving: Collection[int] = ()) -> Iterator[SplitWarning]:

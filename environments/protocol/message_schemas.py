@@ -76,7 +76,7 @@ def _references(value: Any) -> Iterator[str]:
 
 
 def _state_presence(shape: Schema, *, is_only_sent: bool) -> None:
-    """Make the fields required that a message always has: those that tell types apart, and in answers all."""
+    """Mark always-present fields as required: discriminators, and every field of responses."""
     shape.pop("discriminator", None)  # OpenAPI has them for texts only, and `ok` is a boolean
     properties = shape.get("properties", {})
     required = [

@@ -78,7 +78,7 @@ def visible_rows(hidden: frozenset[int]) -> QuerySet[Suite]:
 
 
 def quoted_in(split: Split) -> str:
-    """Return that a suite lists tasks of the split; empty if none does."""
+    """Return a sentence if a suite uses this split, else an empty string."""
     first = SuiteMember.objects.filter(split=split).select_related("version").order_by("-pk").first()
     return f"a suite has listed its tasks since {first.version.created:%Y-%m-%d}" if first else ""
 

@@ -141,7 +141,7 @@ def again(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
 
 
 def continued_elsewhere(request: HttpRequest, facts: PlayFacts) -> HttpResponse | None:
-    """Return the page as the server makes it that runs the recorded steps again; None if it isn't another one."""
+    """Fetch the page from the server that runs the recorded steps again; None if that is this server."""
     if facts.play.parent_step is None or facts.episode.status != "running":
         return None
     return remote_page(request, facts.episode.session_id)

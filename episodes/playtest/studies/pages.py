@@ -140,7 +140,7 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
     elif kind == "shared" and request.POST.get("names", "").strip():
         form.add_error("names", "The link for everybody is for no names. Make personal links of them.")
     elif kind == "personal" and form.is_valid() and not form.cleaned_data["names"]:
-        form.add_error("names", "Enter a name for each link, one on a line.")
+        form.add_error("names", "Enter a name for each link, one per line.")
     if not form.is_valid():
         return _page(request, found, form, status=422)
     lasts, author = timedelta(days=form.cleaned_data["days"]), request.user.get_username()[:150]

@@ -65,7 +65,7 @@ def _unfinished(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
 
 
 def _elsewhere(request: HttpRequest, guest: Guest) -> HttpResponse | None:
-    """Return the page as the server makes it that has the session of the task that runs, if that is another one."""
+    """Fetch the page from the server that plays the running task; None if that is this server."""
     if not conf.is_one_of_several() or (running := deck_of(guest).running) is None:
         return None
     return remote_page(request, Episode.objects.values_list("session_id", flat=True).get(pk=running))

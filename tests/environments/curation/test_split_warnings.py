@@ -56,7 +56,7 @@ def test_a_short_answer_that_the_prompt_announces_is_named_in_the_plan() -> None
     ]
     selection = Selection(environment=train.environment_id, ids=tuple(make_task(task).pk for task in tasks))
     plan = SaveAsSplit(selection, "new", "test").plan()
-    assert "The field 'answer' of 1 task can be read in a field that agents get." in sentences(plan)
+    assert "The field 'answer' of 1 task shows in another field that agents see." in sentences(plan)
 
 
 def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
@@ -69,10 +69,10 @@ def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
     address = f"/admin/environments/split/{test.pk}/change/"
     page = client.get(address).content.decode()
     assert f"1 task says the same as another in the train split &#x27;{train.name}&#x27;" in page
-    assert "The field &#x27;answer&#x27; of 1 task can be read" in page and f"task {told.pk}</a>" in page
+    assert "The field &#x27;answer&#x27; of 1 task shows in another field" in page and f"task {told.pk}</a>" in page
     monkeypatch.setattr(leaks, "MAX_READ", 3)
-    assert "can be read" not in (page := client.get(address).content.decode()) and "?review=1" in page
-    assert "can be read" in client.get(address + "?review=1").content.decode()
+    assert "shows in another field" not in (page := client.get(address).content.decode()) and "?review=1" in page
+    assert "shows in another field" in client.get(address + "?review=1").content.decode()
 
 
 def test_tasks_whose_words_do_not_tell_them_apart_are_no_duplicates() -> None:
@@ -183,7 +183,7 @@ def test_near_duplicates_and_readable_answers_are_found_behind_invisible_charact
     near = leaks.leaks_of_split(typed(make_split(make_task({"question": "ho\u200bW many"}), told, name="test"), "test"))
     assert [sentence.split(",")[0] for sentence in near.sentences] == [
         "1 task says the same as another in the train split 'train'",
-        "The field 'answer' of 1 task can be read in a field that agents get.",
+        "The field 'answer' of 1 task shows in another field that agents see.",
     ]
 
 

@@ -1,4 +1,4 @@
-"""What a client may occupy: connections that make no progress are ended, and an address has only so many of them."""
+"""Client limits: connections without progress are closed, and an address may open only so many."""
 
 from __future__ import annotations
 
