@@ -27,7 +27,6 @@ SMALL = {
         ("Retention", "SavedView", "Study", "Suite", "SuiteVersion", "SuiteMember", "ApiKey"),
         "made by people, one by one",
     ),
-    "EnvironmentSecret": "given by operators, one by one",
     **dict.fromkeys(("User", "Group", "Permission", "ContentType"), "one for each person, or for each model"),
     "ClusterServer": "one for each start of one of several servers",
     "EnvironmentSecret": "one for each secret that the operator has given",
