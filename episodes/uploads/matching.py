@@ -23,6 +23,7 @@ from typing import Any, Literal, NamedTuple, cast
 from django.db import connection
 from django.db.models import Q, QuerySet
 
+from environments.display.parts import read_json
 from environments.models import Environment
 from episodes.models import Blob, Episode, Rollout, Step
 from episodes.uploads.start_fields import session_in, shared_title
@@ -125,7 +126,7 @@ def find_episode(
             return FoundEpisode(episode, "call")
     free, taken = _free(rollout, candidates, joined)
     told = [call_key(one.name, one.text) for one in reported if one.kind == "tool_call"]
-    return _nearest(sorted(free, key=lambda one: one in taken), steps, told)
+    return _nearest(rollout, sorted(free, key=lambda one: one in taken), steps, told)
 
 
 def _related() -> QuerySet[Episode]:
@@ -230,10 +231,12 @@ def _steps_of(episodes: Sequence[int]) -> dict[int, list[_MadeCall]]:
 
 
 def _nearest(
-    candidates: Sequence[int], steps: Mapping[int, Sequence[_MadeCall]], calls: Sequence[Call]
+    rollout: Rollout, candidates: Sequence[int], steps: Mapping[int, Sequence[_MadeCall]], calls: Sequence[Call]
 ) -> FoundEpisode | None:
     made = {one: [call_key(step.tool, step.text) for step in steps[one]] for one in candidates}
     equal = [one for one in candidates if calls and made[one] == calls]
+    if len(equal) > 1:
+        equal = _of_task(rollout, equal) or equal
     if equal:
         return FoundEpisode(equal[0], "calls" if len(equal) == 1 else "guess")
     shares = [(_shared(made[one], calls), one) for one in candidates]
@@ -241,6 +244,19 @@ def _nearest(
     if most or (len(candidates) == 1 and not calls and not steps[candidates[0]]):
         return FoundEpisode(next(one for share, one in shares if share == most), "guess")
     return None
+
+
+def _of_task(rollout: Rollout, episodes: Sequence[int]) -> list[int]:
+    """Return the episodes whose task has all fields of the `task_spec` that the client reported, in their order.
+
+    The client may report fewer fields: it does not get the hidden ones.
+    """
+    reported = rollout.event_object.get("task_spec")
+    if not isinstance(reported, dict) or not reported:
+        return []
+    rows = Episode.objects.filter(pk__in=episodes).values_list("pk", "task__spec")
+    specs = {pk: read_json(text) for pk, text in rows}
+    return [pk for pk in episodes if isinstance(specs[pk], dict) and {**specs[pk], **reported} == specs[pk]]
 
 
 def _shared(first: Sequence[Call], second: Sequence[Call]) -> int:

@@ -79,3 +79,12 @@ def test_a_guess_names_nothing() -> None:
     reported(messages=[HI], run=run, model="m-1", event=MODEL)
     catch_up()
     assert set(Episode.objects.values_list("run", "model")) == {(None, "")}
+
+
+def test_of_equal_episodes_the_reported_task_decides() -> None:
+    for number in (1, 2, 3):
+        played(number, spec_json=f'{{"question": {number % 2}, "answer": "hidden"}}')
+    run = Run.objects.begin("fh-1", 1, created=Episode.objects.get(pk=1).created)[0]
+    reported(messages=[HI], run=run, event='{"task_spec": {"question": 0}}')
+    catch_up()
+    assert list(Episode.objects.filter(run=run).values_list("pk", flat=True)) == [2]
