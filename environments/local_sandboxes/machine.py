@@ -123,7 +123,10 @@ class Machine:
         pipe = asyncio.subprocess.PIPE
         if os.geteuid() == 0:
             os.chown(self._directory, bubblewrap.NOBODY, bubblewrap.NOBODY)
-        with bubblewrap.system_call_filter() as system_calls, os.fdopen(os.memfd_create("arguments"), "w+b") as file:
+        with (
+            bubblewrap.system_call_filter(has_debuggers=True) as system_calls,
+            os.fdopen(os.memfd_create("arguments"), "w+b") as file,
+        ):
             file.write(b"".join(os.fsencode(word) + b"\0" for word in self._arguments(system_calls)))
             file.seek(0)
             process = self._process = await asyncio.create_subprocess_exec(

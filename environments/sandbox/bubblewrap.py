@@ -2,8 +2,8 @@
 
 Bundled environments (`builtin/code`, `builtin/shell`) call this from threads of the server's pool, because it blocks.
 The program sees the read-only directories of `TREES` and nothing else of this machine: no /etc, no
-/home, no /proc, no /usr/local, no network, no other process, no socket but AF_UNIX
-(`system_calls.py`). It writes to `/work` and `/tmp`, which are in memory, limited in size and
+/home, no /proc, no /usr/local, no network, no other process, no socket but AF_UNIX,
+no debugger (`system_calls.py`). It writes to `/work` and `/tmp`, which are in memory, limited in size and
 discarded at its end; all its processes end with the first one. It runs as nobody when the server
 runs as root.
 
@@ -232,10 +232,10 @@ def _command(limits: SandboxLimits, status_fd: int, filter_fd: int) -> list[str]
 
 
 @contextmanager
-def system_call_filter() -> Iterator[int]:
+def system_call_filter(*, has_debuggers: bool = False) -> Iterator[int]:
     """Return a descriptor with the filter of system calls, for `--seccomp` of bubblewrap."""
     with os.fdopen(os.memfd_create("filter"), "w+b") as file:
-        file.write(system_calls.filter_of(platform.machine()))
+        file.write(system_calls.filter_of(platform.machine(), has_debuggers=has_debuggers))
         file.seek(0)
         yield file.fileno()
 

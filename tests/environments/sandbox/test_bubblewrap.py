@@ -184,16 +184,34 @@ for way, family, kind in itertools.product(ways, range(256), range(1, 11)):
     assert set(python(program).stdout.decode().splitlines()) == {"socket AF_UNIX", "socketpair AF_UNIX"}
 
 
-SYSTEM_CALLS = {
-    "x86_64": {"io_uring_setup": 425, "add_key": 248, "request_key": 249, "keyctl": 250, "socket of x32": 0x40000029},
-    "aarch64": {"io_uring_setup": 425, "add_key": 217, "request_key": 218, "keyctl": 219},
+NAMES = ("io_uring_setup", "add_key", "request_key", "keyctl", "memfd_create", "memfd_secret", "msgget", "semget",
+         "ptrace", "process_vm_writev", "pidfd_getfd", "socket of x32")  # fmt: skip
+NUMBERS = {
+    "x86_64": (425, 248, 249, 250, 319, 447, 68, 64, 101, 311, 438, 0x40000029),
+    "aarch64": (425, 217, 218, 219, 279, 447, 186, 190, 117, 271, 438),
 }
+SYSTEM_CALLS = dict(zip(NAMES, NUMBERS[platform.machine()], strict=False))
 
 
-@each("name, number", SYSTEM_CALLS[platform.machine()].items())
-def test_it_has_no_way_around_that_by(name: str, number: int) -> None:
-    call = f"ctypes.CDLL(None, use_errno=True).syscall({number}, 1, 0, 0, 0, 0), os.strerror(ctypes.get_errno())"
+def called(number: int, *arguments: int | str) -> str:
+    """Return the expression of a system call and its error."""
+    values = ", ".join(map(str, (number, *arguments)))
+    return f"ctypes.CDLL(None, use_errno=True).syscall({values}), os.strerror(ctypes.get_errno())"
+
+
+@each("name, number", SYSTEM_CALLS.items())
+def test_it_has_no_system_call(name: str, number: int) -> None:
+    """They would open sockets, hold memory that no limit counts, or reach into bubblewrap's own process."""
+    call = called(number, 1, 0, 0, 0, 0)
     assert python(f"import ctypes, os; print(*({call}))").stdout == b"-1 Function not implemented\n"
+
+
+@each(("size", "error"), [(4096, ""), (4097, "Invalid argument"), ("ctypes.c_size_t(1 << 32)", "Invalid argument")])
+def test_it_shares_no_more_than_a_page_of_memory(size: int | str, error: str) -> None:
+    """Of a segment that no process has attached, no limit would count a byte."""
+    shmget = {"x86_64": 29, "aarch64": 194}[platform.machine()]
+    ran = python(f"import ctypes, os; number, error = {called(shmget, 0, size, 0o1600)}; print(number >= 0, error)")
+    assert ran.stdout.decode() == (f"False {error}\n" if error else "True Success\n")
 
 
 if platform.machine() == "x86_64":
