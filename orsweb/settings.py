@@ -268,7 +268,7 @@ ROOT_URLCONF = "orsweb.urls"
 ASGI_APPLICATION = "orsweb.asgi.application"
 TEMPLATES = [
     {
-        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "BACKEND": "orsweb.pages.templates.Templates",
         "DIRS": [BASE_DIR / "templates"] if IS_CHECKOUT else [],
         "APP_DIRS": True,
         "OPTIONS": {

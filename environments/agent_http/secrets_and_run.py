@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from environments import security_log
 from environments.agent_http.view import utf8
-from environments.database.storable import number_in
+from environments.database.storable import number_in, storable_json
 from environments.errors import InvalidRequest, shorten
 from environments.keys.agent_key import AgentKey
 from environments.runtime.records import MAX_TRAINING_STEP, RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
@@ -92,7 +92,7 @@ def run_info(fields: Mapping[str, str], key: AgentKey) -> RunInfo:
     if values:
         missing = tuple(field for field, text in {**texts, "run": name}.items() if not text)
         _note_mistakes(key.label, tuple(values), missing)
-    step, labels = _whole_number(texts["step"]), value_json(values) if values else ""
+    step, labels = _whole_number(texts["step"]), storable_json(value_json(values)) if values else ""
     return RunInfo(name, step, model, labels, own_id, is_resumed=resume in YES)
 
 

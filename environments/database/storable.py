@@ -14,6 +14,8 @@ SLICE_CHARACTERS = 1024 * 1024
 MAX_BIGINT = 2**63 - 1
 """Largest number that a column of 64 bits holds, so also the largest id."""
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,4000}(\.[0-9]{0,4000})?|(\.[0-9]{1,4000}))([eE][+-]?[0-9]{1,9})?")
+_ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..|u0000)|.)", re.IGNORECASE)
+"""An escape in ASCII JSON; the group is NUL or half of a surrogate pair."""
 MAX_INDEX = 2**31 - 1
 """Largest number that a column of 32 bits holds, so also the largest index of a step."""
 
@@ -37,6 +39,13 @@ def storable(text: str, limit: int | None = None) -> str:
         slices = (text[first : first + SLICE_CHARACTERS] for first in range(0, len(text), SLICE_CHARACTERS))
         text = "".join([UNSTORABLE.sub("\ufffd", part) for part in slices])
     return text[:limit]
+
+
+def storable_json(text: str) -> str:
+    """Return ASCII JSON without escapes for NUL and lone surrogates, in names of members as well as in values."""
+    if r"\ud" not in text and r"\u0000" not in text:
+        return text
+    return _ESCAPE.sub(lambda escape: r"\ufffd" if escape[1] else escape[0], text)
 
 
 def storable_id(text: str, limit: int) -> str:

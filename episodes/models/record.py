@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from environments.database.storable import storable_json
 from environments.models import Environment, Split, Task
 from episodes.attempts.rule import ENDED, AttemptQuerySet
 from episodes.models.blobs import Blob
@@ -221,7 +222,7 @@ class Episode(models.Model):
 
     @property
     def labels_object(self) -> dict[str, Any]:
-        return dict(json.loads(self.labels)) if self.labels else {}
+        return dict(json.loads(storable_json(self.labels))) if self.labels else {}
 
     @property
     def person(self) -> str:

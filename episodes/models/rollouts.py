@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from django.db import models
 
+from environments.database.storable import storable_json
 from environments.models import Environment
 from episodes.models.blobs import Blob
 from episodes.models.record import HAS_RUN, UNCHECKED, Episode
@@ -167,12 +168,12 @@ class Rollout(models.Model):
     @property
     def event_object(self) -> dict[str, Any]:
         """The event that announced the rollout; empty if none has arrived."""
-        return dict(json.loads(self.event_json or "{}"))
+        return dict(json.loads(storable_json(self.event_json or "{}")))
 
     @property
     def info_object(self) -> dict[str, Any]:
         """The latest value of each key of rollout_info."""
-        return {key: value for key, (_, value) in json.loads(self.info or "{}").items()}
+        return {key: value for key, (_, value) in json.loads(storable_json(self.info or "{}")).items()}
 
 
 class RolloutText(DocumentRow):
@@ -257,4 +258,4 @@ class RolloutMessage(models.Model):
     @property
     def extra_object(self) -> dict[str, Any]:
         """Metadata under "metadata", and all fields that have no column."""
-        return dict(json.loads(self.extra_json or "{}"))
+        return dict(json.loads(storable_json(self.extra_json or "{}")))

@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from environments.database.storable import double_of, number_in
+from environments.database.storable import double_of, number_in, storable_json
 from episodes.filtering.parameters import BadFilter, trimmed, words
 
 MAX_VALUES = 500
@@ -32,7 +32,8 @@ def config_values(config: str) -> dict[str, Scalar]:
     A list is one value, its JSON text.
     """
     found: dict[str, Scalar] = {}
-    open_objects: list[tuple[str, Any]] = list(reversed((json.loads(config) if config else {}).items()))
+    values = json.loads(storable_json(config)) if config else {}
+    open_objects: list[tuple[str, Any]] = list(reversed(values.items()))
     while open_objects and len(found) < MAX_VALUES:
         name, value = open_objects.pop()
         if isinstance(value, dict):

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from environments.database.storable import storable
 from episodes.models import Episode, Run
 from episodes.runs.known_runs import KnownRun, runs_named
 from episodes.uploads.start_fields import OWN_ID, UNDECIDED, model_named, own_id_in, session_in, title_in
@@ -43,7 +42,7 @@ def _recorded(runs: list[KnownRun], fields: Mapping[str, Any], key_label: str) -
     found = (session_in(fields.get(name)) for name in ("metadata", "rollout_info"))
     if not (session := next(filter(None, found), "") or session_in(fields)):
         return []
-    own = Episode.objects.filter(key_label=key_label, session_id=storable(session)).order_by("-pk")
+    own = Episode.objects.filter(key_label=key_label, session_id=session).order_by("-pk")
     recorded = own.values_list("run", flat=True).first()
     return [run for run in runs if run.id == recorded]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-from environments.database.storable import is_storable, storable
+from environments.database.storable import is_storable, storable, storable_json
 from environments.errors import shorten
 from environments.runtime.records import MAX_TRAINING_STEP
 from environments.wire import value_json
@@ -72,7 +72,7 @@ def _text(limit: int) -> Callable[[str, Any], str]:
 def _config(name: str, value: Any) -> str:
     if value is None:
         return ""
-    text = value_json(value)
+    text = storable_json(value_json(value))
     if not isinstance(value, Mapping) or len(text) > MAX_CONFIG_CHARACTERS:
         legal = f"it has to be a JSON object of at most {MAX_CONFIG_CHARACTERS:,} characters, or null"
         raise BadFilter(name, _brief(value), legal)

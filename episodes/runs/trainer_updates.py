@@ -19,6 +19,7 @@ from django.db.models import Exists, Max, OuterRef, Q
 from django.utils import timezone
 
 from environments import conf
+from environments.database.storable import storable_json
 from environments.errors import OrsError
 from environments.models import Environment
 from environments.service import MAX_CLOSE_SECONDS, close_sessions_of_run
@@ -175,7 +176,7 @@ def _says_another(run: Run, description: Mapping[str, Any]) -> bool:
     model, config = description.get("model"), description.get("config")
     if model and run.model and model != run.model:
         return True
-    return bool(config and run.config and json.loads(config) != json.loads(run.config))
+    return bool(config and run.config and json.loads(config) != json.loads(storable_json(run.config)))
 
 
 def _check_etag(run: Run, expected: Collection[str]) -> None:

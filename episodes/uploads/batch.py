@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from environments.database.bulk_writer import BulkWriter, Values
-from environments.database.storable import bigint, storable
+from environments.database.storable import bigint, storable, storable_json
 from environments.errors import shorten
 from environments.models import Environment
 from environments.wire import infinite_place, value_json
@@ -183,7 +183,7 @@ class UploadBatch:
             state["hosted_environment_id"] = change.environment
         info = merged(json.loads(state["info"] or "{}"), change.infos)
         latest = {key: value for key, (_, value) in info.items()}
-        state["info"] = value_json(info) if info else ""
+        state["info"] = storable_json(value_json(info)) if info else ""
         state["is_summarised"] = False
         state["task_index"] = _number(latest.get("task_index"))
         if state["run_step"] is None:
@@ -196,7 +196,7 @@ class UploadBatch:
         run_info = run_info_of(fields)
         run, undecided = self._run_of(fields, key_label, received)
         problems = [*_problems(start, received), *filter(None, [undecided])]
-        text, blob = self._large(value_json(fields))
+        text, blob = self._large(storable_json(value_json(fields)))
         return {
             "is_announced": True,
             "run_id": run,
@@ -233,7 +233,7 @@ def merged(info: Info, changes: Iterable[tuple[int, Mapping[str, Any]]]) -> Info
     merged = dict(info)
     for time, values in changes:
         for key, value in values.items():
-            old = merged.get(key)
+            old = merged.get(key := storable(key))
             if value is not None and (old is None or _order(time, value) > _order(*old)):
                 merged[key] = [time, value]
     return merged
@@ -267,6 +267,8 @@ def _problems(start: RolloutStart, received: float) -> Iterable[str]:
     for name in _OBJECTS:
         if not isinstance(fields.get(name), dict | None):
             yield f"{name} wasn't an object"
+        elif storable_json(text := value_json(fields.get(name))) != text:
+            yield f"{name} had characters that cannot be stored"
     if (place := infinite_place(fields)) is not None:
         yield f"{shorten(place, 80)} wasn't a finite number"
 

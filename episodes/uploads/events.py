@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from environments.database.bulk_writer import Values
-from environments.database.storable import MAX_BIGINT, digest_of, storable, storable_id
+from environments.database.storable import MAX_BIGINT, digest_of, storable, storable_id, storable_json
 from environments.errors import shorten
 from environments.wire import infinite_place, may_be_infinite, value_json
 from episodes.models.rollouts import RESPONSE_KINDS, environment_name_of
@@ -194,7 +194,10 @@ def _message(event: dict[str, Any], *, has_infinite: bool) -> Values:
     extra = ""
     if is_extra or get("metadata"):
         more = {key: value for key in ("metadata", *sorted(is_extra)) if (value := get(key)) not in (None, {})}
-        extra = value_json(more) if more else ""
+        written = value_json(more) if more else ""
+        extra = storable_json(written)
+        if extra != written:
+            problems.append("metadata or an unknown field had characters that cannot be stored")
         if has_infinite and (place := infinite_place(more)) is not None:
             problems.append(f"{shorten(place, 80)} wasn't a finite number")
     return (

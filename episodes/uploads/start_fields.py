@@ -49,4 +49,4 @@ def session_in(values: Any) -> str:
     if not isinstance(values, dict):
         return ""
     found = (values.get(name) for name in ("session_id", "sessionId"))
-    return next((one for one in found if isinstance(one, str) and one), "")
+    return storable(next((one for one in found if isinstance(one, str) and one), ""))

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from environments.database.storable import MAX_BIGINT, MAX_INDEX, bigint, id_in, index_in, is_storable, storable
+from environments.database.storable import (
+    MAX_BIGINT,
+    MAX_INDEX,
+    bigint,
+    id_in,
+    index_in,
+    is_storable,
+    storable,
+    storable_json,
+)
 from tests.rows import each
 
 
@@ -18,6 +27,20 @@ def test_it_stores_a_text_as_it_is(text: str) -> None:
 def test_it_replaces_what_no_database_takes(text: str, stored: str) -> None:
     assert not is_storable(text)
     assert storable(text) == stored
+
+
+@each(
+    ("text", "stored"),
+    [
+        (r'{"\ud800": ["\uDFFF", "\u0000"]}', r'{"\ufffd": ["\ufffd", "\ufffd"]}'),
+        (r'"\ud83d\ude00 \ud83dx"', r'"\ud83d\ude00 \ufffdx"'),
+        (r'"\ude00\ud83d"', r'"\ufffd\ufffd"'),
+        (r'"\\ud800 \\\ud800 \\u0000"', r'"\\ud800 \\\ufffd \\u0000"'),
+        (r'"\u00e9 \n"', r'"\u00e9 \n"'),
+    ],
+)
+def test_it_replaces_them_in_json(text: str, stored: str) -> None:
+    assert storable_json(text) == stored
 
 
 def test_it_drops_numbers_beyond_64_bits() -> None:

@@ -121,10 +121,11 @@ def test_an_invalid_description_changes_nothing(description: Any, sentence: str)
 
 
 def test_characters_that_no_database_stores_are_replaced() -> None:
-    config = {"x": "\ud800", "n": 10**400}
+    config = {"x": "\ud800", "n": 10**400, "\ud800": {"\0": "😀"}}
     answer = put("grpo-3", {"notes": "a\0b\ud800", "tags": ["\ud800"], "config": config}, 201).json()
     assert (answer["notes"], answer["tags"]) == ("a\ufffdb\ufffd", ["\ufffd"])
-    assert answer["config"]["n"] == 10**400
+    assert answer["config"] == {"x": "\ufffd", "n": 10**400, "\ufffd": {"\ufffd": "😀"}}
+    assert Client().get("/runs/").status_code == 200
 
 
 def test_a_body_that_is_not_json_is_refused() -> None:

@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from django.test import Client
 from openreward.api.rollouts.serializers.ant import serialize_anthropic_message
 from openreward.api.rollouts.serializers.gdm import serialize_gdm_message
 from openreward.api.rollouts.serializers.models import NormalizedEvent
@@ -61,6 +62,25 @@ async def test_it_stores_a_rollout_and_its_messages(client: httpx.AsyncClient) -
     assert (first.kind, first.text, first.response_characters) == ("user_message", "text 0", 0)
     assert (second.name, second.call_id, second.response_characters) == ("echo", "c1", 13)
     assert (third.reward, third.is_finished, third.extra_object) == (0.5, True, {"metadata": {"tokens": 3}})
+
+
+@each("odd", [{"\ud800": "x"}, {"k": "\ud800"}, {"k": [{"a\0": 1}]}])
+async def test_characters_that_no_database_stores_are_replaced_in_objects(client: httpx.AsyncClient, odd: Any) -> None:
+    one = new_id()
+    events = [
+        rollout(one, timestamp=int(time.time() * 1000), metadata=odd, run_info=odd),
+        message(one, 0, metadata=odd, more=odd),
+        update(one, 3, **odd),
+    ]
+    assert (await upload(client, *events)).json()["stored"] == 3
+    row, (text,) = await stored(one), await messages_of(one)
+    assert (row.problem, text.problem) == (
+        "metadata had characters that cannot be stored; run_info had characters that cannot be stored",
+        "metadata or an unknown field had characters that cannot be stored",
+    )
+    assert all("\ufffd" in str(value) for value in (row.event_object, row.info_object, text.extra_object))
+    page = await in_database(lambda: Client().get(f"/rollouts/{one}/"))
+    assert page.status_code == 200
 
 
 async def test_it_stores_everything_once_in_any_order(client: httpx.AsyncClient) -> None:
@@ -177,9 +197,12 @@ async def test_it_stores_a_wrong_message_and_marks_it(
 @pytest.mark.parametrize(
     ("fields", "problem"),
     [
-        ({"metadata": {"a": "\ud800", "b": "\0", "c": [float("nan")]}}, "metadata.c.0 wasn't a finite number"),
+        (
+            {"metadata": {"a": "\ud800", "b": "\0", "c": [float("nan")]}},
+            "metadata had characters that cannot be stored; metadata.c.0 wasn't a finite number",
+        ),
         ({"metadata": {"a": "NaN 1e400", "n": 10**400}}, ""),
-        ({"task_spec": {"\ud800": "\0"}}, ""),
+        ({"task_spec": {"\ud800": "\0"}}, "task_spec had characters that cannot be stored"),
         ({"runName": "r\0\ud800"}, "runName had characters that cannot be stored"),
         ({"environment": "a/\ud800\0b"}, "environment had characters that cannot be stored"),
         ({"split": "s" * 201}, "split had more than 200 characters"),
