@@ -25,7 +25,7 @@ _PR_SET_PDEATHSIG = 1
 def main() -> None:
     parent = os.getppid()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the server, whose code may still need its sandboxes
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGHUP)  # uvicorn takes SIGTERM for itself
     settings = sys.stdin.readline()
     if settings and os.getppid() == parent:
         asyncio.run(_serve(json.loads(settings)))
@@ -35,6 +35,7 @@ async def _serve(settings: dict[str, Any]) -> None:
     door = Door(Path(settings["directory"]), settings["max_gb"], settings["most"], settings["token"])
     config = uvicorn.Config(door, lifespan="off", log_level="warning", access_log=False)
     server, loop, end = uvicorn.Server(config), asyncio.get_running_loop(), asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, end.set)
     loop.add_reader(sys.stdin, end.set)  # nothing else comes there
     serving = loop.create_task(server.serve([socket.socket(fileno=settings["listener"])]))
     forgetting, ending = loop.create_task(door.end_forgotten()), loop.create_task(end.wait())

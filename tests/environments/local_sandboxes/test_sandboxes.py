@@ -185,14 +185,13 @@ with sandboxes(SandboxSettings(Path({str(directory)!r}), 1, 1)):
     print("ready", flush=True)
     input()
 """
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        [sys.executable, "-c", program], cwd=ROOT, env={**os.environ, "PYTHONPATH": str(ROOT)}, stdin=pipe, stdout=pipe
-    ) as server:
+    (temporary := directory / "tmp").mkdir()
+    pipe, env = subprocess.PIPE, {**os.environ, "PYTHONPATH": str(ROOT), "TMPDIR": str(temporary)}
+    with subprocess.Popen([sys.executable, "-c", program], cwd=ROOT, env=env, stdin=pipe, stdout=pipe) as server:
         assert server.stdout is not None and server.stdout.readline() == b"ready\n"
-        assert processes_with("4720")
+        assert processes_with("4720") and list(temporary.iterdir())
         server.kill()
-    eventually(lambda: not processes_with("4720"))
+    eventually(lambda: not processes_with("4720") and not list(temporary.iterdir()))
 
 
 def test_without_bubblewrap_the_server_says_so(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
