@@ -10,7 +10,8 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from environments.authoring.callable_tools import NO_PARAMETERS, callable_name, object_schema
+from environments.authoring.callable_tools import callable_name
+from environments.authoring.object_schemas import NO_PARAMETERS, object_schema
 from environments.display.images import image_problem
 
 Json = dict[str, Any]
@@ -48,8 +49,7 @@ def tools_of(listing: Json) -> list[Json]:
 
 
 def _tool(name: str, description: str, schema: Json | None) -> Json:
-    accepted = object_schema(schema or NO_PARAMETERS)
-    return {"name": callable_name(name), "description": description, "inputSchema": {**NO_PARAMETERS, **accepted}}
+    return {"name": callable_name(name), "description": description, "inputSchema": object_schema(schema)}
 
 
 def prompt_of(blocks: Iterable[Json]) -> list[Json]:

@@ -14,7 +14,8 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
-from environments.authoring.callable_tools import callable_name, object_schema
+from environments.authoring.callable_tools import callable_name
+from environments.authoring.object_schemas import object_schema
 
 Format = Literal["openai", "anthropic", "google"]
 Object = dict[str, Any]
@@ -77,7 +78,7 @@ def _for_openai(value: Any) -> Any:
         return [_for_openai(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    union = next((key for key in _UNIONS if value.get(key)), None)
+    union = next((key for key in _UNIONS if value.get(key) and isinstance(value[key], list)), None)
     if union:
         branch = _first_branch(value[union], skips_null=union == "anyOf")
         others = {key: inner for key, inner in value.items() if key != union}

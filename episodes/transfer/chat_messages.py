@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from environments.authoring.callable_tools import NO_PARAMETERS, object_schema
+from environments.authoring.object_schemas import object_schema
 from environments.database.storable import MAX_BIGINT
 from environments.display.parts import read_json
 from episodes.transfer.export_source import ExportedStep
@@ -216,8 +216,7 @@ def _tools(text: str) -> str:
 
 
 def _tool(tool: dict[str, Any]) -> dict[str, Any]:
-    schema = tool.get("input_schema")
-    parameters = object_schema(schema) if isinstance(schema, dict) and schema else NO_PARAMETERS
+    parameters = object_schema(tool.get("input_schema"))
     function = {"name": tool.get("name", ""), "description": tool.get("description", ""), "parameters": parameters}
     return {"type": "function", "function": function}
 

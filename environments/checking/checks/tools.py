@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
-from environments.authoring.callable_tools import has_object_root, is_of_objects, uncallable_names
+from environments.authoring.callable_tools import uncallable_names
+from environments.authoring.object_schemas import has_object_root, is_of_objects, merge_problems
 from environments.checking.check_state import CheckState, canonical
 from environments.checking.inputs import Inputs, Unproducible
 from environments.wire import ListToolsOutput
@@ -64,7 +65,10 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
             problems.append(f"{label} is of type {schema.get('type')!r}; a tool's input is always an object.")
             continue
         if schema is not None and not has_object_root(schema):
-            roots.append(f"{label} is a union or a reference at its root; write type, properties and required there.")
+            reasons = "".join(f"; {problem}" for problem in merge_problems(schema))
+            roots.append(
+                f"{label} is a union or a reference at its root{reasons}; write type, properties and required there."
+            )
         try:
             inputs = Inputs(schema, state.random(f"schema/{tool['name']}"))
         except Unproducible as error:

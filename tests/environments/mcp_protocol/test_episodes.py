@@ -51,7 +51,7 @@ async def test_a_tool_that_models_cannot_call_has_another_name_and_an_object_as_
     server: LiveServer, record: Recorded
 ) -> None:
     async with playing(f"{server.url}/mcp/oddtools") as player:
-        [tool] = (await player.client.list_tools()).tools
+        circular, tool, unusual = (await player.client.list_tools()).tools
         said = [
             await player.text(tool.name, kind="shell", colour="red"),
             await player.text("größe", kind="pebble", grams=3),
@@ -61,6 +61,7 @@ async def test_a_tool_that_models_cannot_call_has_another_name_and_an_object_as_
     assert tool.input_schema["type"] == "object" and "anyOf" not in tool.input_schema
     assert set(tool.input_schema["properties"]) == {"kind", "grams", "colour"}
     assert tool.input_schema["required"] == ["kind"]
+    assert (circular.name, unusual.name) == ("circular", "unusual")
 
 
 async def test_it_introduces_the_episode(server: LiveServer) -> None:
