@@ -399,8 +399,10 @@ class OddSessionTools(Sound):
     def list_task_tools(self) -> ListToolsOutput:
         union = {"anyOf": [Step.model_json_schema(), Number.model_json_schema()]}
         odd = ToolSpec(name="gehe weiter", description="", input_schema=union)
+        guess = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Word"}], "$defs": {"Word": {"type": "string"}}}
+        others = {"count": {"type": "array"}, "guess": guess}
         return ListToolsOutput(
-            tools=[odd, ToolSpec(name="count", description="Count.", input_schema={"type": "array"})]
+            tools=[odd, *(ToolSpec(name=name, description="-", input_schema=others[name]) for name in others)]
         )
 
 

@@ -75,6 +75,13 @@ FLAWS = [
     ("OddSessionTools", "prompts", "callable names", "warning", "Tool name 'gehe weiter' is not accepted by the APIs"),
     ("OddSessionTools", "prompts", "described", "warning", "Tool 'gehe weiter' has no description"),
     ("OddSessionTools", "prompts", "object roots", "warning", "of tool 'gehe weiter' is a union or a reference at its"),
+    (
+        "OddSessionTools",
+        "prompts",
+        "object roots",
+        "warning",
+        "at its root; no object fits a union or reference at its",
+    ),
     ("OddSessionTools", "prompts", "valid schemas", "failed", "of tool 'count' is of type 'array'"),
     ("OddTaskTool", "prompts", "callable names", "warning", "Tool name 'größe' is not accepted by the APIs"),
     ("OddTaskTool", "tools", "callable names", "ok", "The APIs of models accept every name."),
