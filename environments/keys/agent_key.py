@@ -45,6 +45,8 @@ class AgentKey:
     run: str = ""
     """Name of the only run that the key may record; empty: any."""
     expires: float | None = None
+    digest: bytes = b""
+    """The hash of its text, which `rotate_key` replaces; empty for what is no key of the keyring."""
     row: int | None = None
     """Number of its row; None for a key of ORSWEB_API_KEYS."""
     usage: KeyUsage = field(default_factory=KeyUsage)

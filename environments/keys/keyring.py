@@ -19,7 +19,7 @@ from django.utils import timezone
 
 from environments import conf, security_log
 from environments.access.privacy import private_names
-from environments.errors import KeyRefused
+from environments.errors import KeyRefused, shorten
 from environments.keys.agent_key import ADMIN, EVERYBODY, SETTINGS_SCOPES, AgentKey, Client, scopes_of, sent_key
 from environments.keys.making import hash_key
 from environments.keys.wrong_keys import WrongKeys
@@ -40,6 +40,8 @@ log = structlog.get_logger(__name__)
 
 OnGone = Callable[[set[str]], None]
 """Called on the keyring's thread with the labels of keys that are no longer in force, or may do less than before."""
+OnLost = Callable[[set[str]], None]
+"""Called like OnGone, also for keys that only have another text now: their sessions go on, what is open does not."""
 
 
 class Keyring:
@@ -57,7 +59,10 @@ class Keyring:
         self.wrong = WrongKeys()
         self._stopping = threading.Event()
         self._thread: threading.Thread | None = None
-        self._listeners = list[OnGone]()
+        self._unreadable = set[tuple[int, int]]()
+        """Id and version of the rows that the log has named, because they cannot be understood."""
+        self._on_gone: OnGone = lambda _: None
+        self._on_lost = list[OnLost]()
 
     def check(self, meta: Mapping[str, str], client: Client) -> AgentKey:
         """Return the key that the headers of a request name, and note its use; for a server that needs keys.
@@ -100,8 +105,8 @@ class Keyring:
         return next((key for key in list(self._in_force.values()) if key.label == label), None)
 
     def current(self, key: AgentKey) -> AgentKey | None:
-        """Return what a key that was checked before may do now; None if it is no longer in force."""
-        return key if key is EVERYBODY else self.named(key.label)
+        """Return what a key that was checked before may do now; None if it, or its text, is no longer in force."""
+        return self._in_force.get(key.digest) if key.digest else key
 
     # --- keeping up with the database ---------------------------------------------------------------------------------
 
@@ -109,14 +114,14 @@ class Keyring:
         """Start the thread; the returned future is done once the keys have been read."""
         ready: Future[None] = Future()
         self._stopping.clear()
-        self._listeners = [on_gone]
+        self._on_gone, self._on_lost = on_gone, []
         self._thread = threading.Thread(target=self._follow, args=(ready,), name="keys", daemon=True)
         self._thread.start()
         return ready
 
-    def listen(self, on_gone: OnGone) -> None:
-        """Let the thread call `on_gone`, too."""
-        self._listeners.append(on_gone)
+    def listen(self, on_lost: OnLost) -> None:
+        """Let the thread call `on_lost`, too."""
+        self._on_lost.append(on_lost)
 
     def stop(self) -> None:
         """End the thread, which notes the last uses before."""
@@ -143,10 +148,13 @@ class Keyring:
         self._expire()
         self._attempt(self._read_changes)
         now = {key.label: key for key in self._in_force.values()}
-        if gone := {key.label for key in before if key.label not in now or not now[key.label].may_all_of(key)}:
+        gone = {key.label for key in before if key.label not in now or not now[key.label].may_all_of(key)}
+        if gone:
             log.warning("keys_gone", keys=sorted(gone))
-            for on_gone in self._listeners:
-                on_gone(gone)
+            self._on_gone(gone)
+        if lost := gone | {key.label for key in before if key.digest not in self._in_force}:
+            for on_lost in self._on_lost:
+                on_lost(lost)
         if time.monotonic() - self._noted_at >= NOTE_SECONDS:
             self._attempt(self.note_uses)
         self.note_first_uses()
@@ -176,15 +184,23 @@ class Keyring:
         default, private = conf.quotas(), private_names()
         in_force = {
             hash_key(text): AgentKey(
-                label, scopes_of(SETTINGS_SCOPES), hidden=private, usage=self._usage(label, default)
+                label,
+                scopes_of(SETTINGS_SCOPES),
+                hidden=private,
+                digest=hash_key(text),
+                usage=self._usage(label, default),
             )
             for label, text in conf.settings_keys().items()
         }
         labels, reasons = {key.label for key in in_force.values()}, dict[bytes, str]()
         for row in ApiKey.objects.select_related("owner"):
-            digest = bytes.fromhex(row.digest)
-            if reason := _reason_against(row, labels):
+            if (digest := _digest_of(row)) is None:
+                self._note_unreadable(row, "its digest is not 64 hexadecimal digits")
+            elif reason := _reason_against(row, labels):
                 reasons[digest] = reason
+            elif problem := _problem_of(row):
+                self._note_unreadable(row, problem)
+                reasons[digest] = "has limits that cannot be understood, which the operator finds in the log"
             else:
                 usage = self._usage(row.name, default.replaced(row.quotas))
                 in_force[digest] = _key_of(row, private, usage, self._in_force.get(digest))
@@ -192,6 +208,12 @@ class Keyring:
             if before := self._in_force.get(digest):
                 key.clients_of_day = before.clients_of_day
         self._in_force, self._reasons, self._state, self._read_at = in_force, reasons, state, time.monotonic()
+
+    def _note_unreadable(self, row: ApiKey, problem: str) -> None:
+        """Log once that the row, which somebody has written around the admin and the commands, is no key."""
+        if (version := (row.pk, row.version)) not in self._unreadable:
+            self._unreadable.add(version)
+            log.error("key_not_understood", key=row.name, problem=problem)
 
     def _usage(self, label: str, quotas: Quotas) -> KeyUsage:
         """Return the usage of the key, with its quotas in force."""
@@ -250,6 +272,25 @@ def _reason_against(row: ApiKey, taken: set[str]) -> str:
     return "has the same name as a key of ORSWEB_API_KEYS" if row.name in taken else ""
 
 
+def _digest_of(row: ApiKey) -> bytes | None:
+    try:
+        return bytes.fromhex(row.digest)
+    except ValueError:
+        return None
+
+
+def _problem_of(row: ApiKey) -> str:
+    """Return what in the row's JSON cannot be understood, so that the key must not be in force; empty if all can."""
+    for name in ("scopes", "environments", "splits"):
+        value = getattr(row, name)
+        if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+            return f"{name} is {shorten(repr(value), 80)}; it has to be a list of texts"
+    quotas = row.quotas
+    if not isinstance(quotas, dict) or not all(type(limit) is int and limit >= 0 for limit in quotas.values()):
+        return f"quotas is {shorten(repr(quotas), 80)}; it has to be an object of whole numbers"
+    return ""
+
+
 def _key_of(row: ApiKey, private: Mapping[str, int], usage: KeyUsage, before: AgentKey | None) -> AgentKey:
     scopes = scopes_of(row.scopes)
     environments = frozenset(name.lower() for name in row.environments)
@@ -261,6 +302,7 @@ def _key_of(row: ApiKey, private: Mapping[str, int], usage: KeyUsage, before: Ag
         splits=frozenset(row.splits) if row.splits else None,
         run=row.run,
         expires=row.expires.timestamp() if row.expires else None,
+        digest=bytes.fromhex(row.digest),
         row=row.pk,
         usage=usage,
         last_client=before.last_client if before else None,

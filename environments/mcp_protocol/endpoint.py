@@ -34,6 +34,7 @@ from environments.agent_http.view import utf8
 from environments.database.storable import id_in
 from environments.errors import SessionNotFound, UnknownEnvironment, shorten
 from environments.keys.agent_key import AgentKey
+from environments.keys.keyring import ring
 from environments.keys.open_streams import OpenStream, open_streams
 from environments.mcp_protocol.methods import answer_to, introduction
 from environments.mcp_protocol.parameters import MAX_USER_AGENT_CHARACTERS, new_session, read_parameters
@@ -48,8 +49,8 @@ MAX_FAST_SECONDS = 0.5
 the package `mcp` refuses events of more than 1 MB."""
 MAX_QUOTED_CHARACTERS = 200
 MAX_UNNOTICED_SECONDS = 2.0
-"""Maximum time until the server notices that the client of a stream without a request has left. The stop of the server,
-which closes such connections, waits for that."""
+"""Maximum time until the server notices that the client of a stream without a request has left, or that its key is not
+in force. The stop of the server, which closes such connections, waits for that."""
 STREAM_HEADERS = (
     (b"content-type", b"text/event-stream"),
     (b"cache-control", b"no-cache, no-transform"),
@@ -226,7 +227,7 @@ class Endpoint:
         assert session.gone is not None
         keepalive = self._service.limits.keepalive_seconds
         last = -keepalive
-        while not session.gone.done() and not self._http_request.has_disconnected():
+        while not (session.gone.done() or self._http_request.has_disconnected() or ring.current(self._key) is None):
             if (now := time.monotonic()) - last >= keepalive:
                 try:
                     self._service.ping(session.sid, self._owner)

@@ -1,4 +1,4 @@
-"""Ends answers that go on after their API key was revoked, has expired, or may do less.
+"""Ends answers that go on after their API key was revoked, has expired, got another text, or may do less.
 
 Running calls of such a key are answered at once, but a client that reads slowly would read a long answer to its end.
 The downloads and event streams of pages and of the API look themselves whether their readers may go on.
@@ -25,7 +25,7 @@ class LostKeys:
         self._connections, self._loop = connections, asyncio.get_running_loop()
 
     def note(self, owners: set[str]) -> None:
-        """Note that keys with these labels may do less now. Called on the keyring's thread."""
+        """Note that keys with these labels may do less now, or have another text. Called on the keyring's thread."""
         with contextlib.suppress(RuntimeError):  # the loop is closed
             self._loop.call_soon_threadsafe(self._watch, owners)
 

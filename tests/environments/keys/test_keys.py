@@ -12,10 +12,11 @@ import httpx
 import pytest
 import pytest_asyncio
 from django.contrib.auth.models import User
+from django.db.models import F
 from django.utils import timezone
 
-from environments.keys.keyring import ring
-from environments.keys.making import change_key, make_key, revoke_key
+from environments.keys.keyring import Keyring, ring
+from environments.keys.making import change_key, make_key, revoke_key, rotate_key
 from environments.models import ApiKey
 from environments.service import KEY_GONE
 from episodes.models import Episode
@@ -204,6 +205,45 @@ async def test_a_revoked_key_is_refused_within_a_second_and_its_session_ends(cli
     assert KEY_GONE in (await asyncio.wait_for(call, DEADLINE_SECONDS)).text
     episode = await ended("revoked")
     assert (episode.cause, episode.detail) == ("interrupted", KEY_GONE)
+
+
+async def test_what_is_open_with_the_old_text_of_a_key_ends_and_its_sessions_stay(client: httpx.AsyncClient) -> None:
+    headers = await known(client, "rotated")
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "t", "version": "1"}}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    opened = await client.post("/mcp/echo", json=message, headers=headers)
+    session = {"Mcp-Session-Id": opened.headers["mcp-session-id"], "Accept": "text/event-stream"}
+    old = ring.named("rotated")
+    assert old is not None and ring.current(old) is old
+    lost = list[set[str]]()
+    ring.listen(lost.append)
+    stream = asyncio.create_task(client.get("/mcp/echo", headers=headers | session))
+    new = {"X-API-Key": await in_database(lambda: rotate_key(ApiKey.objects.get(name="rotated")))}
+    assert (await asyncio.wait_for(stream, DEADLINE_SECONDS)).status_code in (200, 401)
+    await status_becomes(client, headers, 401)
+    assert ring.current(old) is None and {"rotated"} in lost
+    assert (await client.post("/ping", headers=new | {"X-Session-ID": session["Mcp-Session-Id"]})).status_code == 200
+
+
+@each("values", [{"environments": [2]}, {"scopes": 5}, {"splits": {"a": 1}}, {"quotas": ["x"]}])
+async def test_a_row_that_cannot_be_understood_is_refused_and_other_keys_go_on(
+    client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture, values: dict[str, Any]
+) -> None:
+    name = f"odd {next(iter(values))}"
+    headers, other = await known(client, name), await known(client, f"beside {name}")
+    rows = ApiKey.objects.filter(name=name)
+    await in_database(lambda: rows.update(**values, version=F("version") + 1))
+    await status_becomes(client, headers, 401)
+    await known(client, f"after {name}")
+    await in_database(lambda: revoke_key(ApiKey.objects.get(name=f"beside {name}"), "me"))
+    await status_becomes(client, other, 401)
+    keys = Keyring()
+    caplog.clear()
+    for _ in range(2):
+        await in_database(keys.read)
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum("key_not_understood" in line and f"'{name}'" in line for line in lines) == 1
+    await in_database(rows.delete)
 
 
 async def test_a_key_that_may_do_less_loses_its_sessions_within_a_second(client: httpx.AsyncClient) -> None:
