@@ -27,7 +27,8 @@ def open_conflicts() -> QuerySet[SyncConflict]:
         | Q(Exists(removals), decision="removal")
         | Q(decision="quarantine", listed__state="quarantined")
     )
-    rows = SyncConflict.objects.filter(holds, settled=None, split__is_served=True)
+    is_listed = Q(listed=None) | Q(listed__dropped=None)
+    rows = SyncConflict.objects.filter(holds, is_listed, settled=None, split__is_served=True)
     return rows.select_related("split__environment", "former", "kept", "listed")
 
 

@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Collection, Iterator, Mapping, Sized
+from functools import lru_cache
 from typing import Any
 
 from environments.invisible import without_invisible
@@ -30,14 +31,35 @@ def normalized(spec: Mapping[str, Any]) -> str:
     Two tasks with the same text are near-duplicates; see `tells_apart`.
     """
     question = question_of(spec)
-    words = " ".join(_words({name: question[name] for name in sorted(question)}))
-    return " ".join(_MARKS.sub(" ", unicodedata.normalize("NFKC", without_invisible(words)).casefold()).split())
+    return as_read(" ".join(_words({name: question[name] for name in sorted(question)})))
+
+
+def as_read(text: str) -> str:
+    """Return a text without case, spaces, invisible characters, and punctuation of words."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", without_invisible(text))
+    return " ".join(_MARKS.sub(" ", text.casefold()).split())
+
+
+def as_same(value: Any) -> Any:
+    """Return a JSON value with its texts as they are read, and 3.0 as 3."""
+    if isinstance(value, str):
+        return as_read(value)
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [as_same(item) for item in value]
+    return {name: as_same(member) for name, member in value.items()} if isinstance(value, dict) else value
 
 
 def question_of(spec: Mapping[str, Any]) -> dict[str, Any]:
     """Return the members of the content whose names say neither that they are answers nor that they are labels."""
-    names = [name for name in spec if name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower())]
-    return {name: spec[name] for name in names}
+    return {name: spec[name] for name in spec if _is_of_question(name)}
+
+
+@lru_cache(1000)
+def _is_of_question(name: str) -> bool:
+    return name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower())
 
 
 def answers_of(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -126,6 +126,7 @@ class TaskRevision(models.Model):
 class SyncConflict(models.Model):
     """A task of a class that people edited, took out or quarantined, and that its class then changed or dropped.
 
+    The class may have listed the former task in another split, or list it still.
     What people did stays in force. A sync writes it, and `environments/curation/conflicts.py` settles it.
     """
 

@@ -402,7 +402,7 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
     # Before the commit: if this is interrupted, the next sync must still find what was listed before.
     dropped = mark_dropped(split.environment_id, lists.without(listed_before(split)))
     with SplitChange(split, wait_seconds=CLAIM_SECONDS + 5) as change:
-        merge = _merge(split, hashes, lists.texts[split.name], was_empty=change.was_empty)
+        merge = _merge(split, hashes, lists.texts, was_empty=change.was_empty)
         keep_quarantined(merge.reasons)
         change.place(merge.order)
         conflicts = list[SyncConflict]()
@@ -416,12 +416,12 @@ def _write_list(split: Split, lists: ClassLists, source_hash: str) -> SplitSync:
     return SplitSync(split.environment.name, split.name, merge.added, merge.unchanged, merge.removed, *people)
 
 
-def _merge(split: Split, hashes: list[str], texts: list[str], *, was_empty: bool) -> Merge:
+def _merge(split: Split, hashes: list[str], lists: Mapping[str, list[str]], *, was_empty: bool) -> Merge:
     try:
-        return merge_places(split, hashes, texts, was_empty=was_empty)
+        return merge_places(split, hashes, lists, was_empty=was_empty)
     except KeyError:  # a failing import has deleted tasks that it had added before this sync saw them
-        _add_tasks(split.environment_id, hashes, texts)
-        return merge_places(split, hashes, texts, was_empty=was_empty)
+        _add_tasks(split.environment_id, hashes, lists[split.name])
+        return merge_places(split, hashes, lists, was_empty=was_empty)
 
 
 def _add_tasks(environment: int, hashes: list[str], texts: list[str]) -> None:

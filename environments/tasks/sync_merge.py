@@ -5,7 +5,8 @@ edited, leaves out the tasks that they removed, and keeps the tasks that they ad
 
 What people decided about a task holds also where its class lists it anew, and where its class changes a label or the
 like, which makes another task of it: the edited task is served in its place, and it stays taken out or quarantined. The
-latter is a conflict, because the class may have mended what people did; so is an edit of what the class drops.
+latter is a conflict, because the class may have mended what people did; so is an edit of what the class drops. Edits
+and quarantines hold in all splits of the environment.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from __future__ import annotations
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, NamedTuple
 
 from django.utils import timezone
 
-from environments.database.json_rows import rows_among
+from environments.database.json_rows import among, rows_among
 from environments.database.write_pauses import give_way, rows_at_once
 from environments.models import Split, SplitEntry, SplitRemoval, Task
 from environments.tasks.new_versions import new_versions
@@ -58,20 +60,24 @@ class Merge:
     removed: int = 0
 
 
-def merge_places(split: Split, hashes: Sequence[str], texts: Sequence[str], *, was_empty: bool = False) -> Merge:
-    """Merge the class's list, given as content hashes and texts in order. `was_empty`: the split has no places.
+def merge_places(
+    split: Split, hashes: Sequence[str], lists: Mapping[str, Sequence[str]], *, was_empty: bool = False
+) -> Merge:
+    """Merge the class's list, given as content hashes in order, and as the texts of all splits.
 
-    Raises: KeyError for a hash that has no row.
+    `was_empty`: the split has no places. Raises: KeyError for a hash that has no row.
     """
     merge = Merge()
     ids = _ids(split.environment_id, set(hashes))
     people, left = ([], {}) if was_empty else _places(split)
     removals = Counter(SplitRemoval.objects.filter(split=split).values_list("source_hash", flat=True))
-    earlier = _earlier_versions(split, dict(zip(hashes, texts, strict=True)), left, removals)
     heirs = successors(Task.objects.filter(environment=split.environment_id, replaced_by__isnull=False))
+    listed = dict(zip(hashes, lists[split.name], strict=True))
+    earlier = _earlier_versions(split, listed, chain.from_iterable(lists.values()), left, removals, heirs)
     served = set(ids.values()) | {task for content in ids.keys() & left.keys() for task in left[content]}
     for content in hashes:
-        task = ids[content]
+        task, former = ids[content], earlier.get(content)
+        heir = heirs.get(former.task if former else task, task)
         if there := left.get(content):  # not [content], which would make a deque for each new task
             merge.unchanged += 1
             merge.edited += there[0] != task
@@ -79,9 +85,10 @@ def merge_places(split: Split, hashes: Sequence[str], texts: Sequence[str], *, w
         elif removals.get(content):
             removals[content] -= 1
             merge.withheld += 1
-        elif (former := earlier.get(content)) is not None:
-            _decide_again(merge, former, SplitPlace(task, content), left)
-        elif (heir := heirs.get(task, task)) != task and heir in served:
+        elif former and (former.decision != "edit" or left.get(former.content) or heir not in served):
+            _decide_again(merge, former, SplitPlace(task, content), left, heirs)
+            served.add(heir)
+        elif heir != task and heir in served:
             merge.withheld += 1  # as `SplitChange.replace` removes a task whose successor has a place already
         else:
             served.add(heir)
@@ -93,45 +100,80 @@ def merge_places(split: Split, hashes: Sequence[str], texts: Sequence[str], *, w
 
 
 class _Former(NamedTuple):
-    """A task that the class lists no longer, about which people had decided something."""
+    """A task that the class does not list in the split, about which people had decided something."""
 
     content: str
     decision: Decision
     task: int
-    reason: str
+    reason: str = ""
 
 
 def _earlier_versions(
-    split: Split, listed: Mapping[str, str], left: Mapping[str, Sequence[int]], removals: Mapping[str, int]
+    split: Split,
+    listed: Mapping[str, str],
+    every: Iterable[str],
+    left: Mapping[str, Sequence[int]],
+    removals: Mapping[str, int],
+    heirs: Mapping[int, int],
 ) -> dict[str, _Former]:
-    """Return, for contents that the class lists newly, what they were when people decided about them."""
+    """Return, for contents that the class lists newly, what they were when people decided about them.
+
+    First come those that the class has listed in this split, and then those of the environment. `every`: texts of all
+    that the class lists in any split.
+    """
     added = {content: listed[content] for content in listed.keys() - left.keys() - removals.keys()}
-    gone = (left.keys() | removals.keys()) - listed.keys()
-    if not added or not gone:
+    if not added:
         return {}
-    formers = dict[str, _Former]()
+    formers, gone = dict[str, _Former](), (left.keys() | removals.keys()) - listed.keys()
     for content, task, state, reason in _rows("id, state, reason", split.environment_id, gone):
         if content in removals:
-            formers[content] = _Former(content, "removal", task, "")
+            formers[content] = _Former(content, "removal", task)
         elif any(other != task for other in left[content]):
-            formers[content] = _Former(content, "edit", task, "")
+            formers[content] = _Former(content, "edit", task)
         elif state == "quarantined":
             formers[content] = _Former(content, "quarantine", task, reason)
-    if not formers:
-        return {}
-    texts = dict(_rows("spec", split.environment_id, gone))
-    found = new_versions({content: texts[content] for content in formers}, texts, added, listed.values())
-    return {new: formers[old] for old, new in found.items()}
+    edits = {content: left[content][0] for content, former in formers.items() if former.decision == "edit"}
+    decided = _decided(split.environment_id, heirs)
+    found = dict[str, _Former]()
+    for content in added.keys() & decided.keys():  # it is listed again
+        del added[content]
+        heir = heirs.get(decided[content].task)
+        if again := next((former for former, kept in edits.items() if kept == heir), None):
+            found[content] = formers.pop(again)
+            del edits[again]
+    formers |= {content: decided[content] for content in decided.keys() - listed.keys() - formers.keys()}
+    if formers and added:
+        texts = dict(_rows("spec", split.environment_id, gone | formers.keys()))
+        kept = dict(Task.objects.filter(among("pk", edits.values())).values_list("pk", "spec")) if edits else {}
+        wanted = {one: [texts[one], *([kept[edits[one]]] if one in edits else [])] for one in formers}
+        found |= {new: formers[old] for old, new in new_versions(wanted, texts, added, every).items()}
+    return found
 
 
-def _decide_again(merge: Merge, former: _Former, place: SplitPlace, left: Mapping[str, deque[int]]) -> None:
+def _decided(environment: int, heirs: Mapping[int, int]) -> dict[str, _Former]:
+    """Return the tasks of an environment that are quarantined, and those that edits have replaced, by their hashes."""
+    quarantined = Task.objects.filter(environment=environment, state="quarantined").order_by("pk")
+    rows = quarantined.values_list("content_hash", "pk", "reason")
+    found = {content: _Former(content, "quarantine", pk, reason) for content, pk, reason in rows}
+    edited = Task.objects.filter(among("pk", heirs)).order_by("pk").values_list("content_hash", "pk")
+    return found | {content: _Former(content, "edit", pk) for content, pk in (edited if heirs else ())}
+
+
+def _decide_again(
+    merge: Merge, former: _Former, place: SplitPlace, left: Mapping[str, deque[int]], heirs: Mapping[int, int]
+) -> None:
     """Let what people decided about a task hold for what its class made of it."""
     kept = None
     match former.decision:
-        case "edit":
+        case "edit" if left.get(former.content):
             kept = left[former.content].popleft()
             merge.unchanged += 1
             merge.edited += 1
+            merge.order.append(SplitPlace(kept, place.source_hash))
+        case "edit":
+            kept = heirs[former.task]
+            merge.added += 1
+            merge.succeeded += 1
             merge.order.append(SplitPlace(kept, place.source_hash))
         case "removal":
             merge.withheld += 1
@@ -140,7 +182,8 @@ def _decide_again(merge: Merge, former: _Former, place: SplitPlace, left: Mappin
             merge.added += 1
             merge.reasons[place.task] = former.reason
             merge.order.append(place)
-    merge.conflicts.append(Conflict(former.decision, former.task, kept, place.task))
+    if kept is None or heirs.get(place.task) != kept:  # else the edit replaced just that
+        merge.conflicts.append(Conflict(former.decision, former.task, kept, place.task))
 
 
 def listed_before(split: Split) -> set[str]:

@@ -16,8 +16,9 @@ from django.db.models import F
 from environments.authoring import task_schema
 from environments.database.json_rows import among, rows_among
 from environments.models import SplitEntry, Task, TaskTag, seen_at
+from environments.tasks.new_versions import apart_from_spelling
 from environments.tasks.stored_spec import Unfit, spec_text
-from environments.tasks.successors import successors_of
+from environments.tasks.successors import is_superseded, successors_of
 from environments.transfer.columns import Labels, separated
 from environments.transfer.report import TaskImportReport
 from environments.transfer.rows import BadRow, FileRow, Refusal
@@ -104,6 +105,8 @@ class _Found:
     """Places by task id."""
     heirs: dict[int, KnownTask] = field(default_factory=dict)
     """What edits made of superseded tasks, by their ids."""
+    respelled: dict[str, int] = field(default_factory=dict)
+    """Superseded tasks that new rows have in another spelling, by the hashes of the rows."""
 
 
 class Review:
@@ -115,6 +118,10 @@ class Review:
         """`as_written`: content that an edit replaced is added as it is in the file, and not the edit of it."""
         self._target, self.report, self._scratch, self._as_written = target, report, scratch, as_written
         self._split = target.split.pk if target.split else None
+        edited = Task.objects.filter(is_superseded(), environment=target.environment.pk)
+        self._superseded = {
+            _digest(apart_from_spelling(spec)): pk for pk, spec in edited.values_list("pk", "spec").iterator(2000)
+        }
 
     def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
         """Yield the decisions about the rows that are not refused, in order."""
@@ -130,7 +137,7 @@ class Review:
 
     def _decide(self, row: FileTask, found: _Found) -> Decision | Refusal:
         task, digest = found.tasks.get(row.hash), row.hash
-        heir = found.heirs.get(task.id) if task else None
+        heir = found.heirs.get(task.id if task else found.respelled.get(row.hash, 0))
         if heir and heir.hash != row.origin:  # a row that names the edit brings the earlier content back on purpose
             self.report.superseded += 1
             if not self._as_written:
@@ -181,7 +188,11 @@ class Review:
         hashes = {row.hash for row in rows} | {row.origin for row in rows if row.origin}
         found = _Found()
         tasks = tasks_by_hash(self._target.environment.pk, hashes)
-        heirs = successors_of([pk for _, pk, *_ in tasks])
+        known = {digest for digest, *_ in tasks}
+        for row in rows if self._superseded else ():
+            if row.hash not in known and (old := self._superseded.get(_digest(apart_from_spelling(row.text)))):
+                found.respelled[row.hash] = old
+        heirs = successors_of([*(pk for _, pk, *_ in tasks), *found.respelled.values()])
         edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
         edited = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
         tags: dict[int, list[str]] = {}
@@ -224,6 +235,10 @@ def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTa
 def tasks_by_hash(environment: int, hashes: Collection[str]) -> list[tuple[str, int, str, str]]:
     """Return (hash, id, state, reason) of the existing tasks with these hashes."""
     return rows_among(_FIND, [environment], hashes) if hashes else []
+
+
+def _digest(text: str) -> bytes:
+    return hashlib.blake2b(text.encode(), digest_size=16).digest()
 
 
 def _places(tasks: list[int]) -> Iterator[tuple[int, KnownPlace]]:

@@ -138,10 +138,67 @@ def test_what_people_quarantined_stays_quarantined_when_its_class_changes_a_labe
     assert served() == [HARD, PEARS]
 
 
+OTHER = {"question": "Which fruit is left?", "answer": "a plum", "level": "easy"}
+
+
+@pytest.mark.parametrize(("decision", "lists", "expected", "conflicts"), [
+    ("edit", {"train": [APPLES, PEARS], "dev": [HARD, OTHER]}, {"dev": [MENDED, OTHER]}, ["dev"]),
+    ("edit", {"train": [PEARS], "dev": [HARD, OTHER]}, {"dev": [MENDED, OTHER]}, ["dev", "train"]),
+    ("edit", {"training": [HARD, PEARS]}, {"training": [MENDED, PEARS]}, ["training"]),
+    ("edit", {"train": [APPLES, PEARS], "dev": [{**APPLES, "answer": 3.0}]}, {"dev": [MENDED]}, ["dev"]),
+    ("edit", {"train": [APPLES, PEARS], "dev": [{**APPLES, "question": "How many\u200b apples has Ada ?"}]},
+     {"dev": [MENDED]}, ["dev"]),
+    ("edit", {"train": [APPLES, PEARS], "dev": [HARD], "test": [HARD]}, {"dev": [MENDED], "test": [MENDED]}, ["dev"]),
+    ("edit", {"train": [{**MENDED, "level": "hard"}, PEARS]}, {"train": [MENDED, PEARS]}, ["train"]),
+    ("quarantine", {"train": [APPLES, PEARS], "dev": [HARD, OTHER]}, {"train": [PEARS], "dev": [OTHER]}, ["dev"]),
+    ("quarantine", {"train": [APPLES, PEARS], "dev": [{**APPLES, "answer": 3.0}]}, {"dev": []}, ["dev"]),
+    ("quarantine", {"training": [HARD, PEARS]}, {"training": [PEARS]}, ["training"]),
+])  # fmt: skip
+def test_a_decision_holds_in_every_split(
+    decision: str, lists: dict[str, list[Any]], expected: dict[str, list[Any]], conflicts: list[str]
+) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    if decision == "edit":
+        edit(APPLES, MENDED)
+    else:
+        Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+    said = [split.split for split in sync_splits(**lists) if split.conflicts]
+    assert {name: served(name) for name in expected} == expected
+    rows = open_conflicts().order_by("split__name")
+    assert sorted(said) == [row.split.name for row in rows] == conflicts
+    assert all(row.listed is not None for row in rows if row.split.name != "train" or len(rows) == 1)
+
+
+def test_two_edits_of_one_question_stay_in_the_places_of_what_the_class_made_of_them() -> None:
+    again = {**APPLES, "level": "middle"}
+    sync_splits(train=[APPLES, again])
+    edit(APPLES, MENDED)
+    edit(again, OTHER)
+    [train] = sync_splits(train=[{**APPLES, "level": "1"}, {**APPLES, "level": "2"}])
+    assert sorted(map(str, served())) == sorted(map(str, [MENDED, OTHER])) and train.conflicts == 2
+    assert all(row.listed and row.kept for row in open_conflicts())
+
+
+@pytest.mark.parametrize("decision", ["edit", "removal", "quarantine"])
+def test_a_conflict_ends_when_the_class_lists_the_original_again(decision: str) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    if decision == "edit":
+        edit(APPLES, MENDED)
+    elif decision == "removal":
+        RemoveFromSplit(Selection(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
+    else:
+        Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+    assert sync_splits(train=[HARD, PEARS])[0].conflicts == 1
+    there = served()
+    assert sync_splits(train=[APPLES, PEARS])[0].conflicts == 0
+    assert served() == there and not open_conflicts().exists()
+
+
 def versions(wanted: Any, added: list[Any], others: tuple[Any, ...] = (), gone: tuple[Any, ...] = ()) -> Any:
     old, more, new = ([json.dumps(spec) for spec in specs] for specs in ([wanted], gone, added))
     listed = [*new, *(json.dumps(spec) for spec in others)]
-    return new_versions(*({text: text for text in texts} for texts in (old, [*old, *more], new)), listed)
+    earlier, news = ({text: text for text in texts} for texts in ([*old, *more], new))
+    return new_versions({text: [text] for text in old}, earlier, news, listed)
 
 
 @each(("wanted", "added", "is_version"), [

@@ -469,6 +469,19 @@ def test_content_that_was_edited_since_comes_as_its_edit_unless_the_file_is_pref
     assert served("train") == [PLUM, PEAR, APPLE]
 
 
+def test_content_that_was_edited_since_is_found_in_another_spelling(shelf: Shelf) -> None:
+    old = {"name": "How many apples?", "answer": 3}
+    shelf.apply(shelf.lines(old, PEAR))
+    replaced(old, PLUM)
+    for row in ({**old, "answer": 3.0}, {**old, "name": "How many\u200b apples ?"}):
+        file, target = shelf.lines(row, name="again.jsonl"), ImportTarget.of(shelf.environment, "test", "test")
+        assert importing.dry_run(FileSource.of(file), target).superseded == 1
+        importing.apply(FileSource.of(file), target, author="ada")
+        assert served("test") == [PLUM]
+    shelf.apply(file, "train", as_written=True)
+    assert served("train") == [PLUM, PEAR, row]
+
+
 def test_an_edit_of_content_that_was_edited_since_is_refused_with_what_to_write(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(APPLE, PEAR))
     replaced(APPLE, PLUM)
