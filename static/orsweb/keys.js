@@ -25,17 +25,25 @@ export function placeOf({ code, shiftKey }) {
   return PLACES[code]?.[Number(shiftKey)] ?? /^Key([A-Z])$/.exec(code)?.[1] ?? (shiftKey ? undefined : /^Digit(\d)$/.exec(code)?.[1]);
 }
 
-// Whether the place says more than the character: letters of another script, Greek's semicolon on Q, and what French types on the row of digits.
-function isByPlace({ key, code }) {
-  return OTHER_SCRIPT.test(key) || (code === "KeyQ" && /^[;:]$/.test(key)) || (/^Digit/.test(code) && !TYPED.test(key));
+// Whether the last letter that was typed, in a field or not, is Latin. False before: Hebrew has "/" on Q, Greek ";".
+let isLatin = false;
+addEventListener("keydown", ({ key }) => /^\p{L}$/u.test(key) && (isLatin = /\p{Script=Latin}/u.test(key)), { capture: true });
+
+// Whether the place says more than the character: letters of another script and what such layouts have on
+// the keys of letters, and what French types on the row of digits.
+function isByPlace(key, { code, altKey }) {
+  const isOnLetter = /^Key/.test(code) && /^[!-/:-@[-`{-~]$/.test(key) && !altKey && !isLatin;
+  return OTHER_SCRIPT.test(key) || isOnLetter || (/^Digit/.test(code) && !TYPED.test(key));
 }
 
 // Return the letter, character or name of the key, or "" if it is for the browser or an input method.
 export function keyOf(event) {
-  const { key, shiftKey, altKey, ctrlKey, metaKey } = event;
-  const isTyped = altKey && TYPED.test(key); // AltGr is Ctrl and Alt on Windows
+  const { shiftKey, altKey, ctrlKey, metaKey } = event;
+  const key = event.key.replace(/^[！-～]$/, (wide) => String.fromCharCode(wide.charCodeAt(0) - 0xfee0)); // of Japanese layouts
+  const isAltGr = event.getModifierState("AltGraph"); // Ctrl and Alt on Windows, which are a combination without it
+  const isTyped = TYPED.test(key) && (isAltGr || (altKey && !ctrlKey));
   if (isComposing(event) || metaKey || ((ctrlKey || altKey) && !isTyped)) return "";
-  const meant = (isByPlace(event) && placeOf(event)) || key;
+  const meant = (isByPlace(key, event) && placeOf(event)) || key;
   return /^[a-z]$/i.test(meant) ? (shiftKey ? meant.toUpperCase() : meant.toLowerCase()) : meant;
 }
 

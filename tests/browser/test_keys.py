@@ -10,7 +10,17 @@ from tests.server import LiveServer
 
 ALT, CTRL, SHIFT = 1, 2, 8
 """Modifiers in Chrome's protocol."""
-COMPOSED = "(key) => document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {...key, bubbles: true}))"
+ALT_GR = 16
+"""Not in the protocol: AltGr on Windows, which is Ctrl and Alt, too."""
+DISPATCH = """(key) =>
+  document.activeElement.dispatchEvent(new KeyboardEvent('keydown', {...key, bubbles: true, cancelable: true}))"""
+MEANING = """async (keys) => {
+  const { keyOf } = await import('/static/orsweb/keys.js');
+  const meanings = [];
+  document.body.addEventListener('keydown', (event) => meanings.push(keyOf(event)));
+  for (const key of keys) document.body.dispatchEvent(new KeyboardEvent('keydown', {...key, bubbles: true}));
+  return meanings;
+}"""
 
 
 @pytest.fixture(scope="module")
@@ -20,6 +30,10 @@ def live(played: LiveServer) -> LiveServer:
 
 def press(page: Page, key: str, code: str, modifiers: int = 0, text: str = "") -> None:
     """Press a key of a layout that Playwright's own keyboard does not have. `text`: what it types into a field."""
+    if modifiers == ALT_GR:
+        held = dict.fromkeys(("ctrlKey", "altKey", "modifierAltGraph"), True)
+        page.evaluate(DISPATCH, {"key": key, "code": code, **held})
+        return
     session = page.context.new_cdp_session(page)
     event = {"key": key, "code": code, "modifiers": modifiers}
     session.send("Input.dispatchKeyEvent", {"type": "keyDown", "text": text, **event})
@@ -55,16 +69,51 @@ def test_a_letter_is_the_one_on_the_key_whatever_the_layout_and_caps_lock(page: 
     assert [is_left_to_the_browser(page, *key) for key in keys] == [True, True, True, False]
 
 
-def test_the_one_letter_key_without_a_letter_on_the_greek_layout_is_q(page: Page) -> None:
+LAYOUTS: list[tuple[str, list[tuple[str, str]], list[str]]] = [
+    (
+        "Greek",
+        [(";", "KeyQ"), (":", "KeyQ"), ("\u03b1", "KeyA"), (";", "KeyQ"), (";", "Semicolon")],
+        ["q", "q", "a", "q", ";"],
+    ),
+    ("Hebrew", [("/", "KeyQ"), ("'", "KeyW"), ("ש", "KeyA"), ("/", "KeyQ"), (".", "Slash")], ["q", "w", "a", "q", "."]),
+    (
+        "Dvorak",
+        [("a", "KeyA"), ("'", "KeyQ"), (",", "KeyW"), (";", "KeyZ"), ("/", "BracketLeft")],
+        ["a", "'", ",", ";", "/"],
+    ),
+    ("French", [("é", "KeyX"), (",", "KeyM"), ("/", "Period"), ("é", "Digit2")], ["é", ",", "/", "2"]),
+    (
+        "Japanese",
+        [("\uff4a", "KeyJ"), ("\uff1f", "Slash"), ("\uff3b", "BracketRight"), ("\uff11", "Digit1")],
+        ["j", "?", "[", "1"],
+    ),
+    ("Spanish", [("º", "Backquote"), ("²", "Backquote")], ["º", "²"]),
+]
+
+
+def test_punctuation_on_a_letters_key_is_the_letter_unless_the_layout_is_latin(page: Page) -> None:
+    for name, keys, meanings in LAYOUTS:
+        page.goto("/")
+        assert (name, page.evaluate(MEANING, [{"key": key, "code": code} for key, code in keys])) == (name, meanings)
+
+
+def test_ctrl_and_alt_without_alt_gr_are_for_the_browser(page: Page) -> None:
     page.goto("/")
-    read = "async (key) => (await import('/static/orsweb/keys.js')).keyOf(new KeyboardEvent('keydown', key))"
-    typed = [(";", "KeyQ"), (":", "KeyQ"), (";", "KeyZ"), (";", "Semicolon")]  # KeyZ: Dvorak
-    assert [page.evaluate(read, {"key": key, "code": code}) for key, code in typed] == ["q", "q", ";", ";"]
+    held = {"ctrlKey": True, "altKey": True}
+    bracket, at = {"key": "[", "code": "BracketLeft"}, {"key": "@", "code": "KeyQ", "altKey": True}
+    keys = [{**bracket, **held}, {**bracket, **held, "modifierAltGraph": True}, {**bracket, "altKey": True}, at]
+    assert page.evaluate(MEANING, keys) == ["", "[", "[", "@"]
 
 
 @pytest.mark.parametrize(
     ("key", "code", "modifiers"),
-    [("?", "Digit7", SHIFT), ("?", "Minus", ALT), ("?", "Minus", ALT | CTRL), ("؟", "Slash", SHIFT)],
+    [
+        ("?", "Digit7", SHIFT),
+        ("?", "Minus", ALT),
+        ("?", "Minus", ALT_GR),
+        ("\uff1f", "Slash", SHIFT),
+        ("؟", "Slash", SHIFT),
+    ],
 )
 def test_the_help_opens_wherever_the_question_mark_is(page: Page, key: str, code: str, modifiers: int) -> None:
     page.goto("/")
@@ -75,7 +124,7 @@ def test_the_help_opens_wherever_the_question_mark_is(page: Page, key: str, code
 def test_brackets_and_numbers_choose_tools_wherever_they_are_and_no_other_character_does(page: Page) -> None:
     sit_down(page, "forms")
     chosen = page.locator("[data-tool-tabs] [aria-selected=true]")
-    german_windows, german_macos = ("]", "Digit9", ALT | CTRL), ("]", "Digit6", ALT)
+    german_windows, german_macos = ("]", "Digit9", ALT_GR), ("]", "Digit6", ALT)
     french, lithuanian, dvorak, dvorak_help = (
         ("é", "Digit2"),
         ("/", "Digit3"),
@@ -122,7 +171,7 @@ def test_a_key_of_an_input_method_leaves_the_field(page: Page) -> None:
     page.keyboard.press("/")
     search = page.locator("[data-search]")
     for composed in ({"key": "Escape", "isComposing": True}, {"key": "Escape", "keyCode": 229}):
-        page.evaluate(COMPOSED, composed)
+        page.evaluate(DISPATCH, composed)
         expect(search).to_be_focused()
     page.keyboard.press("Escape")
     expect(search).not_to_be_focused()
