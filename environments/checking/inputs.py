@@ -19,6 +19,7 @@ from referencing.exceptions import Unresolvable
 from referencing.jsonschema import EMPTY_REGISTRY
 
 from environments.checking.input_texts import SEEN_SHARE, Seen, text_for
+from environments.display.schema_references import References
 
 MAX_TRIES = 30
 MAX_DEPTH = 6
@@ -116,14 +117,10 @@ class Inputs:
         return found
 
     def _referred(self, reference: str) -> Mapping[str, Any]:
-        if not reference.startswith("#"):
-            raise Unproducible(f"it refers to {reference!r}, which it does not contain")
-        target: Any = self._schema
-        for part in reference[1:].strip("/").split("/") if reference.strip("#/") else []:
-            part = part.replace("~1", "/").replace("~0", "~")
-            if not isinstance(target, Mapping) or part not in target:
-                raise Unproducible(f"it refers to {reference!r}, which it does not contain")
-            target = target[part]
+        try:
+            target = References(self._schema).target(reference)
+        except LookupError as error:
+            raise Unproducible(str(error.args[0])) from error
         return target if isinstance(target, Mapping) else {}
 
     def _branch(self, branches: list[Any], depth: int) -> Any:

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from environments.display.schema_references import References
 from environments.errors import shorten
 
 MAX_FIELDS = 60
@@ -67,34 +68,44 @@ def _members(schema: dict[str, Any], root: dict[str, Any], prefix: str, depth: i
 def resolved(schema: dict[str, Any], root: dict[str, Any]) -> dict[str, Any]:
     """Return `schema` with the target of its reference merged in; its own keywords have precedence."""
     for _ in range(8):  # references may form a cycle
-        target = schema.get("$ref")
-        if not (isinstance(target, str) and target.startswith("#/")):
+        if "$ref" not in schema:
             return schema
-        found: Any = root
-        for part in target[2:].split("/"):
-            found = found.get(part.replace("~1", "/").replace("~0", "~")) if isinstance(found, dict) else None
-        if not isinstance(found, dict):
+        try:
+            target = References(root).target(schema["$ref"])
+        except LookupError:
             return schema
-        schema = {**found, **{key: value for key, value in schema.items() if key != "$ref"}}
+        if not isinstance(target, dict):
+            return schema
+        schema = {**target, **{key: value for key, value in schema.items() if key != "$ref"}}
     return schema
 
 
-def kind_of(schema: dict[str, Any], root: dict[str, Any], depth: int = 3) -> str:
+def kind_of(schema: dict[str, Any], root: dict[str, Any]) -> str:
     """Return the type in words, such as "whole number or null". `root` is the document that references point into."""
-    schema = resolved(schema, root)
+    return _kind(schema, root, 3, {})
+
+
+def _kind(schema: dict[str, Any], root: dict[str, Any], depth: int, known: dict[tuple[int, int], str]) -> str:
+    """Return the type in words. `known`: by part and depth, as unions of references multiply the work at each level."""
+    place = (id(schema), depth)
+    if place not in known:
+        known[place] = _new_kind(resolved(schema, root), root, depth, known)
+    return known[place]
+
+
+def _new_kind(schema: dict[str, Any], root: dict[str, Any], depth: int, known: dict[tuple[int, int], str]) -> str:
     if "const" in schema:
         return _json(schema["const"])
     if isinstance(schema.get("enum"), list):
         return " or ".join(_json(value) for value in schema["enum"][:12]) + (" …" if len(schema["enum"]) > 12 else "")
     choices = schema.get("anyOf") or schema.get("oneOf")
     if isinstance(choices, list) and depth:
-        kinds = [kind_of(one, root, depth - 1) for one in choices if isinstance(one, dict)]
-        return _either(kinds)
+        return _either([_kind(choice, root, depth - 1, known) for choice in choices if isinstance(choice, dict)])
     kind = schema.get("type")
     if isinstance(kind, list):
         return _either([_NAMES.get(str(one), str(one)) for one in kind])
     if kind == "array" and isinstance(schema.get("items"), dict) and depth:
-        return f"list of {kind_of(schema['items'], root, depth - 1)}"
+        return f"list of {_kind(schema['items'], root, depth - 1, known)}"
     return _NAMES.get(str(kind), str(kind)) if kind else "anything"
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from environments.display.schema_references import References
 from episodes.playtest.forms.schema_merge import Contradiction, Schema, merged, types_of
 from episodes.playtest.forms.values import is_plain
 
@@ -57,11 +58,12 @@ class SchemaDocument:
 
     def __init__(self, root: Any) -> None:
         self.root = root
+        self._references = References(root)
 
     def meaning(self, schema: Any) -> Meaning:
         """Return the meaning of `schema`, a part of this document. Never raises."""
         try:
-            return _Reading(self.root).meaning(schema)
+            return _Reading(self._references).meaning(schema)
         except (Contradiction, RecursionError, TypeError, ValueError):  # any keyword can have any value
             return Meaning("raw", _annotations(schema))
 
@@ -69,8 +71,8 @@ class SchemaDocument:
 class _Reading:
     """Reads one part and counts the schemas that it reads."""
 
-    def __init__(self, root: Any) -> None:
-        self.root = root
+    def __init__(self, references: References) -> None:
+        self.references = references
         self.read = 0
         self.refs: set[str] = set()
 
@@ -121,18 +123,10 @@ class _Reading:
 
     def _found(self, target: Any) -> Any:
         """Return the schema at a reference. Raises: Contradiction for a broken one and for one to another document."""
-        if not isinstance(target, str) or not (target == "#" or target.startswith("#/")):
-            raise Contradiction
-        found = self.root
-        for part in target.split("/")[1:]:
-            name = part.replace("~1", "/").replace("~0", "~")
-            if isinstance(found, dict) and name in found:
-                found = found[name]
-            elif isinstance(found, list) and name.isdecimal() and int(name) < len(found):
-                found = found[int(name)]
-            else:
-                raise Contradiction
-        return found
+        try:
+            return self.references.target(target)
+        except LookupError as error:
+            raise Contradiction from error
 
     def _branches(self, flat: Schema) -> list[Meaning]:
         """Return the alternatives for a value, each a complete schema; empty if there is only one."""

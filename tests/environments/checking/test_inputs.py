@@ -62,6 +62,14 @@ def test_the_same_seed_makes_the_same_inputs() -> None:
     assert [one.valid() for _ in range(5)] == [other.valid() for _ in range(5)]
 
 
+@each("reference", ["#number", "#/$defs/a%20number", "#/$defs/list/prefixItems/0"])
+def test_references_are_followed(reference: str) -> None:
+    number = {"$anchor": "number", "type": "integer"}
+    schema = {"type": "object", "properties": {"x": {"$ref": reference}}, "required": ["x"]}
+    definitions = {"a number": number, "list": {"prefixItems": [{"type": "integer"}]}}
+    assert isinstance(Inputs({**schema, "$defs": definitions}, Random(1)).valid()["x"], int)
+
+
 def test_a_tool_without_parameters_takes_an_empty_object() -> None:
     assert Inputs(None, Random(1)).valid() == {}
 

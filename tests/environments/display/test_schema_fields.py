@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from typing import Any, Literal
+from unittest.mock import patch
 
 import pytest
 from pydantic import BaseModel, Field
 
+from environments.display import schema_fields
 from environments.display.schema_fields import MAX_FIELDS, fields_of
 from tests.rows import each
 
@@ -73,6 +75,22 @@ def test_a_schema_that_holds_itself_ends() -> None:
 def test_a_circle_of_references_ends() -> None:
     schema = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/b"}, "b": {"$ref": "#/$defs/a"}}}
     assert fields_of(schema) == []
+
+
+@each("reference", ["#number", "#/$defs/a%20number", "#/$defs/list/prefixItems/0"])
+def test_references_are_followed(reference: str) -> None:
+    number = {"$anchor": "number", "type": "number"}
+    schema = {"properties": {"n": {"$ref": reference}}}
+    assert rows({**schema, "$defs": {"a number": number, "list": {"prefixItems": [number]}}}) == [
+        ("n", "number", False)
+    ]
+
+
+def test_a_union_of_references_to_itself_takes_no_more_than_its_parts() -> None:
+    union = {"anyOf": [{"$ref": "#/$defs/union"}] * 200 + [{"type": "number"}]}
+    with patch.object(schema_fields, "resolved", wraps=schema_fields.resolved) as reading:
+        assert rows({"properties": {"n": union}, "$defs": {"union": union}}) == [("n", "number", False)]
+    assert reading.call_count < 1000
 
 
 def test_it_lists_so_many_at_most() -> None:
