@@ -389,7 +389,7 @@ def test_a_dry_run_warns_before_harm(shelf: Shelf) -> None:
     told = " ".join(shelf.dry_run(shelf.lines({"question": "How much?", "answer": 4}, *row)).notes)
     assert "1 task is also in the test split 'own'" in told
     assert "1 task says the same as another in the test split 'own'" in told
-    assert "The field 'answer' of 1 task can be read" in told
+    assert "The field 'answer' of 1 task shows in another" in told
     make_statistics(Task.objects.earliest("pk"), 4, 2)
     assert "'own' is a test split, and leaderboards" in " ".join(shelf.dry_run(shelf.lines(*row), "own").notes)
 
