@@ -146,8 +146,18 @@ def _earlier_versions(
         texts = dict(_rows("spec", split.environment_id, gone | formers.keys()))
         kept = dict(Task.objects.filter(among("pk", edits.values())).values_list("pk", "spec")) if edits else {}
         wanted = {one: [texts[one], *([kept[edits[one]]] if one in edits else [])] for one in formers}
-        found |= {new: formers[old] for old, new in new_versions(wanted, texts, added, every).items()}
+        versions = new_versions(wanted, texts, added, every)
+        placed = _placed(split.environment_id, {versions[old] for old in versions.keys() - gone})
+        found |= {new: formers[old] for old, new in versions.items() if new not in placed}
     return found
+
+
+def _placed(environment: int, hashes: set[str]) -> set[str]:
+    """Return the hashes of the tasks that a split serves: people saw them beside what they decided about."""
+    ids = _ids(environment, hashes)
+    places = SplitEntry.objects.filter(among("task_id", ids.values()), until=None, split__is_served=True)
+    there = set(places.values_list("task_id", flat=True)) if ids else set()
+    return {content for content, task in ids.items() if task in there}
 
 
 def _decided(environment: int, heirs: Mapping[int, int]) -> dict[str, _Former]:

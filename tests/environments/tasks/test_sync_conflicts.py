@@ -169,6 +169,13 @@ def test_a_decision_holds_in_every_split(
     assert all(row.listed is not None for row in rows if row.split.name != "train" or len(rows) == 1)
 
 
+def test_a_task_that_people_left_beside_an_edited_one_stays_what_it_is_in_every_split() -> None:
+    sync_splits(train=[APPLES, HARD])
+    edit(APPLES, MENDED)
+    sync_splits(train=[APPLES, HARD], dev=[HARD])
+    assert served("dev") == [HARD] and not open_conflicts().exists()
+
+
 def test_two_edits_of_one_question_stay_in_the_places_of_what_the_class_made_of_them() -> None:
     again = {**APPLES, "level": "middle"}
     sync_splits(train=[APPLES, again])
