@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from environments.display.images import MODEL_IMAGE_TYPES, image_problem
+from environments.display.images import image_problem
 from environments.wire import BLOCKS
 
 
@@ -17,7 +17,7 @@ def problem_of(blocks: Any) -> str:
     if not any(block.type == "image" or block.text.strip() for block in checked):
         return "is empty"
     images = (block for block in checked if block.type == "image")
-    problems = (image_problem(image.mimeType, image.data, MODEL_IMAGE_TYPES) for image in images)
+    problems = (image_problem(image.mimeType, image.data) for image in images)
     return next((f"has an image that models cannot take: {problem}" for problem in problems if problem), "")
 
 

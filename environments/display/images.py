@@ -7,7 +7,7 @@ import re
 from typing import Any
 
 MODEL_IMAGE_TYPES = ("image/png", "image/jpeg", "image/gif", "image/webp")
-"""Types that the providers of models take, and ATIF."""
+"""Types that the providers of models take, and ATIF: those of all that is made for models."""
 IMAGE_TYPES = (*MODEL_IMAGE_TYPES, "image/avif", "image/bmp")
 """Types that browsers show. SVG is not one of them, because it is a document with scripts."""
 MAX_TYPE_CHARACTERS = 60
@@ -21,7 +21,8 @@ _STARTS = {
     "image/jpeg": re.compile(rb"\xff\xd8\xff"),
     "image/gif": re.compile(rb"GIF8[79]a"),
     "image/webp": re.compile(rb"RIFF....WEBP", re.DOTALL),
-    "image/avif": re.compile(rb"....ftypavi[fs]", re.DOTALL),
+    # an AVIF may also be of the brand mif1, as a HEIC is, and name avif among the compatible ones
+    "image/avif": re.compile(rb"....ftyp(?:avi[fs]|m[is]f1....(?:....)*?avi[fs])", re.DOTALL),
     "image/bmp": re.compile(rb"BM"),
     "image/tiff": re.compile(rb"II\*\0|MM\0\*"),
     "image/heic": re.compile(rb"....ftyp(?:hei[cxms]|hev[cxms]|mif1|msf1)", re.DOTALL),
@@ -29,7 +30,7 @@ _STARTS = {
 }
 
 
-def image_problem(kind: Any, data: Any, allowed: tuple[str, ...] = IMAGE_TYPES) -> str:
+def image_problem(kind: Any, data: Any, allowed: tuple[str, ...] = MODEL_IMAGE_TYPES) -> str:
     """Return what is wrong with the type or the data (base64) of an image, as a clause; empty for a sound one.
 
     Only the beginning of the data is read; what is damaged further on is seen by who decodes it.

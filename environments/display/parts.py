@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from pydantic_core import from_json
 
-from environments.display.images import image_problem
+from environments.display.images import IMAGE_TYPES, image_problem
 from environments.display.schema_fields import SchemaField, fields_of
 
 MAX_SHOWN_CHARACTERS = 20_000
@@ -100,7 +100,7 @@ def _block(block: Any, limit: int) -> Part:
         return _text(block["text"], "", "text", limit)
     if kind == "image":
         media, data = block.get("mimeType"), block.get("data")
-        if problem := image_problem(media, data):
+        if problem := image_problem(media, data, IMAGE_TYPES):
             return _value(f"Not shown as an image: {problem}.", block, limit)
         return Part("image", f"data:{media};base64,{data}", media)
     return _value("", block, limit)

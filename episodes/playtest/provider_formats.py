@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 from environments.authoring.callable_tools import callable_name
 from environments.authoring.object_schemas import object_schema
+from environments.display.images import image_problem
 
 Format = Literal["openai", "anthropic", "google"]
 Object = dict[str, Any]
@@ -32,7 +33,9 @@ _ALLOWED = {
 
 
 class Unrepresentable(ValueError):
-    """The provider's format cannot represent a part of the prompt. The SDK raises an error there, too."""
+    """The provider's format cannot represent a part of the prompt. The SDK raises an error there, too, except for
+    images that providers refuse.
+    """
 
 
 # --- tools -----------------------------------------------------------------------------------------------------------
@@ -125,6 +128,9 @@ def _check(message: Object) -> None:
     for block in _blocks(message):
         if block["type"] not in allowed:
             raise Unrepresentable(f"A {message['role']!r} message can't contain a {block['type']!r} block.")
+        for part in _blocks(block) if block["type"] == "tool_result" else [block]:
+            if part["type"] == "image" and (problem := image_problem(part.get("mimeType"), part.get("data"))):
+                raise Unrepresentable(f"Providers refuse an image of a {message['role']!r} message: {problem}.")
 
 
 def _blocks(holder: Object) -> list[Object]:

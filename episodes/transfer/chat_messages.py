@@ -20,13 +20,14 @@ from typing import Any, NamedTuple
 
 from environments.authoring.object_schemas import object_schema
 from environments.database.storable import MAX_BIGINT
+from environments.display.images import image_problem
 from environments.display.parts import read_json
 from episodes.transfer.export_source import ExportedStep
 from episodes.transfer.training_options import TrainingOptions
 
 Message = dict[str, Any]
 IMAGE = "[image]"
-"""Text in place of an image that a message cannot hold."""
+"""Text in place of an image that a message cannot hold, or that no model takes."""
 MAX_CACHED_TOOLS = 64
 """Lists of tools that are kept in their final form; the episodes of an environment share theirs."""
 
@@ -262,10 +263,13 @@ def _call(block: dict[str, Any]) -> tuple[str, str, str]:
 
 
 def _part(block: Any) -> ContentPart:
-    """Return the part for a block: text, image, or the JSON of anything else as text."""
+    """Return the part for a block: text, image, `[image]` for one that no model takes, or else its JSON as text."""
     kind = block.get("type") if isinstance(block, dict) else None
     if kind == "image":
-        return ContentPart(f"data:{block.get('mimeType')};base64,{block.get('data')}", is_image=True)
+        media, data = block.get("mimeType"), block.get("data")
+        if image_problem(media, data):
+            return ContentPart(IMAGE)
+        return ContentPart(f"data:{media};base64,{data}", is_image=True)
     if kind in ("text", "reasoning") and isinstance(block.get("text"), str):
         return ContentPart(block["text"])
     return ContentPart(json.dumps(block))

@@ -10,6 +10,7 @@ that the conversation lacks keep their place in the order of steps.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -20,7 +21,8 @@ from environments.wire import value_json
 from episodes.models import RolloutMessage
 from episodes.transfer.atif.metrics import metrics_of
 from episodes.transfer.atif.schema import AtifStepFields, own_fields
-from episodes.transfer.atif.steps import EXTRA, IMAGE, CallDraft, Content, StepDraft, arguments_text, recorded_call
+from episodes.transfer.atif.steps import EXTRA, CallDraft, Content, StepDraft, arguments_text, recorded_call
+from episodes.transfer.chat_messages import IMAGE
 from episodes.transfer.export_source import ExportedStep
 from episodes.uploads.matching import call_key
 
@@ -207,8 +209,8 @@ def _facts(message: RolloutMessage, place: int | None, derived: str) -> dict[str
     values = {name: message.summary_text if name == "summary" else getattr(message, name) for name in _MESSAGE_FACTS}
     facts |= {name: value for name, value in values.items() if name not in _DEFAULTS or value != _DEFAULTS[name]}
     facts["received"] = message.received.isoformat()
-    if message.extra_object:
-        facts["extra"] = value_json(message.extra_object)
+    if extra := json.loads(message.extra_json or "{}"):  # as it is stored, with what pages cannot show
+        facts["extra"] = value_json(extra)
     if message.text != derived:
         facts["content"] = message.text
     return facts

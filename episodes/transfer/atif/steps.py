@@ -14,7 +14,6 @@ from datetime import datetime
 from typing import Any
 
 from environments.database.storable import storable
-from environments.display.images import MODEL_IMAGE_TYPES, image_problem
 from environments.display.parts import read_json
 from environments.wire import ImageBlock, TextBlock, ToolOutput, model_json, value_json
 from episodes.transfer.chat_messages import (
@@ -29,8 +28,6 @@ from episodes.transfer.export_source import ExportedStep
 
 EXTRA = "orsweb"
 """Key of `extra` under which exports store what ATIF has no field for."""
-IMAGE = "[image]"
-"""Text in place of an image that is damaged or of a type that ATIF does not allow."""
 _DATA_URI = re.compile(r"data:([\w./+-]+);base64,(.*)", re.DOTALL)
 
 Content = str | list[dict[str, Any]]
@@ -127,9 +124,7 @@ def content_of(parts: Iterable[ContentPart]) -> Content:
 
 def _content_part(part: ContentPart) -> dict[str, Any]:
     if part.is_image:
-        kind, data = data_of(part.text)
-        if image_problem(kind, data, MODEL_IMAGE_TYPES):
-            return {"type": "text", "text": IMAGE}
+        kind, _ = data_of(part.text)
         return {"type": "image", "source": {"media_type": kind, "path": part.text}}
     return {"type": "text", "text": storable(part.text)}
 

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import base64
 
-from environments.display.images import MODEL_IMAGE_TYPES, image_problem
+from environments.display.images import image_problem
 from tests.rows import each
 
 PNG = b"\x89PNG\r\n\x1a\n"
 JPEG = b"\xff\xd8\xff\xe0"
 HEIC = b"\0\0\0\x18ftypheic"
+AVIF = b"\0\0\0\x20ftypmif1\0\0\0\0mif1avifmiaf"
 TYPES = "image/png, image/jpeg, image/gif or image/webp"
 
 
@@ -28,11 +29,12 @@ TYPES = "image/png, image/jpeg, image/gif or image/webp"
         ("IMAGE/PNG", PNG, "the type 'IMAGE/PNG' is not allowed; use image/png"),
         ("image/tiff", b"II*\0", f"the type 'image/tiff' is not allowed; use {TYPES}"),
         ("image/heic", HEIC, f"the type 'image/heic' is not allowed; use {TYPES}"),
+        ("image/png", AVIF, "the data is image/avif, but the type is image/png"),
         ("image/jpeg", HEIC, "the data is image/heic, but the type is image/jpeg"),
     ],
 )
 def test_it_says_which_of_type_and_data_is_wrong(kind: str, data: bytes, problem: str) -> None:
-    assert image_problem(kind, base64.b64encode(data).decode(), MODEL_IMAGE_TYPES) == problem
+    assert image_problem(kind, base64.b64encode(data).decode()) == problem
 
 
 @each("data", ["A", "a b=", "data:image/png;base64,AAAA", "-_-_", 7, None])

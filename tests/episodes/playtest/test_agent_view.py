@@ -24,7 +24,7 @@ def test_it_has_the_format_of_every_provider() -> None:
 
 
 def test_the_data_of_images_is_shortened() -> None:
-    image = {"type": "image", "data": "A" * 50_000, "mimeType": "image/png"}
+    image = {"type": "image", "data": "iVBORw0KGgo=".rstrip("=") + "A" * 50_001, "mimeType": "image/png"}
     view = agent_view_of(json.dumps([image]), "[]")
     assert view.has_images and all(len(one.prompt) < 1000 and "characters)" in one.prompt for one in view.views)
 

@@ -6,6 +6,7 @@ import json
 import re
 from typing import Any, get_args
 
+import pytest
 from openreward.api.environments import client
 from openreward.api.environments.types import Message
 from ors.client.environment import convert_tool_response as converted_by_ors
@@ -14,6 +15,7 @@ from environments.authoring.callable_tools import tool_called
 from environments.authoring.object_schemas import object_schema
 from environments.hosts import loading
 from episodes.playtest.provider_formats import Format, Unrepresentable, prompt_as, tools_as
+from tests.images import BAD_IMAGES
 from tests.rows import each
 
 BUILTIN = [f"environments.builtin.{name.lower()}:{name}" for name in ("Chart", "Code", "Math", "Maze", "Shell", "Web")]
@@ -47,7 +49,7 @@ ROOTS: list[dict[str, Any]] = [
     {"allOf": [{"$ref": "#/$defs/Z"}, {"description": "d"}], **_DEFINED},
     {"anyOf": [{"$ref": "#/$defs/X"}, {"$ref": "#/$defs/Y"}, {"type": "null"}], **_DEFINED},
 ]
-TEXT, IMAGE = {"type": "text", "text": "Look:"}, {"type": "image", "data": "aGk=", "mimeType": "image/png"}
+TEXT, IMAGE = {"type": "text", "text": "Look:"}, {"type": "image", "data": "iVBORw0KGgo=", "mimeType": "image/png"}
 CALL = {"type": "tool_call", "id": "c1", "name": "look", "input": {"at": 1.5}}
 RESULT = {"type": "tool_result", "tool_call_id": "c1", "blocks": [TEXT, {"type": "text", "text": "two"}]}
 WRONG = {**RESULT, "is_error": True}
@@ -137,6 +139,14 @@ def test_prompts_equal_those_of_the_sdk(number: int, provider: Format) -> None:
 def test_prompts_that_the_sdk_refuses_are_refused(number: int, provider: Format) -> None:
     ours, theirs = attempt(prompt_as, IMPOSSIBLE[number], provider), attempt(by_the_sdk, IMPOSSIBLE[number], provider)
     assert ours == theirs
+
+
+@each("provider", get_args(Format))
+@each(("kind", "data"), BAD_IMAGES)
+def test_images_that_no_model_takes_are_refused(kind: str, data: str, provider: Format) -> None:
+    image = {"type": "image", "mimeType": kind, "data": data}
+    with pytest.raises(Unrepresentable, match="Providers refuse an image of a 'user' message: the "):
+        prompt_as([TEXT, image], provider)
 
 
 def attempt(convert: Any, prompt: list[dict[str, Any]], provider: Format) -> Any:

@@ -13,13 +13,14 @@ from episodes.models import Episode
 from episodes.transfer.training import TrainingFile
 from episodes.transfer.training_options import TrainingOptions
 from tests.episodes.transfer.record import PROMPT, TOOLS, text_of, training_rows
+from tests.images import BAD_IMAGES
 from tests.rows import each
 from tests.stored import make_blob, make_episode, make_step, make_task
 
 pytestmark = pytest.mark.django_db
 
-IMAGE_BLOCK = {"type": "image", "mimeType": "image/png", "data": "QUJD"}
-URI = "data:image/png;base64,QUJD"
+IMAGE_BLOCK = {"type": "image", "mimeType": "image/png", "data": "iVBORw0KGgo="}
+URI = "data:image/png;base64,iVBORw0KGgo="
 SEE = json.dumps({"blocks": [{"type": "text", "text": "see"}, IMAGE_BLOCK]})
 SEEN_PROMPT = json.dumps([{"type": "text", "text": "What is this?"}, IMAGE_BLOCK])
 TURNS = [
@@ -133,6 +134,15 @@ def test_images_of_a_column_have_their_places_in_user_messages() -> None:
         ("assistant", []),
     ]
     assert messages_of(images="column")[0]["images"] == [URI, URI]
+
+
+@pytest.mark.parametrize(("kind", "data"), BAD_IMAGES)
+def test_an_image_that_no_model_takes_is_a_text(kind: str, data: str) -> None:
+    prompt = json.dumps([{"type": "image", "mimeType": kind, "data": data}])
+    make_step(make_episode(prompt=make_blob(prompt)), output=json.dumps({"blocks": json.loads(prompt)}))
+    for images in ("column", "url"):
+        contents = [content for role, content in contents_of(images=images, final_output="yes") if role != "assistant"]
+        assert contents == [[text("[image]")], [text("[image]")]]
 
 
 def test_openais_images_are_urls_in_user_messages() -> None:
