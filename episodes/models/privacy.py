@@ -119,15 +119,14 @@ def visible_suites(hidden: frozenset[int]) -> Q:
 def _outside_sealed_rollouts(hidden: frozenset[int]) -> Q:
     """Return the condition that leaves out the rollouts of sealed splits: by their episode, or by what the client says.
 
-    One without an episode that names no split may be of any split of its environment.
+    One without an episode may be of any split of its environment, unless it names another one exactly.
     """
     if not (sealed := sealed_splits(hidden)):
         return Q()
-    named = Split.objects.filter(
-        pk__in=list(sealed), environment=OuterRef("hosted_environment"), name=OuterRef("split")
-    )
-    of_any = Q(episode__isnull=True, split="", hosted_environment__in=sorted(set(sealed.values())))
-    return outside_seals(hidden, "episode__") & ~Q(Exists(named)) & ~of_any
+    named = Split.objects.filter(environment=OuterRef("hosted_environment"), name=OuterRef("split"))
+    is_sealed, is_open = Exists(named.filter(pk__in=list(sealed))), Exists(named.exclude(pk__in=list(sealed)))
+    of_any = Q(~is_open, episode__isnull=True, hosted_environment__in=sorted(set(sealed.values())))
+    return outside_seals(hidden, "episode__") & ~Q(is_sealed) & ~of_any
 
 
 def _hidden_rollouts(hidden: frozenset[int]) -> Q:

@@ -18,8 +18,9 @@ from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFro
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, SealSplit, UnsealSplit
 from environments.models import Split, Task
-from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
+from episodes.models import Episode, Rollout
+from episodes.models.privacy import visible_episodes, visible_rollouts
+from tests.episodes.reported import reported
 from tests.people import client_of, member
 from tests.rows import each
 from tests.statement_plans import caught, judge
@@ -188,6 +189,16 @@ def test_it_is_sealed_from_those_who_may_not_see_hidden_fields(group: str, is_se
     assert sealed_splits(hidden) == ({split.pk: split.environment_id} if is_sealed else {})
     assert sealed_splits(hidden_from(AnonymousUser())) == {split.pk: split.environment_id}
     assert Split.objects.filter(visible_splits(hidden)).exists() != is_sealed
+
+
+def test_a_conversation_without_an_episode_is_seen_if_it_names_an_open_split() -> None:
+    closed, is_open = new_split(make_task()), new_split(make_task())
+    seal(closed)
+    name = closed.name
+    for split in [is_open.name, name, name.title(), f"{name} ", f"{name}\u200b", f"{name}2", ""]:
+        reported(f"r-{split}", environment_name=closed.environment.name, split=split)
+    seen = Rollout.objects.filter(visible_rollouts(hidden_from(member("viewer", name="reader"))))
+    assert list(seen.values_list("split", flat=True)) == [is_open.name]
 
 
 @each("group, least", [("viewer", 1), ("curator", 1), ("operator", 0)])
