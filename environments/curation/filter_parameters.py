@@ -149,7 +149,7 @@ PARAMETERS = frozenset(field.name for field in fields(Filters)) - {"hidden"}
 def refuse_blanks(values: Mapping[str, str]) -> None:
     """Refuse blank filters where ignoring them would take more tasks than were meant. Raises: InvalidFilter."""
     for name in sorted(PARAMETERS & values.keys()):
-        if not values[name].strip(" ,"):
+        if not values[name].replace(",", " ").strip():
             raise InvalidFilter(name, values[name], "it is blank; give it a value or leave it out")
 
 

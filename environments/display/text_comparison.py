@@ -85,7 +85,7 @@ def _words(value: Any) -> Iterator[str]:
         for item in value:
             yield from _words(item)
     else:
-        yield value if isinstance(value, str) else json.dumps(value)
+        yield value if isinstance(value, str) else json.dumps(as_same(value))
 
 
 def readable_answer(spec: Mapping[str, Any], hidden: Collection[str] = ()) -> str:

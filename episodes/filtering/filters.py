@@ -239,7 +239,7 @@ class EpisodeFilter:
     def refuse_future(self) -> None:
         """Refuse an end in the future, by which everything would be deleted or played again. Raises: BadFilter."""
         now = datetime.now(UTC)
-        if self.until is not None and (end := _moment(self.until, now)) is not None and end > now:
+        if self.until is not None and (end := _moment(self.until, now, is_end=True)) is not None and end > now:
             raise BadFilter(
                 "until", self.until, f"it is after now ({now:%Y-%m-%dT%H:%M} UTC), so it leaves nothing out"
             )

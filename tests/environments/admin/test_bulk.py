@@ -126,7 +126,10 @@ def test_it_acts_on_all_that_match(client: Client) -> None:
 @each(
     "name, value",
     [
-        *(("search", text) for text in ("", " ", "\u0301", "\u200b", '" "', 'question~"\u0301"')),
+        *(
+            ("search", text)
+            for text in ("", " ", "\u00a0", "\u3000", "\t", "\u0301", "\u200b", '" "', 'question~"\u0301"')
+        ),
         *((name, text) for name in ("environment", "split", "tag", "bucket", "source", "flags") for text in ("", " ")),
         *(("ids", text) for text in ("", " ", ",")),
         *(("scope", text) for text in ("", " ", "everything", "All", "all ")),

@@ -11,6 +11,7 @@ from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFro
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import FreezeSplit, UnfreezeSplit
+from environments.display.text_comparison import normalized
 from environments.models import SecurityEvent, Split, Task
 from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
@@ -175,6 +176,11 @@ def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_
     both = Selection(ids=tuple(train.entries.filter(position__lt=2).values_list("task", flat=True)))
     plan = sentences(MoveToSplit(both, train.pk, test.pk).plan())
     assert copy not in plan and "2 tasks are copies of another of them, apart from" in plan
+
+
+def test_whole_numbers_written_with_a_point_are_the_same_words() -> None:
+    assert normalized({"q": "How many?", "n": [1.0, {"m": 2}]}) == normalized({"q": "How many?", "n": [1, {"m": 2.0}]})
+    assert normalized({"q": "How many?", "n": 1.5}) != normalized({"q": "How many?", "n": 1})
 
 
 def test_near_duplicates_and_readable_answers_are_found_behind_invisible_characters() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.contrib.auth.models import Permission, User
@@ -58,6 +59,12 @@ TOO_WIDE = ["environment=math&run=", "environment=math&run=+", "until=2999-01-01
 def test_a_filter_that_is_not_understood_or_has_no_condition_is_explained(client: Client, query: str) -> None:
     end_episode()
     assert client.get(PAGE, {"query": query}).status_code == 400
+
+
+def test_the_end_of_today_leaves_nothing_out(client: Client) -> None:
+    end_episode()
+    day = (datetime.now(UTC) + timedelta(minutes=10)).date()
+    assert client.get(PAGE, {"query": f"environment=math&until={day}"}).status_code == 400
 
 
 def test_only_those_with_the_permission_may_delete(client: Client, settings: Settings) -> None:
