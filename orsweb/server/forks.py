@@ -15,6 +15,7 @@ import os
 import signal
 import socket
 import stat
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Protocol
@@ -42,6 +43,8 @@ class Descriptor(Protocol):
 
 _kept: WeakSet[Descriptor] = WeakSet()
 _addresses = set[Address]()
+_masks = threading.local()
+"""Signals that each thread held back before it forked."""
 
 
 def name_of(environment: str) -> str:
@@ -59,7 +62,17 @@ def keep_all(addresses: Iterable[Address]) -> None:
     _addresses.update(addresses)
     libc = ctypes.CDLL(None)  # not loaded after a fork
     connection_created.connect(_keep_connection)
-    os.register_at_fork(after_in_child=lambda: _leave_server(libc))
+    os.register_at_fork(before=_hold_signals, after_in_parent=_take_signals, after_in_child=lambda: _leave_server(libc))
+
+
+def _hold_signals() -> None:
+    """Let signals wait. One that came to the new process while it still has the server's handlers would be lost:
+    `Pool.terminate()` would wait for it for ever."""
+    _masks.before = signal.pthread_sigmask(signal.SIG_BLOCK, (*_SIGNALS, signal.SIGINT))
+
+
+def _take_signals() -> None:
+    signal.pthread_sigmask(signal.SIG_SETMASK, _masks.before)
 
 
 def _keep_connection(connection: Any, **_: Any) -> None:
@@ -73,6 +86,7 @@ def _leave_server(libc: ctypes.CDLL) -> None:
     for number in _SIGNALS:
         signal.signal(number, signal.SIG_DFL)
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    _take_signals()
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in [*_numbers_of_kept(), *_sockets_of_server()]:
         os.dup2(nothing, descriptor, inheritable=False)
