@@ -22,7 +22,7 @@ USER = "sandboxes"
 KEY_SECRETS = ("api_key", "OPENREWARD_API_KEY")
 """Secrets in which environments look for a key of openreward.ai, without which they open no session."""
 
-_token = ""
+_token = ""  # nosec B105 # none yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ def sandboxes(settings: SandboxSettings | None) -> Iterator[None]:
     try:
         yield
     finally:
-        _token = ""
+        _token = ""  # nosec B105 # none any more
         del os.environ["OPENREWARD_SESSION_URL"]
         process.stdin.close()
         with contextlib.suppress(subprocess.TimeoutExpired):

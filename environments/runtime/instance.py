@@ -37,7 +37,7 @@ from environments.runtime.limits import Limits
 from environments.runtime.tool_turns import ToolTurns
 from environments.runtime.usercode import MAX_PROBLEMS, UserCode, fault_of, text_of
 
-NO_SECRET = (
+NO_SECRET = (  # nosec B105 # a sentence
     "(The environment found no secret {}. The client can send it, or the operator sets it on the environment's page in "
     "the admin or in ORSWEB_ENVIRONMENT_SECRETS_FILE.)"
 )

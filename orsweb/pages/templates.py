@@ -23,5 +23,5 @@ class _Page(Template):
     def render(self, context: dict[str, Any] | None = None, request: HttpRequest | None = None) -> SafeString:
         page = super().render(context, request)
         if is_encodable(page):
-            return mark_safe(page)  # as it is: the types of Django's stubs say `str`
-        return mark_safe(page.encode("utf-8", "backslashreplace").decode())
+            return mark_safe(page)  # nosec B308 B703 # as it is: the types of Django's stubs say `str`
+        return mark_safe(page.encode("utf-8", "backslashreplace").decode())  # nosec B308 B703 # rendered above
