@@ -112,7 +112,8 @@ class Command(BaseCommand):
                 "--url http://host:port."
             )
         root = logging.getLogger()
-        root.setLevel(max(root.level, logging.WARNING))  # libraries tell of each request
+        level = root.level
+        root.setLevel(max(level, logging.WARNING))  # libraries tell of each request
         try:
             if environment and is_remote(environment):
                 there = parse(environment, conf.remote_keys())
@@ -125,6 +126,8 @@ class Command(BaseCommand):
             if isinstance(error, Unhostable) and (trace := author_traceback(error.__cause__)):
                 print(visible(trace), file=sys.stderr)
             _refuse(str(error))
+        finally:
+            root.setLevel(level)
         if note_step := options.get("note_step"):
             note_step("")  # all steps have ended
         self._print(report, as_json=options["json"], strict=options["strict"])

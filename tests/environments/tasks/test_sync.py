@@ -391,6 +391,7 @@ def test_a_class_whose_code_is_unknown_is_asked_for_its_tasks() -> None:
 def test_a_class_whose_code_is_not_known_completely_is_asked_at_each_start_and_that_is_logged(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
+    caplog.set_level("INFO", "environments.tasks.fixed_tasks")
     fixed = FixedTasks({"train": numbered(3)})
     fixed.sync()
     fixed.sync(unread="module rules, which is compiled")
