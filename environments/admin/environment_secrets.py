@@ -13,7 +13,7 @@ from environments import conf, security_log
 from environments.access.permissions import CHANGE_KEYS
 from environments.admin.base import note
 from environments.models import Environment
-from environments.operator_secrets.stored import SecretRefused, keep, remove, stored_secrets
+from environments.operator_secrets.stored import SecretRefused, keep, remove, stored_secrets, unavailable
 from environments.service import service_or_none
 
 
@@ -42,7 +42,8 @@ def secrets_of(environment: Environment) -> dict[str, Any]:
     hosted = service.registry.find(environment.name) if service else None
     required = hosted.declared("required_secrets", ()) if hosted else ()
     names = {row["name"] for row in rows}
-    return {"secrets": rows, "missing_secrets": [name for name in required if name not in names]}
+    missing = [name for name in required if name not in names]
+    return {"secrets": rows, "missing_secrets": missing, "secrets_unavailable": unavailable()}
 
 
 def change_secrets(request: HttpRequest, environment: Environment) -> dict[str, forms.Form]:

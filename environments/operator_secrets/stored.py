@@ -24,6 +24,16 @@ class SecretRefused(OrsError):
     """A secret cannot be given; the message is a sentence without its value."""
 
 
+def unavailable() -> str:
+    """Return why no secret can be stored here; empty if one can."""
+    if find_spec("cryptography") is not None:
+        return ""
+    return (
+        "Secrets are stored encrypted, which needs a package: pip install 'cryptography>=45'. Or give them in the "
+        "file ORSWEB_ENVIRONMENT_SECRETS_FILE."
+    )
+
+
 def keep(environment: Environment, name: str, value: str) -> None:
     """Store a secret instead of the one of this name, if there is one. Raises: SecretRefused."""
     if problem := problem_of(name, value):
@@ -59,9 +69,6 @@ def _unsealed(name: str, sealed: bytes) -> str | None:
 
 def _vault() -> SecretsVault:
     """Raises: SecretRefused if the package is not installed that encrypts."""
-    if find_spec("cryptography") is None:
-        raise SecretRefused(
-            "Secrets are stored encrypted, which needs a package: pip install 'cryptography>=45'. Or give them in the "
-            "file ORSWEB_ENVIRONMENT_SECRETS_FILE."
-        )
+    if problem := unavailable():
+        raise SecretRefused(problem)
     return SecretsVault([base64.urlsafe_b64encode(salted_hmac(SALT, "", algorithm="sha256").digest()).decode()])

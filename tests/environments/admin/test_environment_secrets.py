@@ -9,6 +9,7 @@ from django.test import Client, override_settings
 from django.urls import reverse
 
 from environments.models import Environment, EnvironmentSecret, SecurityEvent
+from environments.operator_secrets import stored
 from environments.operator_secrets.stored import stored_secrets
 from tests.people import client_of
 from tests.stored import make_environment
@@ -69,3 +70,11 @@ def test_after_another_secret_key_it_says_that_it_has_to_be_set_again() -> None:
             reverse("admin:environments_environment_change", args=[environment.pk])
         )
     assert "be decrypted" in page.content.decode()
+
+
+def test_without_the_package_the_page_says_so_before_anything_is_typed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(stored, "find_spec", lambda name: None)
+    page = (
+        client_of("operator").get(f"/admin/environments/environment/{make_environment().pk}/change/").content.decode()
+    )
+    assert "which needs a package" in page and "set_secret" not in page
