@@ -19,7 +19,7 @@ A suite is hidden as a whole for the same reason.
 
 from __future__ import annotations
 
-from django.db.models import Exists, F, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q
 
 from environments.access.privacy import (
     Hidden,
@@ -34,10 +34,8 @@ from episodes.models.people import Play
 from episodes.models.record import Episode, played_with
 from episodes.models.rollouts import Rollout
 from episodes.models.studies import Study
-from episodes.models.suites import Suite, SuiteMember
+from episodes.models.suites import SuiteMember
 
-OF_STUDY = "The tasks of the study "
-"""Start of the description of a suite that was published for a study, whose name it has."""
 NAMELESS = Q(environment_name="", episode__isnull=True)
 """Rollouts of which nobody knows where they were played: not announced yet, or without the name of an environment."""
 
@@ -111,8 +109,7 @@ def visible_suites(hidden: frozenset[int]) -> Q:
     if hidden:
         found &= ~Q(pk__in=SuiteMember.objects.filter(environment__in=hidden).values("version__suite"))
     if studies := open_studies(hidden):
-        own = Suite.objects.filter(versions__members__studies__in=studies, name=F("versions__members__studies__name"))
-        found &= ~Q(pk__in=own.filter(description__startswith=OF_STUDY).values("pk"))
+        found &= ~Q(pk__in=Study.objects.filter(pk__in=studies, suite__isnull=False).values("suite"))
     return found
 
 

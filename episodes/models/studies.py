@@ -11,7 +11,7 @@ from django.db import models
 
 from environments.models import Environment, Task
 from episodes.models.people import Guest
-from episodes.models.suites import SuiteMember
+from episodes.models.suites import Suite, SuiteMember
 
 
 class Study(models.Model):
@@ -21,6 +21,15 @@ class Study(models.Model):
     environment = models.ForeignKey(Environment, on_delete=models.PROTECT, related_name="studies", db_index=False)
     member = models.ForeignKey(
         SuiteMember, on_delete=models.PROTECT, related_name="studies", help_text="Whose tasks the study has"
+    )
+    suite = models.ForeignKey(
+        Suite,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        related_name="+",
+        db_index=False,
+        help_text="That was published for it, and is hidden as long as it is; empty: it has tasks of another suite",
     )
     is_shuffled = models.BooleanField(default=False, help_text="Every person gets an order of their own")
     people_per_task = models.PositiveIntegerField(

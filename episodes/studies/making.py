@@ -21,7 +21,7 @@ from environments.models import Split, Task
 from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
 from episodes.models import Study, Suite, SuiteMember
-from episodes.models.privacy import OF_STUDY, visible_studies, visible_suites
+from episodes.models.privacy import visible_studies, visible_suites
 from episodes.suites.leaks import leaks_of_list
 from episodes.suites.versions import MemberAsked, SuiteAsked, check_spelling, publish
 
@@ -106,10 +106,11 @@ def make_study(study: Study, tasks: SuiteMember | TaskSelection) -> None:
         return
     split = tasks.split
     member = MemberAsked(split, definition_of(split.environment), only=tasks.tasks())
-    text = f"{OF_STUDY}{study.name}."
-    suite = Suite(name=study.name, author=study.author, description=text)
+    suite = Suite(name=study.name, author=study.author, description=f"The tasks of the study {study.name}.")
     with transaction.atomic():
-        _save(study, publish(suite, SuiteAsked("success", [member]), study.author).members.get())
+        version = publish(suite, SuiteAsked("success", [member]), study.author)
+        study.suite = version.suite
+        _save(study, version.members.get())
 
 
 def _save(study: Study, member: SuiteMember) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
+from django.apps import apps
 from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
@@ -14,11 +16,11 @@ from environments.access.privacy import hidden_from
 from environments.models import Environment
 from episodes.analytics.leaderboard import leaderboard
 from episodes.models import Episode, Guest, Invite, Play, Study, Suite
-from episodes.models.privacy import OF_STUDY
 from episodes.recording.news import EPISODES, News, channel_without
 from tests.orsweb.pages.test_private import ADDRESSES, answer
 from tests.people import client_of, member
 from tests.private import NUMBER, make_private
+from tests.rows import each
 
 pytestmark = pytest.mark.django_db
 
@@ -47,7 +49,8 @@ def study() -> Study:
     environment = make_private()
     Environment.objects.update(is_private=False)
     study = Study.objects.get()
-    Suite.objects.update(name=study.name, description=f"{OF_STUDY}{study.name}.")
+    Suite.objects.update(name=study.name)
+    Study.objects.update(suite=Suite.objects.get())
     invite = Invite.objects.create(
         name="all", environment=environment, study=study, token_hash="s", expires=timezone.now() + timedelta(1)
     )
@@ -94,6 +97,31 @@ def test_for_others_no_page_shows_it_until_it_is_closed(study: Study) -> None:
 
 def test_who_makes_studies_sees_it() -> None:
     assert shows_all(client_of("curator", name="eve"))
+
+
+def test_its_suite_is_hidden_by_no_text_that_people_can_edit(study: Study) -> None:
+    everything_but_studies()
+    client, address = client_of("curator", name="eve"), "suites/canarystudy/"
+    Suite.objects.update(description="A new description.")
+    assert answer(client, address)[0] == answer(client, "api/suites/canarystudy")[0] == 404
+    assert "canarystudy" not in answer(client, "suites/")[2]
+    Study.objects.update(suite=None)  # it has the tasks of a suite that is not its own
+    assert answer(client, address)[0] == 200
+
+
+@each(
+    ("name", "description", "is_own"),
+    [
+        ("canarystudy", "A new description.", True),
+        ("canarystudy", "The tasks of the study canarystudy.", True),
+        ("another", "The tasks of the study another.", False),
+    ],
+)
+def test_upgrades_know_the_suite_of_a_study(study: Study, name: str, description: str, *, is_own: bool) -> None:
+    Suite.objects.update(name=name, description=description)
+    Study.objects.update(suite=None)
+    import_module("episodes.migrations.0059_suites_of_studies").find_suites(apps, None)
+    assert (Study.objects.get().suite == Suite.objects.get()) == is_own
 
 
 def test_figures_of_people_hold_it_for_makers_alone() -> None:
