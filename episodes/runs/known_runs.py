@@ -25,9 +25,6 @@ from episodes.runs.change_counter import advance
 
 MAX_LATE_STEPS = 8
 """How many steps an episode may be behind the newest one of its run: trainers play several at once."""
-MAX_LATER_STEPS = 2
-"""How many later steps a run may have played where an episode goes on with an earlier one. Trainers
-that count in tens are then late by more than MAX_LATE_STEPS."""
 QUIET_SECONDS = 600.0
 """After this time without an episode, any step back begins the next run, and an older run is over."""
 MAX_CANDIDATES = 20
@@ -57,10 +54,18 @@ class KnownRun:
         """Return whether an episode at `step` may be of this run, rather than go back in it."""
         if self.reached is None or step >= self.reached:
             return True
-        return is_late(self.id, step, self.reached) and (not self.is_quiet(now) or self._is_played())
+        if not is_late(self.id, step, self.reached):
+            return False
+        return (self.is_near(step) and not self.is_quiet(now)) or self._is_played()
 
-    def is_near(self, step: int) -> bool:
-        return self.reached is None or abs(step - self.reached) <= MAX_LATE_STEPS
+    def is_near(self, step: int, pace: int = 1) -> bool:
+        """Return whether `step` is at most MAX_LATE_STEPS away, counted in steps of `pace`."""
+        return self.reached is None or abs(step - self.reached) <= MAX_LATE_STEPS * pace
+
+    def pace(self) -> int:
+        """Return how far apart its two newest steps are: 10 for a trainer that counts in tens."""
+        before = None if self.reached is None else _step_before(self.id, self.reached)
+        return 1 if self.reached is None or before is None else self.reached - before
 
     def is_quiet(self, now: float) -> bool:
         return now - self.last > QUIET_SECONDS
@@ -71,12 +76,19 @@ class KnownRun:
 
 
 def is_late(run: int, step: int, reached: int) -> bool:
-    """Return whether `step` is so few steps before the one that a run has reached that it came late."""
+    """Return whether `step` is so few steps before the one that a run has reached that it came late.
+
+    Trainers that count in tens are late by more than MAX_LATE_STEPS: theirs is the step that the run played before.
+    """
     if reached - step <= MAX_LATE_STEPS:
         return True
-    steps = Episode.objects.filter(run=run, run_step__gte=step).order_by("run_step").distinct()
-    played = list(steps.values_list("run_step", flat=True)[: MAX_LATER_STEPS + 2])
-    return played[:1] == [step] and len(played) <= 1 + MAX_LATER_STEPS
+    return _step_before(run, reached) == step
+
+
+def _step_before(run: int, reached: int) -> int | None:
+    """Return the last step below `reached` that a run has played; None if there is none."""
+    before = Episode.objects.filter(run=run, run_step__lt=reached).order_by("-run_step")
+    return before.values_list("run_step", flat=True).first()
 
 
 class KnownRuns:
@@ -146,7 +158,10 @@ def _continued(runs: Sequence[KnownRun], step: int | None, model: str, now: floa
         return runs[0] if runs else None
     fitting = [run for run in runs if run.continues_at(step, now)]
     for run in fitting:
-        if run.is_near(step) and (run is runs[0] or not run.is_quiet(now)):
+        if not run.is_near(step):
+            continue
+        # an older one only while it plays, and unless the newest may have got there at the same pace
+        if run is runs[0] or not (run.is_quiet(now) or runs[0].is_near(step, run.pace())):
             return run
     return fitting[0] if fitting else None
 

@@ -48,7 +48,8 @@ QUIET = QUIET_SECONDS + 1
         ([{"step": 40}, {"step": 37}, {"step": 41}, {"step": 33}], [FIRST] * 4),
         ([{"step": 40}, {"step": 1}, {"step": 2}, {"step": 60}], [FIRST, SECOND, SECOND, SECOND]),
         ([{"step": 3}, {"step": 1}], [FIRST, FIRST]),
-        ([{"step": 10}, {"step": 20}, {"step": 30}, {"step": 10}, {"step": 40}, {"step": 10}], [FIRST] * 5 + [SECOND]),
+        ([{"step": step} for step in (0, 100, 200, 0, 100, 200)], [FIRST] * 3 + [SECOND] * 3),
+        ([{"step": step} for step in (0, 100, 0, 100)], [FIRST] * 2 + [SECOND] * 2),
         ([{"step": 3}, {"step": 1, "after": QUIET}, {"step": 2, "after": QUIET}], [FIRST, SECOND, SECOND]),
         ([{"step": 3}, {"step": 3, "after": QUIET}, {"step": 9, "after": 9 * QUIET}], [FIRST] * 3),
         ([{"step": 40}, {}, {"step": 1}, {}], [FIRST, FIRST, SECOND, SECOND]),
@@ -90,6 +91,15 @@ def test_a_late_episode_of_a_step_that_is_still_played_is_no_step_back() -> None
 
     run(plays)
     assert names() == [FIRST, FIRST]
+
+
+def test_only_the_step_before_is_late_in_a_run_that_counts_in_tens_and_is_still_played() -> None:
+    async def plays(recorder: Recorder) -> None:
+        for place, step in enumerate((10, 20, 10, 30, 20, 10), start=1):
+            await commit(recorder, episode_started(place, run=RunInfo("tiny", step)))
+
+    run(plays)
+    assert names() == [FIRST] * 5 + [SECOND]
 
 
 def test_an_episode_after_the_end_of_its_run_begins_the_next_one_unless_it_resumes() -> None:
