@@ -20,6 +20,7 @@ from urllib.parse import urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from environments.authoring.reserved_names import RESERVED_NAMES
+from environments.database.storable import whole_in
 
 _PATH = re.compile(r"(/[A-Za-z0-9._~-]+)+")
 _TRUE, _FALSE = {"1", "true", "yes", "on"}, {"0", "false", "no", "off"}
@@ -41,10 +42,9 @@ def env_bool(name: str, *, default: bool = False) -> bool:
 def env_int(name: str, default: int, *, minimum: int = 0, maximum: int | None = None) -> int:
     """Return a whole number from `minimum` to `maximum`."""
     text = env_str(name)
-    try:
-        value = int(text) if text else default
-    except ValueError as error:
-        raise ImproperlyConfigured(f"{name}={text!r} is not a whole number.") from error
+    value = whole_in(text) if text else default
+    if value is None:
+        raise ImproperlyConfigured(f"{name}={text!r} is not a whole number.")
     if value < minimum:
         raise ImproperlyConfigured(f"{name}={value} is too small; the minimum is {minimum}.")
     if maximum is not None and value > maximum:

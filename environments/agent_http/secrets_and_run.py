@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from environments import security_log
 from environments.agent_http.view import utf8
-from environments.database.storable import number_in, storable_json
+from environments.database.storable import id_in, storable_json
 from environments.errors import InvalidRequest, shorten
 from environments.keys.agent_key import AgentKey
 from environments.runtime.records import MAX_TRAINING_STEP, RUN_FIELDS, RUN_PREFIX, RunInfo, mistaken_labels
@@ -110,9 +110,8 @@ def _note_mistakes(owner: str, labels: tuple[str, ...], missing: tuple[str, ...]
 def _whole_number(text: str) -> int | None:
     if not text:
         return None
-    number = number_in(text.strip())
-    if not isinstance(number, int) or not 0 <= number <= MAX_TRAINING_STEP:
-        raise InvalidRequest(
-            f"the training step is {text[:40]!r}; it must be a whole number from 0 to {MAX_TRAINING_STEP}"
-        )
+    number = id_in(text)
+    if number is None or number > MAX_TRAINING_STEP:
+        allowed = f"a whole number from 0 to {MAX_TRAINING_STEP}, in digits, such as 12"
+        raise InvalidRequest(f"the training step is {text[:40]!r}; it must be {allowed}")
     return number

@@ -13,6 +13,7 @@ SLICE_CHARACTERS = 1024 * 1024
 """A longer text is searched in slices, because no other thread runs during a search: 3 ms for a slice."""
 MAX_BIGINT = 2**63 - 1
 """Largest number that a column of 64 bits holds, so also the largest id."""
+_WHOLE = re.compile("0|-?[1-9][0-9]{0,18}")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]{1,4000}(\.[0-9]{0,4000})?|(\.[0-9]{1,4000}))([eE][+-]?[0-9]{1,9})?")
 _ESCAPE = re.compile(r"\\(?:ud[89ab]..\\ud[c-f]..|(ud[89a-f]..|u0000)|.)", re.IGNORECASE)
 """An escape in ASCII JSON; the group is NUL or half of a surrogate pair."""
@@ -76,14 +77,22 @@ def double_of(number: float) -> float:
         return math.inf if number > 0 else -math.inf
 
 
+def whole_in(text: str) -> int | None:
+    """Return the whole number that `text` is; None if it is none, or none that 64 bits hold.
+
+    Each number has one spelling. `int` would read `+1`, `01`, `1_000`, blanks and the digits of every script, too.
+    """
+    return bigint(int(text)) if _WHOLE.fullmatch(text) else None
+
+
 def id_in(text: str) -> int | None:
-    """Return the number that `text` has in decimal digits; None if it is none, or none that 64 bits hold."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= len(str(MAX_BIGINT))
-    return bigint(int(text)) if is_number else None
+    """Return the number from 0 that `text` is, as `whole_in` does."""
+    number = whole_in(text)
+    return number if number is not None and number >= 0 else None
 
 
 def index_in(text: str) -> int | None:
-    """Return the index that `text` has in decimal digits; None if it is none, or none that 32 bits hold."""
+    """Return the index that `text` is, as `whole_in` does; None if it is none, or none that 32 bits hold."""
     number = id_in(text)
     return number if number is not None and number <= MAX_INDEX else None
 

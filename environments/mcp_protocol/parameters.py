@@ -14,7 +14,7 @@ from urllib.parse import parse_qsl
 from environments.agent_http.errors import NUL_IS_NOWHERE
 from environments.agent_http.secrets_and_run import NO, YES, header_of, run_info, secrets_in, take_run_fields
 from environments.agent_http.view import utf8
-from environments.database.storable import number_in
+from environments.database.storable import whole_in
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
 from environments.keys.agent_key import CURATE, AgentKey, sent_key
 from environments.mcp_protocol.refusals import McpRefusal
@@ -90,8 +90,8 @@ async def choose_index(parameters: Parameters, environment: str, split: str, tas
         if not count:
             raise InvalidIndex(0, split, 0)
         return random.randrange(count)  # nosec B311 # spreads tasks, and hides nothing
-    index = number_in(text or "0")
-    if not isinstance(index, int):
+    index = whole_in(text or "0")
+    if index is None:
         quoted = shorten(text, MAX_QUOTED_CHARACTERS)
         raise InvalidRequest(f"index is {quoted!r}; it must be a whole number or {RANDOM!r}")
     return index

@@ -50,7 +50,10 @@ HEADERS: dict[str, Schema] = {
         "schema": {"type": "string", "contentEncoding": "base64", "contentMediaType": "application/json"},
     },
     "X-Run": {"description": "Name of the run that the episode belongs to.", "schema": {"type": "string"}},
-    "X-Step": {"description": "Training step of the run.", "schema": {"type": "string", "pattern": "^[0-9]+$"}},
+    "X-Step": {
+        "description": "Training step of the run.",
+        "schema": {"type": "string", "pattern": "^(0|[1-9][0-9]*)$"},
+    },
     "X-Model": {"description": "Name of the model that plays.", "schema": {"type": "string"}},
 }
 

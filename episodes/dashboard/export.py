@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import get_args
@@ -16,6 +15,7 @@ from django.views.decorators.http import require_safe
 
 from environments import security_log
 from environments.access.privacy import hidden_from
+from environments.database.storable import id_in
 from environments.transfer.streaming import download_of, streamed
 from episodes.attempts.rule import AttemptQuerySet
 from episodes.dashboard.guards import as_download, refused
@@ -44,7 +44,6 @@ from episodes.visibility import TaskGuard, blind_to
 OWN_PARAMETERS = ("format", "ids", "min_return", "success", "margin", *CHOICES)
 """Parameters that are not part of the filter."""
 MAX_IDS = 1000
-_IDS = re.compile(r"[0-9]{1,16}(,[0-9]{1,16})*")
 
 
 @require_safe
@@ -90,9 +89,10 @@ def _format(query: Mapping[str, str]) -> Format:
 def _ids(query: Mapping[str, str]) -> list[int]:
     """Return the parameter `ids`; empty if it is absent. Raises: BadFilter."""
     given = query.get("ids", "")
-    if given and not _IDS.fullmatch(given):
+    numbers = [id_in(text) for text in given.split(",")] if given else []
+    ids = [number for number in numbers if number is not None]
+    if len(ids) < len(numbers):
         raise BadFilter("ids", given, "give episode numbers separated by commas, such as ids=1,2,3")
-    ids = [int(number) for number in given.split(",") if number]
     if len(ids) > MAX_IDS:
         raise BadFilter("ids", f"{len(ids)} numbers", f"up to {MAX_IDS} are allowed; a filter has no such limit")
     return ids

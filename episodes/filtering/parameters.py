@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from environments.database.storable import MAX_BIGINT, UNSTORABLE, number_in
+from environments.database.storable import MAX_BIGINT, UNSTORABLE, number_in, whole_in
 from environments.display.addresses import no_such
 from environments.errors import OrsError, shorten
 from environments.scoring.convention import CONVENTION_PARTS
@@ -22,9 +22,8 @@ T = TypeVar("T")
 C = TypeVar("C", bound=str)
 LEGAL = "allowed are "
 """Start of what is allowed where that is a list of words."""
-_WHOLE = re.compile(r"-?[0-9]{1,19}")
-_SPAN = re.compile(r"0*[1-9][0-9]{0,4}[mhdw]")
-_SUITE = re.compile(r"([^/]{1,200})/v([0-9]{1,9})(?:/([0-9]{1,4}))?")
+_SPAN = re.compile(r"[1-9][0-9]{0,4}[mhdw]")
+_SUITE = re.compile(r"([^/]{1,200})/v([1-9][0-9]{0,8})(?:/([1-9][0-9]{0,3}))?")
 
 
 class BadFilter(OrsError):
@@ -96,9 +95,9 @@ def whole_from(least: int, most: int = MAX_BIGINT) -> Callable[[str, str], int]:
     bounds = f" from {least} to {most}" if most < MAX_BIGINT else f" of at least {least}" if least > -MAX_BIGINT else ""
 
     def parse(name: str, text: str) -> int:
-        if not _WHOLE.fullmatch(text) or not least <= int(text) <= most:
+        if (number := whole_in(text)) is None or not least <= number <= most:
             raise BadFilter(name, text, f"it has to be a whole number{bounds}, such as 12")
-        return int(text)
+        return number
 
     return parse
 

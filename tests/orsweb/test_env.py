@@ -102,6 +102,7 @@ def test_it_reads_addresses_and_networks(set_to: Callable[[str], None], text: st
 REFUSED: list[tuple[str, Callable[[], Any], str]] = [
     ("maybe", lambda: env_bool(NAME), "'maybe' is neither true nor false; use one of 1, 0, true, false."),
     ("1.5", lambda: env_int(NAME, 1), "'1.5' is not a whole number."),
+    ("1_0", lambda: env_int(NAME, 1), "'1_0' is not a whole number."),
     ("-1", lambda: env_int(NAME, 1), "-1 is too small; the minimum is 0."),
     ("9", lambda: env_int(NAME, 1, maximum=8), "9 is too large; the maximum is 8."),
     (

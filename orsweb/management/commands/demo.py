@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from environments import command_line
+from environments.database.storable import id_in
 from environments.display.terminal import TerminalCommand
 from environments.errors import Unhostable
 from orsweb.demo import script_runner
@@ -68,6 +69,6 @@ class Command(TerminalCommand):
 
 
 def _count(text: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= 100_000:
+    if (count := id_in(text)) is None or not 1 <= count <= 100_000:
         raise argparse.ArgumentTypeError(f"{text!r} is not a number of episodes; use one from 1 to 100000")
-    return int(text)
+    return count

@@ -48,12 +48,31 @@ def test_it_drops_numbers_beyond_64_bits() -> None:
     assert bigint(MAX_BIGINT + 1) is None
 
 
-@pytest.mark.parametrize(("text", "number"), [("7", 7), ("007", 7), (str(MAX_BIGINT), MAX_BIGINT)])
+@pytest.mark.parametrize(("text", "number"), [("0", 0), ("7", 7), (str(MAX_BIGINT), MAX_BIGINT)])
 def test_an_id_is_read_from_decimal_digits(text: str, number: int) -> None:
     assert id_in(text) == number
 
 
-@each("text", ["", "-1", "1.0", "x", "²", "٣", str(MAX_BIGINT + 1), "9" * 5000])
+@each(
+    "text",
+    [
+        "",
+        "-1",
+        "1.0",
+        "x",
+        "²",
+        "٣",
+        "\uff0b\uff11",
+        "+1",
+        "01",
+        "1_0",
+        " 1",
+        "1\n",
+        "-0",
+        str(MAX_BIGINT + 1),
+        "9" * 5000,
+    ],
+)
 def test_a_text_that_no_column_holds_as_id_is_none(text: str) -> None:
     assert id_in(text) is None
 

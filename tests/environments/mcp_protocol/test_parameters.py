@@ -21,6 +21,8 @@ NO_ENVIRONMENT = "The address names no environment; this server has /mcp/convers
         ("/echo?split=dev", 400, "Invalid split 'dev': 'echo' has 'train', 'test'"),
         ("/echo?index=3", 400, "Invalid index 3: split 'train' has 3 tasks, so -3 to 2 are valid"),
         ("/echo?index=first", 400, "index is 'first'; it must be a whole number or 'random'"),
+        ("/echo?index=%2B1", 400, "index is '+1'; it must be a whole number or 'random'"),
+        ("/echo?index=01", 400, "index is '01'; it must be a whole number or 'random'"),
         ("/echo?indx=1", 400, "Unknown parameter 'indx' in the address; allowed are split, index, run, step, model"),
         ("/echo?index=1&index=2", 400, "The address has the parameter 'index' more than once"),
         ("/echo?rewards=maybe", 400, "rewards is 'maybe'; it must be 1 or 0"),

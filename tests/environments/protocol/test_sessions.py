@@ -19,7 +19,7 @@ from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-WHOLE = "it must be a whole number from 0 to 4611686018427387904"
+WHOLE = "it must be a whole number from 0 to 4611686018427387904, in digits, such as 12"
 
 
 async def test_create_session_answers_json(client: httpx.AsyncClient) -> None:
@@ -234,7 +234,10 @@ async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwis
     ("secrets", "detail"),
     [
         ({"orsweb_step": "two"}, f"the training step is 'two'; {WHOLE}"),
-        ({"orsweb_step": "-3"}, f"the training step is '-3'; {WHOLE}"),
+        *(
+            ({"orsweb_step": text}, f"the training step is {text!r}; {WHOLE}")
+            for text in ("-3", "+1", "01", "1_0", "\uff11", "1 0")
+        ),
         ({"orsweb_step": "9" * 30}, f"the training step is '{'9' * 30}'; {WHOLE}"),
         ({"orsweb_step": "9" * 5000}, f"the training step is '{'9' * 40}'; {WHOLE}"),
         ({"orsweb_run": "x" * 201}, "The run's name has 201 characters; at most 200 are allowed"),
@@ -242,7 +245,7 @@ async def test_step_and_model_are_named_by_headers_unless_a_secret_says_otherwis
         ({"ORSWEB_RUN": "x"}, "The secret 'ORSWEB_RUN' has to be named 'orsweb_run' to describe the run"),
         ({"orsweb-step": "1"}, "The secret 'orsweb-step' has to be named 'orsweb_step' to describe the run"),
     ],
-    ids=range(8),
+    ids=range(13),
 )
 async def test_a_bad_run_is_refused(client: httpx.AsyncClient, secrets: dict[str, str], detail: str) -> None:
     body = {"task_spec": {}, "secrets": secrets}

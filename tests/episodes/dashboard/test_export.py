@@ -105,7 +105,7 @@ def test_those_still_running_are_counted() -> None:
     [
         ("", "allowed are jsonl, csv, parquet, messages, pairs"),
         ("format=xlsx", "allowed are jsonl, csv, parquet, messages, pairs"),
-        ("format=csv&ids=1;2", "give episode numbers separated by commas"),
+        *((f"format=csv&ids={ids}", "give episode numbers separated by commas") for ids in ("1;2", "01", "1,")),
         ("format=csv&ids=" + "1," * 1000 + "1", "up to 1000 are allowed"),
         ("format=csv&colour=red", "no filter has that name"),
         ("format=csv&min_return=high", "min_return"),
