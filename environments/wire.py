@@ -13,6 +13,7 @@ from __future__ import annotations
 import json
 import math
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 
@@ -414,6 +415,23 @@ def json_problem(error: Exception) -> str:
     if "integer string conversion" in str(error):
         return f"a number in it has more than {sys.get_int_max_str_digits():,} digits"
     return str(error)
+
+
+class RepeatedKey(ValueError):
+    """An object of JSON has a key twice, of which most readers silently drop one."""
+
+
+def distinct_members(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return the object with these members; a hook for JSON decoders. Raises: RepeatedKey."""
+    members = dict(pairs)
+    if len(members) < len(pairs):
+        raise repeated(Counter(name for name, _ in pairs).most_common(1)[0][0])
+    return members
+
+
+def repeated(name: str) -> RepeatedKey:
+    shown = shorten(ascii(name), MAX_PLACE_CHARACTERS)
+    return RepeatedKey(f"has the key {shown} twice in one object; keep one of them")
 
 
 def check_depth(value: Any, levels: int = MAX_DEPTH) -> None:

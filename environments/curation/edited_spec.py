@@ -10,7 +10,7 @@ from environments.curation.action import ActionProblem, InvalidSpec
 from environments.errors import shorten
 from environments.models import Environment
 from environments.tasks.stored_spec import Unfit, spec_text
-from environments.wire import json_problem
+from environments.wire import RepeatedKey, distinct_members, json_problem
 
 MAX_CHARACTERS = 300
 _KINDS: dict[type, str] = {list: "a list", str: "a string", bool: "true or false", type(None): "null"}
@@ -26,12 +26,14 @@ def checked_spec(environment: Environment, text: str) -> str:
 
 def _strict(text: str) -> str:
     try:
-        value = json.loads(text, object_pairs_hook=_distinct, parse_constant=_refuse)
+        value = json.loads(text, object_pairs_hook=distinct_members, parse_constant=_refuse)
         if isinstance(value, dict):
             return spec_text(value)
     except json.JSONDecodeError as error:
         raise _invalid(f"line {error.lineno}, column {error.colno}: {error.msg}") from error
     except Unfit as error:
+        raise _invalid(f"it {error}") from error
+    except RepeatedKey as error:
         raise _invalid(f"it {error}") from error
     except RecursionError as error:
         raise _invalid("it is nested too deeply; flatten it") from error
@@ -42,15 +44,6 @@ def _strict(text: str) -> str:
 
 def _invalid(message: str) -> InvalidSpec:
     return InvalidSpec((ActionProblem("", shorten(message, MAX_CHARACTERS)),))
-
-
-def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    members: dict[str, Any] = {}
-    for name, value in pairs:
-        if name in members:
-            raise ValueError(f"the name {shorten(name, 80)!r} occurs twice in one object; keep one of them")
-        members[name] = value
-    return members
 
 
 def _refuse(constant: str) -> Any:

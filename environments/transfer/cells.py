@@ -23,7 +23,7 @@ from typing import Any
 from environments.database.storable import is_storable
 from environments.errors import shorten
 from environments.transfer.rows import BadRow
-from environments.wire import json_problem
+from environments.wire import RepeatedKey, distinct_members, json_problem
 
 _SHOWN_CHARACTERS = 60
 
@@ -52,17 +52,7 @@ class Kind(Enum):
 
 # NaN and infinities are decoded here and refused when the spec is stored, so that they refuse one row and not the rest
 # of an array.
-def object_of(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object with these members; a hook for JSON decoders. Raises: BadRow for a duplicate key."""
-    members = dict(pairs)
-    if len(members) < len(pairs):
-        seen = set[str]()
-        name = next(name for name, _ in pairs if name in seen or seen.add(name))  # type: ignore[func-returns-value]
-        raise BadRow(f"has the key {shorten(ascii(name), _SHOWN_CHARACTERS)} twice in one object; keep one of them")
-    return members
-
-
-_decoder = json.JSONDecoder(object_pairs_hook=object_of)
+_decoder = json.JSONDecoder(object_pairs_hook=distinct_members)
 _lenient = json.JSONDecoder()
 
 
@@ -73,8 +63,8 @@ def decoded_at(text: str, at: int) -> tuple[Any, int, BadRow | None]:
     """
     try:
         return *_decoder.raw_decode(text, at), None
-    except BadRow as error:
-        return *_lenient.raw_decode(text, at), error
+    except RepeatedKey as error:
+        return *_lenient.raw_decode(text, at), BadRow(str(error))
 
 
 def parsed(text: str) -> Any:
@@ -85,6 +75,8 @@ def parsed(text: str) -> Any:
         raise BadRow(f"is not JSON: {error.msg} at character {error.pos + 1}") from error
     except RecursionError as error:
         raise BadRow("is nested too deeply") from error
+    except RepeatedKey as error:
+        raise BadRow(str(error)) from error
     except ValueError as error:  # an integer of thousands of digits
         raise BadRow(f"cannot be read: {json_problem(error)}") from error
 
@@ -103,7 +95,9 @@ def read(cell: str, kind: Kind, column: str) -> Any:
     """Return the value of a non-empty cell. Raises: BadRow."""
     if kind is Kind.JSON:
         try:
-            return _json(cell, object_of)
+            return _json(cell, distinct_members)
+        except RepeatedKey as error:
+            raise BadRow(str(error)) from error
         except (ValueError, RecursionError) as error:
             raise BadRow(
                 f"column {column!r} has {shorten(repr(cell), _SHOWN_CHARACTERS)}, which is not JSON"

@@ -13,7 +13,7 @@ from functools import lru_cache
 from json.decoder import scanstring  # type: ignore[attr-defined]
 from typing import Any, NoReturn
 
-from environments.wire import MAX_DEPTH, check_depth
+from environments.wire import MAX_DEPTH, check_depth, distinct_members, repeated
 
 TEXT = "_text"
 """Suffix of a key whose value is the text as a string."""
@@ -37,8 +37,8 @@ def _finite(text: str) -> float:
 
 
 _decoder = json.JSONDecoder(parse_constant=_refuse)
-_plain_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
-"""Of what becomes values, which have no infinities; exact texts stay as they are."""
+_plain_decoder = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite, object_pairs_hook=distinct_members)
+"""Of what becomes values, which have no infinities and no key twice; exact texts stay as they are."""
 
 
 def embedded(key: str, text: str) -> str:
@@ -101,7 +101,7 @@ def _object(text: str, at: int, shape: dict[str, Any]) -> tuple[dict[str, Any], 
         _expect(text, at, '"')
         key, at = scanstring(text, at + 1, True)
         if key in found:
-            raise ValueError(f"The key {key[:60]!r} appears twice in one object")
+            raise repeated(key)
         at = _blank(text, at)
         _expect(text, at, ":")
         found[key], at = _value(text, _blank(text, at + 1), shape.get(key, _PLAIN))

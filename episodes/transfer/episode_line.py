@@ -15,7 +15,7 @@ from environments.scoring.convention import convention_declared
 from environments.scoring.returns import Return
 from environments.tasks.task_hash import hash_of_spec
 from environments.transfer.rows import BadRow
-from environments.wire import json_problem
+from environments.wire import RepeatedKey, json_problem
 from episodes.attempts.rule import NO_CALL, ending_of, is_rollout
 from episodes.recording.batch import SESSION_ID_LENGTH, TASK_ID_LENGTH
 from episodes.runs.description import (
@@ -262,6 +262,8 @@ def episode_of(text: str) -> EpisodeLine:
     """Return the episode of a line. Raises: BadRow."""
     try:
         value = sliced(text, EXACT)
+    except RepeatedKey as error:
+        raise BadRow(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise BadRow(f"is not JSON: {json_problem(error)}") from error
     return checked_line(value)

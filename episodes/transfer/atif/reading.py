@@ -9,7 +9,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from environments.transfer.rows import BadRow
-from environments.wire import MAX_DEPTH, check_depth, check_finite, json_problem
+from environments.wire import MAX_DEPTH, RepeatedKey, check_depth, check_finite, distinct_members, json_problem
 from episodes.transfer.atif.conversation_steps import StepTexts, derived_text
 from episodes.transfer.atif.foreign import foreign_episode
 from episodes.transfer.atif.imported import (
@@ -62,8 +62,11 @@ def trajectory_episode(text: str, folder: Folder, trial: Callable[[], TrialFacts
         own = (trajectory.extra or {}).get(EXTRA)
         if isinstance(own, dict) and "orsweb" in own:
             return _own_episode(sliced(text, _SHAPE), folder)
+        json.loads(text, object_pairs_hook=distinct_members)  # not above, because exact texts stay as they are
         check_depth(value)
         check_finite(value)
+    except RepeatedKey as error:
+        raise BadRow(str(error)) from error
     except (ValueError, RecursionError) as error:
         raise BadRow(f"is not JSON that can be imported: {json_problem(error)}") from error
     return foreign_episode(trajectory, folder, trial())

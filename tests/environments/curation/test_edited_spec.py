@@ -42,7 +42,7 @@ def test_it_keeps_characters_that_no_database_can_as_escapes() -> None:
         ("null", "it is null, but a task has to be an object, such as {…}"),
         ('{"a": NaN}', "NaN is not a JSON number; use a finite number, null or a string"),
         ('{"a": 1e999}', "it holds NaN, an infinity or a number beyond 1.8e308 in 'a'; write a finite number or null"),
-        ('{"a": 1, "a": 2}', "the name 'a' occurs twice in one object; keep one of them"),
+        ('{"a": 1, "a": 2}', "it has the key 'a' twice in one object; keep one of them"),
         ('{"a": ' + "[" * 300 + "]" * 300 + "}", "it cannot be stored: nested more than 200 deep"),
         ('{"a": "' + "x" * 8 * 1024**2 + '"}', "it is longer than 8 MiB, the limit for a task"),
         ('{"a": ' + "[" * 100_000 + "]" * 100_000 + "}", "it is nested too deeply; flatten it"),

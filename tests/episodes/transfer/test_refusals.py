@@ -68,7 +68,7 @@ def test_a_bad_value_is_named(tmp_path: Path, line: dict[str, Any], changes: dic
     [
         ("oops", "is not JSON: Expecting value"),
         ('{"orsweb": "episode/1", "id": 3', "is not JSON: Expecting ',' at character 32"),
-        ('{"orsweb": "episode/1", "orsweb": 1}', "is not JSON: The key 'orsweb' appears twice in one object"),
+        ('{"orsweb": "episode/1", "orsweb": 1}', "has the key 'orsweb' twice in one object; keep one of them"),
         ('{"orsweb": "episode/1",}', "is not JSON: Something is expected after the comma"),
         ('{"orsweb": "episode/1"} 7', "is not JSON: Extra data at character 24"),
         ('{"orsweb": NaN}', "is not JSON: NaN is not JSON"),
