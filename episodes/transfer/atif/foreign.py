@@ -29,6 +29,7 @@ from episodes.transfer.atif.imported import (
     ImportedRollout,
     TrialFacts,
     loaded,
+    reward_names,
 )
 from episodes.transfer.atif.metrics import USAGE
 from episodes.transfer.atif.schema import METADATA, AtifStep, AtifToolCall, AtifTrajectory
@@ -41,6 +42,7 @@ from episodes.uploads.events import CALL_ID_LENGTH, ID_LENGTH
 ENVIRONMENT = "atif"
 """Name of the environment where nothing names one."""
 NO_RESULT = "The trajectory has no result of this call."
+_STEP_NAMES = ("reward", "rewards")
 NO_REWARD = "The trajectory names no reward."
 _KINDS = {source: kind for kind, source in SOURCES.items()}
 
@@ -70,6 +72,8 @@ class _Reader:
         self._is_dated = bool(self._times or trial.started)
         self._created = min([*self._times, *([trial.started] if trial.started else [])], default=datetime.now(UTC))
         self.identity = f"{parent}/{trajectory.trajectory_id}" if parent else _identity(trajectory)
+        if trial.step and not parent:
+            self.identity += f"~{trial.step}"  # an agent may go on with its session in the next step
         self._contents = dict[int, Content]()
 
     # --- the episode
@@ -79,6 +83,8 @@ class _Reader:
         trial, agent = self._trial, self._trajectory.agent
         steps = list(self._steps())
         reward = _reward(self._trajectory) if trial.reward is None else trial.reward
+        if reward is None and not trial.components:
+            self._check_other_places()
         if steps and reward is not None:
             steps[-1] |= {"reward": reward}
         if steps:
@@ -107,6 +113,28 @@ class _Reader:
             }
         )
 
+    def _check_other_places(self) -> None:
+        """Refuse a trajectory whose only reward stands where none is read. Raises: BadRow."""
+        trajectory, trial = self._trajectory, self._trial.trial
+        totals = trajectory.final_metrics.extra if trajectory.final_metrics else None
+        places = {"extra": trajectory.extra, "agent.extra": trajectory.agent.extra, "final_metrics.extra": totals}
+        found = [(place, extra or {}, name) for place, extra in places.items() for name in reward_names(extra or {})]
+        parts = dict[str, Any]()
+        for n, step in enumerate(trajectory.steps):
+            parts |= {f"steps.{n}.extra": step.extra, f"steps.{n}.metrics.extra": step.metrics and step.metrics.extra}
+            for m, result in enumerate(step.observation.results if step.observation else ()):
+                parts[f"steps.{n}.observation.results.{m}.extra"] = result.extra
+        # a score may be anything there, such as how well a document matches
+        found += [
+            (place, extra, name) for place, extra in parts.items() for name in reward_names(extra or {}, _STEP_NAMES)
+        ]
+        for place, extra, name in found:
+            whose = f"belongs to trial {shorten(repr(trial), 60)} and " if trial else ""
+            raise BadRow(
+                f"{whose}has {place}.{name}, which is {shorten(repr(extra[name]), 40)}; a trajectory's reward is read "
+                "only in extra.reward and final_metrics.extra.reward"
+            )
+
     def _run(self, model: str) -> dict[str, Any] | None:
         if not self._trial.run:
             return None
@@ -116,7 +144,7 @@ class _Reader:
     def _spec(self) -> dict[str, Any]:
         """Return the task: what Harbor calls it, or else what the agent was told to do."""
         if self._trial.task:
-            return {"task_name": self._trial.task}
+            return {"task_name": self._trial.task} | ({"step_name": self._trial.step} if self._trial.step else {})
         told = [step for step in self._trajectory.steps if step.source == "user"] or self._trajectory.steps[:1]
         return {"instruction": plain_text(self._content(told[0]))}
 

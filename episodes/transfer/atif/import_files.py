@@ -12,15 +12,16 @@ import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
-from pathlib import Path, PurePosixPath
+from pathlib import Path, PurePath, PurePosixPath
 from typing import Any, NamedTuple, Protocol
 
 from environments.database.storable import double_of, number_in
 from environments.errors import shorten
 from environments.transfer.json_lines import Lines
 from environments.transfer.rows import BadRow, Unreadable
+from environments.wire import RepeatedKey, distinct_members, json_problem
 from episodes.attempts.components import COMPONENT_MEMBERS, MAX_COMPONENTS, MAX_NAME_CHARACTERS, components_of
-from episodes.transfer.atif.imported import Folder, TrialFacts
+from episodes.transfer.atif.imported import Folder, TrialFacts, reward_names
 
 MAX_ITEM_BYTES = 512 * 1024 * 1024
 """Limit of a line or trajectory, which is one episode and is held in memory."""
@@ -98,6 +99,10 @@ class _Files:
         """Create a reader that reads nothing outside of `root`."""
         self._folder, self._root = folder, root.resolve()
 
+    @property
+    def step(self) -> str:
+        return _step_of(self._folder, self)
+
     def read(self, name: str) -> bytes | None:
         try:
             path = (self._folder / name).resolve()
@@ -110,8 +115,18 @@ class _Files:
 
 def _around(path: Path) -> Folder:
     """Return the files around a trajectory: those of its trial if it is where Harbor writes it."""
-    is_trial = path.name == TRAJECTORY and path.parent.name == "agent"
-    return _Files(path.parent, path.parent.parent.parent if is_trial else path.parent)
+    folder = path.absolute().parent
+    if path.name != TRAJECTORY or folder.name != "agent":
+        return _Files(folder, folder)
+    job = folder.parent.parent
+    around = _Files(folder, job)
+    return _Files(folder, job.parent.parent) if around.step else around
+
+
+def _step_of(folder: PurePath, files: Folder) -> str:
+    """Return the step of which Harbor has moved the agent's files to `folder`, `TRIAL/steps/STEP/agent`."""
+    is_step = folder.name == "agent" and folder.parent.parent.name == "steps"
+    return folder.parent.name if is_step and files.read("../result.json") is None else ""
 
 
 class _LineFile:
@@ -205,6 +220,10 @@ class _Entries:
     ) -> None:
         self._file, self._entries, self._folder = file, entries, folder
 
+    @property
+    def step(self) -> str:
+        return _step_of(self._folder, self)
+
     def read(self, name: str) -> bytes | None:
         """Return the content of a file; None if there is none.
 
@@ -241,20 +260,25 @@ def trial_facts(folder: Folder) -> TrialFacts:
 
     Raises: BadRow.
     """
+    up = "../../.." if folder.step else ".."
     result: Any = {}
-    if (content := folder.read("../result.json")) is not None:
-        try:
-            result = json.loads(content)
-        except (ValueError, RecursionError) as error:
-            raise BadRow(f"has a result.json that is not JSON: {error}") from error
+    if (content := folder.read(f"{up}/result.json")) is not None:
+        result = _parsed(content, "result.json")
         if not isinstance(result, dict):
             raise BadRow("has a result.json that is not an object, so its reward is unknown")
     trial = _TrialResult(result, folder)
     if not result.keys() & {"task_name", "verifier_result"}:
         rewards = trial.rewards()
-        return TrialFacts(reward=rewards.total, components=rewards.components)
-    job = _text(_object(folder.read("../../config.json")).get("job_name"))
+        return TrialFacts(reward=rewards.total, components=rewards.components, step=folder.step)
+    job = _text(_dict(_parsed(folder.read(f"{up}/../config.json") or b"{}", "config.json")).get("job_name"))
     return trial.facts()._replace(run=job or _job_of(result))
+
+
+def _parsed(content: bytes, name: str) -> Any:
+    try:
+        return json.loads(content, object_pairs_hook=distinct_members)
+    except (ValueError, RecursionError) as error:
+        raise BadRow(f"has a {name} that cannot be read: {json_problem(error)}") from error
 
 
 def _job_of(result: dict[str, Any]) -> str:
@@ -268,48 +292,72 @@ class _Rewards(NamedTuple):
     components: Mapping[str, float | None] = {}
     """The others by name; None for null."""
 
+    @property
+    def has_number(self) -> bool:
+        return any(value is not None for value in (self.total, *self.components.values()))
+
 
 class _TrialResult:
     """Harbor's `result.json` of a trial. Missing and odd values are left out, but no reward is."""
 
     def __init__(self, values: dict[str, Any], folder: Folder) -> None:
-        self._values, self._folder = values, folder
+        self._values, self._folder, self._step = values, folder, folder.step
+        steps = values.get("step_results")
+        self._steps = [_dict(step) for step in steps] if isinstance(steps, list) else []
 
     def facts(self) -> TrialFacts:
         """Return what the file says. Raises: BadRow."""
-        values, exception = self._values, _dict(self._values.get("exception_info"))
+        values, (part, _) = self._values, self._own_part()
+        exception = _dict((part or values).get("exception_info"))
         kind = _text(exception.get("exception_type"))
         rewards = self.rewards()
-        is_failure = bool(kind) and rewards == _Rewards()
+        is_failure = bool(kind) and not rewards.has_number
         model = _dict(_dict(values.get("agent_info")).get("model_info"))
+        times = _dict(part.get("agent_execution")) if self._step else values
         return TrialFacts(
             environment=_text(values.get("source")) or "harbor",
             task=_text(values.get("task_name")),
             trial=_text(values.get("trial_name")),
+            step=self._step,
             model="/".join(filter(None, [_text(model.get("provider")), _text(model.get("name"))])),
             reward=rewards.total,
             components=rewards.components,
             exception=f"{kind}: {_text(exception.get('exception_message'))}" if kind else "",
             exception_kind=("expired" if "Timeout" in kind else "env_error") if is_failure else "",
-            started=_moment(values.get("started_at")),
-            finished=_moment(values.get("finished_at")),
+            started=_moment(times.get("started_at")),
+            finished=_moment(times.get("finished_at")),
         )
+
+    def _own_part(self) -> tuple[dict[str, Any], str]:
+        """Return what the file says about the trajectory, and its place: of the trial, or of one of its steps."""
+        if not self._step:
+            return self._values, ""
+        place = next((n for n, part in enumerate(self._steps) if part.get("step_name") == self._step), None)
+        return ({}, "") if place is None else (self._steps[place], f"step_results.{place}.")
 
     def rewards(self) -> _Rewards:
         """Return the rewards: the total is the one that is named `reward`, or the only one. Raises: BadRow."""
-        verdict, place = self._values.get("verifier_result"), "verifier_result"
+        part, prefix = self._own_part()
+        verdict, place = part.get("verifier_result"), f"{prefix}verifier_result"
         if isinstance(verdict, dict):
-            name = "rewards" if "rewards" in verdict else "reward"
+            name = "rewards" if verdict.get("rewards") not in (None, {}) else "reward"
             verdict, place = verdict.get(name), f"{place}.{name}"
         if verdict in (None, {}):
             verdict, place = self._written()
         if not isinstance(verdict, dict):
-            return _Rewards(self._number(verdict, place))
-        numbers = {name: self._number(value, f"{place}.{name}") for name, value in verdict.items()}
-        total = "reward" if "reward" in numbers or len(numbers) != 1 else next(iter(numbers))
-        components = {name: value for name, value in numbers.items() if name != total}
-        if components and total in numbers and numbers[total] is None:
-            components[total] = None
+            rewards = _Rewards(self._number(verdict, place))
+        else:
+            numbers = {name: self._number(value, f"{place}.{name}") for name, value in verdict.items()}
+            total = "reward" if "reward" in numbers or len(numbers) != 1 else next(iter(numbers))
+            components = {name: value for name, value in numbers.items() if name != total}
+            if numbers.get(total, 0) is None and (components or total != "reward"):
+                components[total] = None
+            self._check_components(components, place)
+            rewards = _Rewards(numbers.get(total), components)
+        self._check_other_places(rewards, place)
+        return rewards
+
+    def _check_components(self, components: Mapping[str, float | None], place: str) -> None:
         kept = components_of({COMPONENT_MEMBERS[0]: {name: value or 0.0 for name, value in components.items()}})
         if lost := [name for name in components if name not in kept]:
             shown = shorten(repr(lost[0]), _SHOWN_CHARACTERS)
@@ -317,19 +365,36 @@ class _TrialResult:
                 f"{place} has {shown}, which cannot be a component: those are at most {MAX_COMPONENTS}, "
                 f"with names of 1 to {MAX_NAME_CHARACTERS} characters without NUL"
             )
-        return _Rewards(numbers.get(total), components)
+
+    def _check_other_places(self, rewards: _Rewards, read_place: str) -> None:
+        """Refuse a trial with a reward where none is read, unless it repeats the total. Raises: BadRow."""
+        part, prefix = self._own_part()
+        parts = {prefix: part}
+        if not rewards.has_number and not prefix:
+            steps = {f"step_results.{n}.": step for n, step in enumerate(self._steps)}
+            parts |= {"": self._values} if self._step else steps
+        for prefix, part in list(parts.items()):
+            parts |= {f"{prefix}{name}.": _dict(part.get(name)) for name in ("verifier_result", "extra")}
+        for prefix, part in parts.items():
+            for name in reward_names(part):
+                if (place := f"{prefix}{name}") != read_place and part[name] != rewards.total:
+                    shown = f"{place} is {shorten(repr(part[name]), _SHOWN_CHARACTERS)}"
+                    raise self._refusal(f"{shown}; a reward is read only in verifier_result.rewards")
 
     def _written(self) -> tuple[Any, str]:
         """Return what the verifier wrote, in the file that Harbor reads first, and its name; None if there is none."""
+        has_failed = bool((self._own_part()[0] or self._values).get("exception_info"))
         for name in ("verifier/reward.json", "verifier/reward.txt"):
             content = self._folder.read(f"../{name}")
-            if content is None or (not content.strip() and self._values.get("exception_info")):  # which says so
+            if content is None or (not content.strip() and has_failed):  # which says so
                 continue
             text = content.decode(errors="replace").strip()
             if name.endswith("txt"):
                 return (text if (number := number_in(text)) is None else number), name
             try:
-                return json.loads(text), name
+                return json.loads(text, object_pairs_hook=distinct_members), name
+            except RepeatedKey as error:
+                raise self._refusal(f"{name} {error}") from error
             except (ValueError, RecursionError):
                 return text, name
         return None, ""
@@ -345,13 +410,6 @@ class _TrialResult:
         name = _text(self._values.get("trial_name"))
         trial = f"trial {shorten(repr(name), _SHOWN_CHARACTERS)}," if name else "a trial"
         return BadRow(f"belongs to {trial} whose {why}")
-
-
-def _object(content: bytes | None) -> dict[str, Any]:
-    try:
-        return _dict(json.loads(content)) if content else {}
-    except (ValueError, RecursionError):
-        return {}
 
 
 def _dict(value: Any) -> dict[str, Any]:

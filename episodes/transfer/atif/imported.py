@@ -18,9 +18,15 @@ from episodes.transfer.rollout_line import MessagePart, RolloutPart
 MAX_PATH_CHARACTERS = 300
 """Characters of the path of an image that stand in its place where it cannot be read."""
 
+REWARD_NAMES = ("reward", "rewards", "score", "scores")
+
 
 class Folder(Protocol):
     """The files around a trajectory: those of a directory or of a zip."""
+
+    @property
+    def step(self) -> str:
+        """The step of Harbor's trial that the trajectory tells; empty for that of a whole trial."""
 
     def read(self, name: str) -> bytes | None:
         """Return the content of a file by its path relative to the trajectory; None if there is none."""
@@ -51,6 +57,7 @@ class TrialFacts(NamedTuple):
     run: str = ""
     task: str = ""
     trial: str = ""
+    step: str = ""
     model: str = ""
     reward: float | None = None
     components: Mapping[str, float | None] = {}
@@ -59,6 +66,11 @@ class TrialFacts(NamedTuple):
     exception_kind: Literal["", "expired", "env_error"] = ""
     started: datetime | None = None
     finished: datetime | None = None
+
+
+def reward_names(part: Mapping[str, Any], names: Sequence[str] = REWARD_NAMES) -> list[str]:
+    """Return the members that may hold a reward, without empty ones."""
+    return [name for name, value in part.items() if name.casefold() in names and value not in (None, {}, [])]
 
 
 def loaded(content: Content, folder: Folder, *, must_exist: bool) -> Content:

@@ -41,6 +41,11 @@ def verdict(rewards: Any) -> str:
     return json.dumps(RESULT | {"verifier_result": {"rewards": rewards}})
 
 
+def elsewhere(values: dict[str, Any]) -> str:
+    """Return a result whose only reward is in `values`."""
+    return json.dumps(RESULT | {"verifier_result": None} | values)
+
+
 def results(*found: dict[str, Any]) -> dict[str, Any]:
     return {"observation": {"results": list(found)}}
 
@@ -77,6 +82,12 @@ def results(*found: dict[str, Any]) -> dict[str, Any]:
         (trajectory(subagent_trajectories=[trajectory(trajectory_id=None)]), "item 0 has no trajectory_id"),
         ('{"schema_version": "ATIF-v1.7", "steps": [', "is not JSON that can be imported"),
         ('{"schema_version": "ATIF-v1.7", "x": ' + "[" * 100_000, "is not JSON that can be imported"),
+        (json.dumps(trajectory())[:-1] + ', "notes": ""}', "has the key 'notes' twice in one object; keep one of them"),
+        (
+            trajectory(final_metrics={"extra": {"score": 1}}),
+            "has final_metrics.extra.score, which is 1; a trajectory's",
+        ),
+        (changed_step(3, extra={"reward": 1}), "has steps.2.extra.reward, which is 1; a trajectory's reward is read"),
         (trajectory(extra={"reward": "high"}), "extra.reward is 'high'; it has to be a finite number, or null"),
         (
             trajectory(final_metrics={"extra": {"reward": float("nan")}}),
@@ -164,7 +175,11 @@ def test_a_damaged_zip_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("result", "reason"),
     [
-        ("[oops", "has a result.json that is not JSON: "),
+        ("[oops", "has a result.json that cannot be read: Expecting value at line 1, column 2"),
+        (
+            json.dumps(RESULT)[:-1] + ', "task_name": "zebras"}',
+            "result.json that cannot be read: has the key 'task_name'",
+        ),
         ("[]", "has a result.json that is not an object, so its reward is unknown"),
         (verdict({"reward": "1.0"}), "rewards.reward is '1.0'; a reward has to be a finite number"),
         (verdict({"reward": float("nan")}), "rewards.reward is nan; a reward has to be a finite number"),
@@ -177,6 +192,26 @@ def test_a_damaged_zip_is_refused(tmp_path: Path) -> None:
         (verdict({"reward": 1, "x" * 81: 0.5}), "with names of 1 to 80 characters without NUL"),
         (verdict("high"), "belongs to trial 'zebras__a1', whose verifier_result.rewards is 'high'"),
         (json.dumps(RESULT | {"verifier_result": "1"}), "whose verifier_result is '1'"),
+        (
+            elsewhere({"verifier_result": {"score": 0.5}}),
+            "'zebras__a1', whose verifier_result.score is 0.5; a reward is",
+        ),
+        (
+            elsewhere({"verifier_result": {"rewards": {}, "Scores": [1]}}),
+            "whose verifier_result.Scores is [1]; a reward",
+        ),
+        (
+            elsewhere({"verifier_result": {"rewards": {"reward": 1}, "reward": 0.5}}),
+            "whose verifier_result.reward is 0.5",
+        ),
+        (elsewhere({"reward": 0.5}), "whose reward is 0.5; a reward is read only in verifier_result.rewards"),
+        (elsewhere({"rewards": {"reward": 0}}), "whose rewards is {'reward': 0}; a reward is read only in"),
+        (elsewhere({"extra": {"reward": 1}}), "whose extra.reward is 1; a reward is read only in"),
+        (
+            elsewhere({"step_results": [{"step_name": "a", "verifier_result": {"rewards": {"b": 1}}}]}),
+            "whose step_results.0.verifier_result.rewards is {'b': 1}; a reward is read only in",
+        ),
+        ('{"reward": 0.5}', "belongs to a trial whose reward is 0.5; a reward is read only in"),
     ],
 )
 def test_a_trial_whose_reward_cannot_be_read_is_refused(tmp_path: Path, result: str, reason: str) -> None:
@@ -188,7 +223,18 @@ def test_a_trial_whose_reward_cannot_be_read_is_refused(tmp_path: Path, result: 
     assert reason in report.refusals[0][1].reason
 
 
-@pytest.mark.parametrize(("name", "text"), [("txt", ""), ("txt", "nan"), ("json", "{"), ("json", '{"a": "1"}')])
+def test_a_trajectory_whose_only_reward_stands_elsewhere_is_refused_with_its_trial(tmp_path: Path) -> None:
+    job = write_trial(tmp_path, trajectory(extra={"rewards": {"a": 1}}), RESULT | {"verifier_result": None})
+    [(_, refused)] = Import([job]).run().refusals
+    assert refused.reason == (
+        "belongs to trial 'zebras__a1' and has extra.rewards, which is {'a': 1}; a trajectory's reward is read only in "
+        "extra.reward and final_metrics.extra.reward"
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "text"), [("txt", ""), ("txt", "nan"), ("json", "{"), ("json", '{"a": "1"}'), ("json", '{"a": 1, "a": 0}')]
+)
 def test_a_reward_that_the_verifier_wrote_wrong_is_refused(tmp_path: Path, name: str, text: str) -> None:
     result = RESULT | {"verifier_result": None}
     report = Import([write_trial(tmp_path, result=result, verifier={f"reward.{name}": text})]).run()

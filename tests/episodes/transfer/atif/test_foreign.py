@@ -173,6 +173,7 @@ def test_a_job_of_harbor_has_rewards_names_and_images(tmp_path: Path) -> None:
         ({"reward": None, "b": 1}, None, {"b": 1.0}, "rewards b 1, reward null, but no number is named reward"),
         ({"reward": 1, "a": None}, 1.0, {}, "The trial has the rewards a null."),
         ({"accuracy": 0.25}, 0.25, {}, ""),
+        ({"acc": None}, None, {}, "The trial has the rewards acc null, but no number is named reward."),
         ({"reward": None}, None, {}, "The trajectory names no reward."),
         (0.5, 0.5, {}, ""),
         (0, 0.0, {}, ""),
@@ -208,6 +209,31 @@ def test_what_the_verifier_wrote_is_the_reward_where_the_result_has_none(
     Import([job]).run()
     last = Step.objects.order_by("-index")[0]
     assert (Episode.objects.get().return_last, components_in(last.output_json)) == (total, components)
+
+
+def test_a_reward_that_repeats_the_one_that_is_read_is_none_of_its_own(tmp_path: Path) -> None:
+    result = RESULT | {"reward": 1, "verifier_result": {"rewards": {"reward": 1.0, "a": 0.5}, "score": None}}
+    Import([write_trial(tmp_path, result=result)]).run()
+    assert Episode.objects.get().return_last == 1.0
+
+
+@pytest.mark.parametrize("is_zip", [False, True])
+def test_each_step_of_a_trial_has_its_own_reward(tmp_path: Path, is_zip: bool) -> None:
+    rewards = {"first": {"rewards": {"reward": 0.5}}, "second": None}
+    steps = [{"step_name": name, "verifier_result": verdict} for name, verdict in rewards.items()]
+    steps[1]["exception_info"] = {"exception_type": "AgentTimeoutError", "exception_message": "after 60 s"}
+    job = write_trial(
+        tmp_path, result=RESULT | {"step_results": steps, "verifier_result": {"rewards": {"reward": 0.5}}}
+    )
+    for name in rewards:  # whose agent goes on with its session
+        shutil.copytree(job / "zebras__a1" / "agent", job / "zebras__a1" / "steps" / name / "agent")
+    shutil.rmtree(job / "zebras__a1" / "agent")
+    path = Path(shutil.make_archive(str(tmp_path / "jobs"), "zip", tmp_path, "nightly")) if is_zip else job
+    assert Import([path]).run().imported == 2
+    first, second = Episode.objects.select_related("task", "run").order_by("pk")
+    assert (first.return_last, first.cause, first.run and first.run.name) == (0.5, "finished", "nightly")
+    assert (second.return_last, second.cause, second.detail) == (None, "expired", "AgentTimeoutError: after 60 s")
+    assert json.loads(first.task.spec) == {"task_name": "zebras", "step_name": "first"}
 
 
 def test_a_verifier_that_failed_before_it_wrote_a_reward_is_the_ending(tmp_path: Path) -> None:
