@@ -30,7 +30,9 @@ from episodes.models import Guest, Invite, Play, Study
 from episodes.playtest.remote_play import share_request
 
 TOKEN_BYTES = 32
-ALIKE = "Case, accents, spaces and punctuation don't tell names and codes apart."
+ALIKE = "Only letters and digits tell names and codes apart, and not their case, accents or script."
+_LOOKS_LIKE = str.maketrans("авекмнорстухіјѕһԁԛԝӏαβεζηικμνορτυχıɑɡ", "abekmhopctyxijshdqwiabezhikmnoptyxiag")
+"""Letters of Cyrillic and Greek, after case folding, that look like Latin ones as capitals or always; and variants."""
 MAX_NAME_CHARACTERS = 60
 """Maximum number of characters of a guest's name."""
 REVOKED = "The link was revoked."
@@ -138,16 +140,24 @@ def person_name(text: str) -> str:
 
 
 def same_name(name: str) -> str:
-    """Return what two spellings of one name, ID or code share: it has no case, accents, spaces, invisible characters,
-    and no punctuation but between digits, where it separates numbers.
+    """Return what two spellings of one name, ID or code share: its letters and digits, without case and accents.
+
+    Digits are those of ASCII, and letters of other scripts that look like Latin ones are these. Between digits, any
+    sign separates numbers: 1.1 and 1-1 are the same, and 11 is another. Vowel signs of Indian scripts are letters.
     """
-    plain = unicodedata.normalize("NFKD", without_invisible(name)).casefold()
-    kept = "".join(one for one in plain if unicodedata.category(one) not in ("Mn", "Cf") and not one.isspace())
-    return "".join(
-        one
-        for at, one in enumerate(kept)
-        if unicodedata.category(one)[0] != "P" or (kept[at - 1 : at].isdecimal() and kept[at + 1 : at + 2].isdecimal())
-    )
+    shared, is_apart = "", False
+    for one in unicodedata.normalize("NFKD", without_invisible(name)).casefold():
+        kind = unicodedata.category(one)
+        if kind[0] in "LN" and not "\u02b0" <= one <= "\u02ff":  # these are apostrophes and the like
+            digit = unicodedata.digit(one, None)
+            plain = one.translate(_LOOKS_LIKE) if digit is None else str(digit)
+            is_number = shared[-1:].isdigit() and digit is not None
+            shared, is_apart = f"{shared}{'.' * (is_apart and is_number)}{plain}", False
+        elif kind == "Mc" and not shared[-1:].isascii():
+            shared += one
+        elif kind not in ("Mn", "Me", "Mc", "Cf") and not one.isspace():
+            is_apart = True
+    return shared
 
 
 def _of_name(rows: Iterable[tuple[int, str]], name: str) -> list[int]:
@@ -168,6 +178,19 @@ def _check_new(invite: Invite, name: str) -> None:
     links = Invite.objects.filter(study=invite.study_id, is_personal=True).values_list("name", flat=True)
     if same_name(name) in map(same_name, links.iterator()):
         raise ValueError(f"{name} has a personal link to this study. Use that one.")
+
+
+def listed_already(study: Study, names: Iterable[str]) -> str:
+    """Return a sentence if one of the names is that of a personal link in another spelling; or empty."""
+    links = set(Invite.objects.filter(study=study, is_personal=True).values_list("name", flat=True))
+    spellings = {same_name(name): name for name in links}
+    for name in names:
+        if name not in links and (other := spellings.get(same_name(name))):
+            return (
+                f"{name!r} is the same name as {other!r}, which has a personal link. {ALIKE} Enter {other!r} for a new "
+                "link of that person, or another name for another person."
+            )
+    return ""
 
 
 def personal_guest(invite: Invite) -> Guest:

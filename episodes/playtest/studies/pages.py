@@ -26,9 +26,11 @@ from environments.display.visible import visible
 from episodes.models import Guest, Invite, Study
 from episodes.playtest.invites.pages import question_to_revoke
 from episodes.playtest.invites.rule import (
+    ALIKE,
     CLOSED,
     MAX_NAME_CHARACTERS,
     end_plays,
+    listed_already,
     person_name,
     replace_personal,
     revoke,
@@ -91,7 +93,9 @@ class LinksForm(forms.Form):
         spellings = dict[str, str]()
         for name in names:
             if (other := spellings.setdefault(same_name(name), name)) != name:
-                raise forms.ValidationError(f"{name!r} and {other!r} are the same name. Each person needs another one.")
+                raise forms.ValidationError(
+                    f"{name!r} and {other!r} are the same name. {ALIKE} Each person needs another one."
+                )
         return names
 
 
@@ -139,8 +143,10 @@ def study_links(request: HttpRequest, name: str) -> HttpResponse:
         form.add_error("names", f"kind={kind[:40]!r} is no kind of links. Choose shared or personal.")
     elif kind == "shared" and request.POST.get("names", "").strip():
         form.add_error("names", "The link for everybody is for no names. Make personal links of them.")
-    elif kind == "personal" and form.is_valid() and not form.cleaned_data["names"]:
-        form.add_error("names", "Enter a name for each link, one per line.")
+    elif kind == "personal" and form.is_valid():
+        names = form.cleaned_data["names"]
+        if trouble := listed_already(found, names) if names else "Enter a name for each link, one per line.":
+            form.add_error("names", trouble)
     if not form.is_valid():
         return _page(request, found, form, status=422)
     lasts, author = timedelta(days=form.cleaned_data["days"]), request.user.get_username()[:150]

@@ -87,7 +87,7 @@ def test_a_study_takes_the_tasks_of_a_suite(curator: Client) -> None:
         ({"at_random": "5"}, "5 tasks can&#x27;t be drawn of 4. Draw fewer."),
         ({"completion_code": "\u200b"}, "The code has characters that people can&#x27;t see or copy."),
         ({"completion_code": "A", "no_task_code": "A"}, "Another outcome has this code."),
-        ({"completion_code": "Abc-1", "incomplete_code": "ABC1"}, "Another outcome has this code. Case, accents,"),
+        ({"completion_code": "Abc-1", "incomplete_code": "ABC1"}, "Another outcome has this code. Only letters"),
         ({"incomplete_code": "x\u00e9", "no_task_code": "XE"}, "Another outcome has this code."),
         ({"tasks": "split/999"}, "Select a valid choice"),
     ],
@@ -169,12 +169,59 @@ def test_a_form_of_a_study_is_filled_in_with_what_it_offers(curator: Client, que
 
 @each(
     "names",
-    ["P01\nP0 1", "P01\nP.01", "P-01\nP_01", "P01\np0\u30001", "P0\t1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\x1f1"],
+    [
+        *(
+            "P01\nP0 1",
+            "P01\nP.01",
+            "P-01\nP_01",
+            "P01\np0\u30001",
+            "P01\nP^01",
+            "P01\nP+01",
+            "P01\n P01\u20ac",
+            "1\n-1",
+        ),
+        *(
+            "1.1\n1-1",
+            "1.1\n1 + 1",
+            "P01\n\u0420\u0660\u0661",
+            "P01\n\uff30\uff10\uff11",
+            "P01\n\u03a1\u0966\u0967",
+            "P01\nP01\u02bc",
+        ),
+        *("P01\n\u24c5\u24ea\u2776", "P01\nP01\u0903", "ada\n\u0430\u0501\u0430", "P1\nP\u00b9"),
+        *("P0\t1", "P0\x0b1", "P0\u20281", "P0\u28001", "P0\x1f1"),
+    ],
 )
 def test_personal_links_are_for_names_that_differ_and_can_be_seen(curator: Client, pilot: Study, names: str) -> None:
-    answer = curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": names, "days": "3"})
+    answer = send_names(curator, names)
     text = answer.content.decode()
-    assert answer.status_code == 422 and ("the same name" in text or "can&#x27;t be seen" in text)
+    assert answer.status_code == 422 and ("are the same name" in text or "can&#x27;t be seen" in text)
+
+
+@each(
+    "names",
+    [
+        "1.1\n11",
+        "P01\nP10",
+        "\u0930\u093e\u092e\n\u0930\u092e\u093e",
+        "\u738b\u4e00\n\u738b\u4e8c",
+        "\u30ab\u30fc\n\u30ab",
+    ],
+)
+def test_other_letters_and_digits_are_other_names(curator: Client, pilot: Study, names: str) -> None:
+    Invite.objects.all().delete()
+    assert (send_names(curator, names).status_code, Invite.objects.count()) == (200, 2)
+
+
+def test_a_list_names_nobody_as_an_earlier_one_in_another_spelling(curator: Client, pilot: Study) -> None:
+    assert [send_names(curator, names).status_code for names in ("1\n2", "3\n1", "4\n-1")] == [200, 200, 422]
+    text = unescape(send_names(curator, "-1").content.decode())
+    assert "'-1' is the same name as '1', which has a personal link." in text
+    assert Invite.objects.filter(revoked=None).count() == 3
+
+
+def send_names(curator: Client, names: str) -> Any:
+    return curator.post("/play/studies/pilot/links/", {"kind": "personal", "names": names, "days": "3"})
 
 
 def test_who_has_a_name_that_none_can_have_now_stays_who_they_are(curator: Client) -> None:
