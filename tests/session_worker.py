@@ -2,9 +2,9 @@
 
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 
-from environments.hosts import worker_program
 from tests.warm_workers import SERVER, name_of_workers
 
 Path("/proc/self/comm").write_text(name_of_workers(os.environ.pop(SERVER)))
@@ -13,5 +13,5 @@ connection, nothing = os.dup(0), os.open(os.devnull, os.O_RDONLY)
 os.dup2(nothing, 0)
 sys.path[:0] = os.environ["PYTHONPATH"].split(os.pathsep)
 sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-sys.argv[1:] = [str(connection)]
-worker_program.main()
+program, sys.argv[1:] = sys.argv[1], [str(connection)]
+import_module(program).main()

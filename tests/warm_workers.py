@@ -71,7 +71,7 @@ async def _launch(launcher: LocalLauncher, python: str, resources: dict[str, flo
     with its, os.fdopen(output, "wb") as out:
         await loop.create_unix_connection(lambda: pipe, sock=ours)
         variables = interpreter.variables(python) | {SERVER: str(os.getpid())}
-        program = programs.fork([PROGRAM], variables, Path.cwd(), (its, out, out))
+        program = programs.fork([PROGRAM, launcher.program], variables, Path.cwd(), (its, out, out))
     with contextlib.suppress(ProcessLookupError):  # it has ended already
         while os.getsid(program.pid) != program.pid:  # noqa: ASYNC110 # until then, it cannot be killed as a group
             await asyncio.sleep(0.001)

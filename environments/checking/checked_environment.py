@@ -16,6 +16,8 @@ from environments.runtime.usercode import consume_exception
 
 T = TypeVar("T")
 
+IMPORT_TIMES = 6
+"""Time limits that the import of a module may take of CPU time, because it may load a model."""
 MAX_TIMEOUTS = 3
 """Number of steps over the limit after which no more are tried, because each would take as long again."""
 
@@ -129,7 +131,7 @@ class TimeLimit:
     """The limit of `seconds` for each step. Other threads read in `current` which step is running."""
 
     def __init__(self, seconds: float, note_step: Callable[[str], object] | None = None) -> None:
-        self.seconds = seconds
+        self.seconds, self.import_seconds = seconds, IMPORT_TIMES * seconds
         self._note_step = note_step
         self.hits = 0
         self.current = ""

@@ -39,8 +39,6 @@ from environments.errors import describe
 T = TypeVar("T")
 Check = Callable[[CheckState], Awaitable[None]]
 
-IMPORT_TIMES = 6
-"""Time limits that the import of a module may take of CPU time, because it may load a model."""
 WALL_TIMES = 5
 """How many times longer than that it may wait."""
 
@@ -71,7 +69,7 @@ def check_class(specification: str, options: CheckOptions) -> CheckReport:
     """Check `[alias=]module:Class` and return the report. Raises: Unhostable when the class cannot be loaded."""
     limit = TimeLimit(options.timeout_seconds, options.note_step)
     with contextlib.redirect_stdout(sys.stderr):  # stdout is for the report only
-        hosted = _loaded(specification, limit.seconds * IMPORT_TIMES)
+        hosted = _loaded(specification, limit.import_seconds)
         report = CheckReport(specification)
         report.ok("environment", "hosting", f"{hosted.cls.__name__} can be served as {hosted.name!r}.")
         _check_card(report, hosted)

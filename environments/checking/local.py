@@ -1,6 +1,6 @@
 """The implementation of `checked_environment.py` for a class in this process, run by the same hosting and runtime as
-when it is served, but without a database. Tool outputs are inspected before they become JSON, where NaN turns into
-null.
+when it is served, but without a database. Sessions of a class with `isolation = "session"` have processes of their own
+(`session_processes.py`). Tool outputs are inspected before they become JSON, where NaN turns into null.
 """
 
 from __future__ import annotations
@@ -8,58 +8,91 @@ from __future__ import annotations
 import copy
 import json
 import math
+from base64 import b64decode, b64encode
 from collections.abc import AsyncIterable, AsyncIterator, Callable, Coroutine, Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from environments.authoring.hosted_class import HostedClass
 from environments.authoring.registry import Registry
 from environments.authoring.task_source import ClassTasks
 from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, Sample, TimeLimit, leave
-from environments.errors import EnvironmentFault, OrsError, shorten
+from environments.errors import EnvironmentFault, InvalidRequest, OrsError, shorten
 from environments.runtime.host import LocalHost
 from environments.runtime.instance import Instance
 from environments.runtime.limits import Limits
+from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
 from environments.runtime.threads import ThreadPool
 from environments.runtime.usercode import Passing, UserCode
 from environments.wire import ScoreGroup
 
+if TYPE_CHECKING:
+    from environments.checking.session_processes import CheckedWorkerInstance
+
 
 class CheckedHost(LocalHost):
-    """A LocalHost that adds a sentence to `lost` for each value that JSON cannot represent."""
-
-    def __init__(self, hosted: HostedClass, pool: ThreadPool, limits: Limits) -> None:
-        super().__init__(Registry([hosted]), pool, limits)
-        self.lost: set[str] = set()
+    """A LocalHost whose instances a check can ask more."""
 
     def instance(self, environment: str) -> CheckedInstance:
         hosted = self._class(environment)
-        return CheckedInstance(hosted, _WatchedCode(self._pool, hosted, self.lost), self._limits)
+        return CheckedInstance(hosted, _WatchedCode(self._pool, hosted), self._limits)
 
 
 class CheckedInstance(Instance):
-    """An Instance of which a check can ask the author's `save`, `oracle` and `exploits`."""
+    """An Instance of which a check can ask the author's `save`, `oracle`, `exploits` and `teardown`.
 
-    __slots__ = ()
+    Results are JSON values. Every method may raise EnvironmentFault.
+    """
 
-    async def save(self) -> Any:
-        """Return what the author's `save` returns. Raises: EnvironmentFault."""
-        return await self._code.call(self._env.save)
+    __slots__ = ("_next",)
+    _next: Callable[[], Coroutine[Any, Any, Any]]
 
-    async def exploits(self) -> dict[str, Any]:
-        """Return what the author's `exploits` returns. Raises: EnvironmentFault."""
-        return dict(await self._code.call(lambda: self._env.exploits()))
+    async def lost(self) -> list[str]:
+        """Return a sentence for each value in outputs since the last time that JSON cannot represent."""
+        assert isinstance(self._code, _WatchedCode)
+        lost, self._code.lost = self._code.lost, []
+        return lost
 
-    async def calls(self, exploit: str | None) -> Callable[[], Coroutine[Any, Any, Any]]:
-        """Return a function whose result is the next call of an exploit, or of the oracle; None after the last one.
+    async def save(self) -> str:
+        """Return what the author's `save` returns, in base64. Raises: InvalidRequest if it cannot be kept."""
+        state = await self._code.call(self._env.save)
+        if not isinstance(state, bytes):
+            raise InvalidRequest(f"save() returned {type(state).__name__}; let it return bytes.")
+        if len(state) > MAX_SNAPSHOT_BYTES:
+            raise InvalidRequest(f"save() returned {len(state):,} bytes; at most {MAX_SNAPSHOT_BYTES:,} are kept.")
+        return b64encode(state).decode("ascii")
 
-        Raises: EnvironmentFault, also later.
-        """
-        calls = (await self.exploits())[exploit] if exploit else await self._code.call(lambda: self._env.oracle())
+    async def tear_down(self) -> None:
+        """Call the author's `teardown`, which `close` calls again."""
+        await self._code.call(self._env.teardown)
+
+    async def exploits(self) -> list[str]:
+        """Return the names of the author's `exploits`."""
+        return list(await self._exploits())
+
+    async def begin_calls(self, exploit: str | None) -> None:
+        """Let `next_call` return the calls of an exploit, or of the oracle."""
+        calls = (await self._exploits())[exploit] if exploit else await self._code.call(lambda: self._env.oracle())
         if isinstance(calls, AsyncIterable):
             following = aiter(calls)
-            return lambda: self._code.call(_next_async, following)
-        one_by_one = iter(calls)
-        return lambda: self._code.call(next, one_by_one, None)
+            self._next = lambda: self._code.call(_next_async, following)
+        else:
+            one_by_one = iter(calls)
+            self._next = lambda: self._code.call(next, one_by_one, None)
+
+    async def next_call(self) -> list[Any] | None:
+        """Return the tool and the arguments of the next call; None after the last one. Raises: InvalidRequest."""
+        if (call := await self._next()) is None:
+            return None
+        try:
+            tool, arguments = call
+            return [tool, json.loads(json.dumps(dict(arguments)))]
+        except (TypeError, ValueError):
+            raise InvalidRequest(
+                f"A call is {shorten(repr(call), 80)}; give the tool's name and its input, such as ('submit', {{}})."
+            ) from None
+
+    async def _exploits(self) -> dict[str, Any]:
+        return dict(await self._code.call(lambda: self._env.exploits()))
 
 
 async def _next_async(calls: AsyncIterator[Any]) -> Any:
@@ -67,17 +100,18 @@ async def _next_async(calls: AsyncIterator[Any]) -> Any:
 
 
 class _WatchedCode(UserCode):
-    __slots__ = ("_lost", "_output_type")
+    __slots__ = ("_output_type", "lost")
 
-    def __init__(self, pool: ThreadPool, hosted: HostedClass, lost: set[str]) -> None:
+    def __init__(self, pool: ThreadPool, hosted: HostedClass) -> None:
         super().__init__(pool, hosted)
-        self._lost, self._output_type = lost, hosted.sdk.tool_output
+        self._output_type = hosted.sdk.tool_output
+        self.lost: list[str] = []
 
     async def call(self, fn: Callable[..., Any], *args: Any, passing: Passing = ()) -> Any:
         answer = await super().call(fn, *args, passing=passing)
         if isinstance(answer, self._output_type):
             name = getattr(fn, "__name__", "a tool")
-            self._lost.update(f"Tool {name!r} returned {text}." for text in _lost_in(answer))
+            self.lost += [f"Tool {name!r} returned {text}." for text in _lost_in(answer)]
         return answer
 
 
@@ -110,7 +144,10 @@ class LocalEnvironment:
         self.pool = ThreadPool()
         self._limit = limit
         self._source = ClassTasks(hosted, UserCode(self.pool).call)
-        self.host = CheckedHost(hosted, self.pool, Limits(close_wait_seconds=limit.seconds / 2))
+        self._limits = Limits(close_wait_seconds=limit.seconds / 2)
+        self._host = CheckedHost(Registry([hosted]), self.pool, self._limits)
+        self.lost: set[str] = set()
+        """A sentence for each value in outputs that JSON cannot represent."""
 
     async def tools(self) -> dict[str, Any]:
         return _object(self.hosted.tools_json)
@@ -142,7 +179,10 @@ class LocalEnvironment:
 
     async def open_with(self, sample: Sample, secrets: dict[str, str], *, with_setup: bool = True) -> LocalSeat:
         """Open a session with `secrets` instead of the default ones."""
-        instance = self.host.instance(self.name)
+        try:
+            instance = await self._instance()
+        except EnvironmentFault as fault:
+            raise Broken(fault.text) from fault
         building = instance.construct(copy.deepcopy(sample.task), dict(secrets), None)
         seat = LocalSeat(self, instance, sample)
         try:
@@ -158,6 +198,14 @@ class LocalEnvironment:
                 raise
         return seat
 
+    async def _instance(self) -> CheckedInstance | CheckedWorkerInstance:
+        """Return a new instance. Its process has started, which is no step. Raises: EnvironmentFault."""
+        if self.hosted.isolation != "session":
+            return self._host.instance(self.name)
+        from environments.checking.session_processes import SessionProcesses  # late: 0.1 s for fresh_process.py
+
+        return await SessionProcesses(self.hosted, self._limits, self._limit.import_seconds).instance()
+
     def shut(self) -> None:
         self.pool.close()
 
@@ -172,7 +220,9 @@ class LocalEnvironment:
 
 
 class LocalSeat:
-    def __init__(self, checked: LocalEnvironment, instance: CheckedInstance, sample: Sample) -> None:
+    def __init__(
+        self, checked: LocalEnvironment, instance: CheckedInstance | CheckedWorkerInstance, sample: Sample
+    ) -> None:
         self._door, self._instance, self._label = checked, instance, sample.label
 
     async def prompt(self) -> Any:
@@ -185,6 +235,7 @@ class LocalSeat:
     async def call(self, tool: str, arguments: Mapping[str, Any]) -> CallAnswer:
         running = self._instance.run(tool, copy.deepcopy(dict(arguments)))
         outcome = await self._door.step(f"Tool {tool!r} in {self._label}", running)
+        self._door.lost.update(await self._instance.lost())
         output = None if outcome.output_json is None else _object(outcome.output_json)
         place = EnvironmentFault("", "", outcome.trace).place
         error = f"{outcome.error} ({place})" if place else outcome.error
@@ -195,9 +246,9 @@ class LocalSeat:
         scoring = self._instance.score(group)
         return json.loads(await self._door.step(f"score_group() for {self._label}", scoring))
 
-    async def save(self) -> Any:
-        """Return what the class's `save` returns."""
-        return await self._door.step(f"save() in {self._label}", self._instance.save())
+    async def save(self) -> bytes:
+        """Return what the class's `save` returns. Raises: RequestRefused if it cannot be kept."""
+        return b64decode(await self._door.step(f"save() in {self._label}", self._instance.save()))
 
     async def load(self, state: bytes) -> None:
         """Give the class's `load` what `save` has returned."""
@@ -205,14 +256,18 @@ class LocalSeat:
 
     async def exploits(self) -> list[str]:
         """Return the names of the class's exploits."""
-        return list(await self._door.step(f"exploits() for {self._label}", self._instance.exploits()))
+        return await self._door.step(f"exploits() for {self._label}", self._instance.exploits())
 
     async def calls(self, exploit: str | None = None) -> AsyncIterator[Any]:
-        """Yield the calls of an exploit, or of the oracle, each when it is requested. Raises: Broken."""
+        """Yield the calls of an exploit, or of the oracle, each when it is requested."""
         what = f"exploits() for {self._label}" if exploit else f"oracle() for {self._label}"
-        following = await self._door.step(what, self._instance.calls(exploit))
-        while (call := await self._door.step(what, following())) is not None:
+        await self._door.step(what, self._instance.begin_calls(exploit))
+        while (call := await self._door.step(what, self._instance.next_call())) is not None:
             yield call
+
+    async def tear_down(self) -> None:
+        """Call teardown, which `close` calls again."""
+        await self._door.step(f"teardown() of {self._label}", self._instance.tear_down())
 
     async def close(self) -> None:
         await self._door.step(f"teardown() of {self._label}", self._instance.close())

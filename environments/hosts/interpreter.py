@@ -25,9 +25,9 @@ _SERVER_ONLY = ("ORSWEB_", "DATABASE_URL", "PYTHONPATH")
 """Beginnings of the variables that a worker does not get: settings and secrets of the server."""
 
 
-def command(python: str, *arguments: str) -> list[str]:
+def command(python: str, *arguments: str, program: str = PROGRAM) -> list[str]:
     """Return the command that starts the program of worker processes; `python` is empty for this interpreter."""
-    return [python or sys.executable, "-P", "-m", PROGRAM, *arguments]  # -P: not from the working directory
+    return [python or sys.executable, "-P", "-m", program, *arguments]  # -P: not from the working directory
 
 
 def variables(python: str) -> dict[str, str]:

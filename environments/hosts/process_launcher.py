@@ -48,6 +48,8 @@ class Launcher(Protocol):
 class LocalLauncher:
     """Starts worker processes on this machine, which has what a class asks for or has not."""
 
+    program = interpreter.PROGRAM
+
     async def open(self) -> None:
         """Nothing is needed."""
 
@@ -58,7 +60,7 @@ class LocalLauncher:
             try:
                 return LocalProcess(
                     await asyncio.create_subprocess_exec(
-                        *interpreter.command(python, str(its.fileno())),
+                        *interpreter.command(python, str(its.fileno()), program=self.program),
                         pass_fds=[its.fileno()],
                         env=interpreter.variables(python),
                         stdin=asyncio.subprocess.DEVNULL,

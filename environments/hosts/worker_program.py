@@ -62,6 +62,8 @@ _PR_SET_PDEATHSIG = 1
 class WorkerProgram:
     """The instances of this process and the requests that are being answered. Used on one event loop."""
 
+    host: type[LocalHost] = LocalHost
+
     def __init__(self) -> None:
         self.pipe = MessagePipe(self._take)
         self._pool = ThreadPool()
@@ -136,7 +138,7 @@ class WorkerProgram:
         self._limits = Limits(**limits)
         with limited_import(import_seconds, ADVICE):
             hosted = load_class(specification)
-        self._host, self._name = LocalHost(Registry([hosted]), self._pool, self._limits), hosted.name
+        self._host, self._name = self.host(Registry([hosted]), self._pool, self._limits), hosted.name
         if hosted.isolation == "session" and hosted.own_thread:
             self._pool.main = self.main_thread
             self.gives_main_thread.set()
@@ -193,8 +195,8 @@ def _print_description(specification: str, import_seconds: float) -> None:
         answers.write(_describe(specification, import_seconds))
 
 
-async def _connected(connection: socket.socket) -> WorkerProgram:
-    program = WorkerProgram()
+async def _connected(connection: socket.socket, kind: type[WorkerProgram]) -> WorkerProgram:
+    program = kind()
     loop = asyncio.get_running_loop()
     connect = loop.create_unix_connection if connection.family == socket.AF_UNIX else loop.create_connection
     await connect(lambda: program.pipe, sock=connection)
@@ -207,9 +209,9 @@ async def _serve(program: WorkerProgram) -> None:
     await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
 
-def _run(connection: socket.socket) -> None:
+def _run(connection: socket.socket, kind: type[WorkerProgram]) -> None:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        program = runner.run(_connected(connection))
+        program = runner.run(_connected(connection, kind))
         runner.run(_serve(program))
         if program.gives_main_thread.is_set():
             serving = threading.Thread(target=_serve_elsewhere, args=(runner.get_loop(), program), daemon=True)
@@ -224,7 +226,7 @@ def _serve_elsewhere(loop: asyncio.AbstractEventLoop, program: WorkerProgram) ->
     os._exit(0)
 
 
-def main() -> None:
+def main(kind: type[WorkerProgram] = WorkerProgram) -> None:
     """Answer the server until its end of the socket is closed, or describe a class."""
     if sys.argv[1] == "describe":
         _print_description(sys.argv[2], float(sys.argv[3]))
@@ -235,7 +237,7 @@ def main() -> None:
     faulthandler.enable()
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]  # or it is lost when this is killed
     sys.setswitchinterval(SWITCH_SECONDS)
-    _run(socket.socket(fileno=int(sys.argv[1])))
+    _run(socket.socket(fileno=int(sys.argv[1])), kind)
 
 
 if __name__ == "__main__":

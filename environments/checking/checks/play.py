@@ -141,7 +141,7 @@ def _fault(played: PlayedEpisode, move: PlayedMove) -> str:
 
 def _check_numbers(state: CheckState) -> None:
     if state.local is not None:
-        problems = sorted(state.local.host.lost)
+        problems = sorted(state.local.lost)
         state.report.judge(SUBJECT, "nothing lost in JSON", problems, "No output contains NaN or an infinity.")
 
 

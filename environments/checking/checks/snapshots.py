@@ -5,7 +5,6 @@ from __future__ import annotations
 from environments.checking.check_state import CheckState, PlayedEpisode, same
 from environments.checking.checked_environment import Broken, CallAnswer, RequestRefused, leave
 from environments.checking.local import LocalEnvironment
-from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
 
 SUBJECT = "snapshots"
 ROUND_TRIP = "round trip"
@@ -16,10 +15,6 @@ INCOMPARABLE = (
     "Results were not compared, because sessions that make the same calls differ anyway. If that is by a generator of "
     "random numbers, save its state, and they are compared."
 )
-
-
-class UnfitSnapshot(Exception):
-    """What `save` returned cannot be kept."""
 
 
 async def check_snapshots(state: CheckState) -> None:
@@ -35,7 +30,7 @@ async def check_snapshots(state: CheckState) -> None:
                 if difference := await _difference(state.local, script, place):
                     differences.append(difference)
                     break
-            except (Broken, RequestRefused, UnfitSnapshot) as error:
+            except (Broken, RequestRefused) as error:
                 problems.append(str(error))
                 break
     if not tried:
@@ -58,7 +53,7 @@ def _check_rest(state: CheckState, local: LocalEnvironment) -> None:
 async def _difference(local: LocalEnvironment, played: PlayedEpisode, place: int) -> str:
     """Return how a session that was saved and loaded before the call at `place` differs; empty if it does not.
 
-    Raises: Broken, RequestRefused, UnfitSnapshot.
+    Raises: Broken, RequestRefused.
     """
     seat = await local.open(played.sample)
     try:
@@ -68,10 +63,6 @@ async def _difference(local: LocalEnvironment, played: PlayedEpisode, place: int
         expected = await seat.call(move.tool, move.arguments)
     finally:
         await leave(seat)
-    if not isinstance(saved, bytes):
-        raise UnfitSnapshot(f"save() returned {type(saved).__name__}; let it return bytes.")
-    if len(saved) > MAX_SNAPSHOT_BYTES:
-        raise UnfitSnapshot(f"save() returned {len(saved):,} bytes; at most {MAX_SNAPSHOT_BYTES:,} are kept.")
     fresh = await local.open(played.sample)
     try:
         await fresh.load(saved)

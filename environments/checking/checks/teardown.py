@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import copy
-from typing import Any
-
 from environments.checking.check_state import CheckState
 from environments.checking.checked_environment import Broken, RequestRefused, Sample
 from environments.checking.local import LocalEnvironment
-from environments.runtime.usercode import UserCode
 
 SUBJECT = "teardown"
 
@@ -52,22 +48,10 @@ async def _check_without_setup(state: CheckState, sample: Sample) -> None:
 
 async def _check_twice(state: CheckState, checked: LocalEnvironment, sample: Sample) -> None:
     problems = []
-    code = UserCode(checked.pool, checked.hosted)
-    try:
-        await checked.step(f"A second teardown() of {sample.label}", _torn_down_twice(code, checked, sample))
-    except (Broken, RequestRefused) as error:
-        problems.append(f"{error} This server calls it once; others may call it again.")
-    finally:
-        code.close()
+    seat = await checked.open(sample)
+    for tear_down in (seat.tear_down, seat.close):
+        try:
+            await tear_down()
+        except (Broken, RequestRefused) as error:
+            problems.append(f"{error} This server calls it once; others may call it again.")
     state.report.judge(SUBJECT, "twice", problems, "A second call raises no exception.", "warning")
-
-
-async def _torn_down_twice(code: UserCode, checked: LocalEnvironment, sample: Sample) -> None:
-    def build() -> Any:
-        return checked.hosted.cls(task_spec=copy.deepcopy(sample.task), secrets=dict(checked.secrets))
-
-    instance = await code.call(build)
-    if checked.hosted.overrides("setup"):
-        await code.call(instance.setup)
-    await code.call(instance.teardown)
-    await code.call(instance.teardown)

@@ -180,13 +180,8 @@ async def _own_calls(local: LocalEnvironment, sample: Sample, exploit: str | Non
 async def _moves(seat: CheckedSession, calls: AsyncIterator[Any], most: int) -> list[PlayedMove]:
     moves: list[PlayedMove] = []
     async for call in calls:
-        try:
-            tool, arguments = call
-            moves.append(PlayedMove(tool, dict(arguments), await seat.call(tool, arguments)))
-        except (TypeError, ValueError):
-            raise Broken(
-                f"A call is {shorten(repr(call), 80)}; give the tool's name and its input, such as ('submit', {{}})."
-            ) from None
+        tool, arguments = call
+        moves.append(PlayedMove(tool, arguments, await seat.call(tool, arguments)))
         if moves[-1].answer.is_finished or len(moves) == most:
             break
     return moves

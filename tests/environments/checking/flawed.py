@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import json
 import os
 import random
 import signal
@@ -177,6 +178,36 @@ class SetsAnAlarm(Sound):
         """Walk for at most a second."""
         signal.signal(signal.SIGALRM, lambda number, frame: None)
         return told("walked", 0.0, finished=True)
+
+
+class Alone(Saved):
+    """Keeps its state in a module and handles signals, as code may that has a process for itself."""
+
+    isolation = "session"
+    own_thread = True
+    walked: ClassVar[list[int]] = []
+
+    @classmethod
+    def list_splits(cls) -> Sequence[Split | str]:
+        return ["test"]
+
+    @tool
+    def step(self, params: Step) -> ToolOutput:
+        """Walk for at most a second."""
+        signal.signal(signal.SIGALRM, lambda number, frame: None)
+        self.walked.append(self.place)
+        self.place += params.times if params.direction == "north" else -params.times
+        is_over = not 0 <= self.place < 5
+        return told(f"{len(self.walked)} steps", float(self.place >= 5), finished=is_over)
+
+    def teardown(self) -> None:
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+    def save(self) -> bytes:
+        return str([self.place, *self.walked]).encode()
+
+    def load(self, state: bytes) -> None:
+        self.place, *self.walked[:] = json.loads(state)
 
 
 class PaysByHash(Sound):

@@ -176,6 +176,14 @@ def test_an_environment_without_a_flaw_has_no_warning(report_of: Callable[[str],
     assert _problems(report_of(name)) == []
 
 
+def test_a_class_whose_sessions_have_processes_is_played_as_when_it_is_served() -> None:
+    options = replace(SHORTLY, episodes=1, steps=2)  # each of two dozen sessions starts a process
+    with processes_for("Alone"), patch.object(isolation, "COPIES", 2):
+        report = check_class("tests.environments.checking.flawed:Alone", options)
+    assert _problems(report) == []
+    assert _finding(report, "snapshots", "round trip").result == "ok"
+
+
 @pytest.mark.parametrize("name", ["OrsEcho", "OrwEcho"])
 def test_classes_of_the_sdks_declare_oracles_and_exploits_too(name: str) -> None:
     with processes_for(name):
