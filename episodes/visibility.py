@@ -21,11 +21,12 @@ from typing import Any, Protocol
 
 from django.db.models import QuerySet
 
-from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
-from environments.access.privacy import hidden_from, sealed_splits, visible_tasks
+from environments.access.permissions import SEE_HIDDEN
+from environments.access.privacy import viewer_of
 from environments.keys.agent_key import ADMIN, CURATE, EVERYBODY, SCOPES, AgentKey
 from environments.keys.task_view import public_hash, visible_spec
 from environments.models import Split, SplitEntry, Task
+from environments.models.viewer import visible_tasks
 from environments.service import hidden_fields
 from episodes.models import Episode, Play, Run
 from episodes.models.privacy import visible_episodes, visible_runs
@@ -33,20 +34,20 @@ from episodes.models.privacy import visible_episodes, visible_runs
 
 def sees_episode(user: Any, pk: int) -> bool:
     """Return whether the episode exists for the person."""
-    shown = visible_episodes(hidden_from(user))
+    shown = visible_episodes(viewer_of(user))
     return not shown or Episode.objects.filter(shown, pk=pk).exists()
 
 
 def sees_task(user: Any, pk: int) -> bool:
     """Return whether the task exists for the person."""
-    shown = visible_tasks(hidden_from(user))
+    shown = visible_tasks(viewer_of(user))
     return not shown or Task.objects.filter(shown, pk=pk).exists()
 
 
 def sees_run(user: Any, pk: int) -> bool:
     """Return whether the run exists for the person."""
-    hidden = hidden_from(user)
-    return not hidden or Run.objects.filter(visible_runs(hidden), pk=pk).exists()
+    shown = visible_runs(viewer_of(user))
+    return not shown or Run.objects.filter(shown, pk=pk).exists()
 
 
 def blind_to(user: Any) -> QuerySet[Play, int]:
@@ -59,12 +60,10 @@ def blind_to(user: Any) -> QuerySet[Play, int]:
 
 
 def sight_of(user: Any) -> tuple[object, ...]:
-    """Return what lists of episodes show to `user` differently from others: the ids of private environments that they
-    may not see and of splits that are sealed for them, whether they see open studies, and the ids of the running
-    episodes that they play blind.
+    """Return what lists of episodes show to `user` differently from others: what exists for them, and the ids of the
+    running episodes that they play blind.
     """
-    hidden = hidden_from(user)
-    return hidden, frozenset(sealed_splits(hidden)), user.has_perm(MAKE_STUDIES), tuple(blind_to(user))
+    return viewer_of(user), tuple(blind_to(user))
 
 
 def is_blind_to(user: Any, episode: int) -> bool:

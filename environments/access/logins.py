@@ -12,7 +12,7 @@ from django.contrib.auth.models import AnonymousUser, User
 from django.contrib.sessions.backends.base import SessionBase
 from django.http import HttpRequest
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 
 
 def logged_in(session: SessionBase) -> User | AnonymousUser:
@@ -49,10 +49,10 @@ def rights_of(request: HttpRequest) -> Callable[[], bool]:
     database. A visitor without a login is the local operator.
     """
     session, user = request.session, request.user
-    rights, hidden = user.get_all_permissions(), hidden_from(user)
+    rights, viewer = user.get_all_permissions(), viewer_of(user)
 
     def has_rights() -> bool:
         person = recently_logged_in(session)
-        return person.get_all_permissions() >= rights and hidden_from(person) <= hidden
+        return person.get_all_permissions() >= rights and viewer_of(person).sees_all_of(viewer)
 
     return has_rights if SESSION_KEY in session else lambda: True

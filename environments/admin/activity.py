@@ -17,7 +17,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.access.permissions import SEE_HIDDEN
-from environments.access.privacy import hidden_from, hides_anything, sealed_splits
+from environments.access.privacy import viewer_of
 from environments.admin.base import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, author_of
 from environments.admin.jobs import job_url
 from environments.curation.history_rows import object_of
@@ -83,10 +83,10 @@ class ActivityAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[CurationAction]:
         """Return the actions, without those that may be about what is hidden from the person."""
         rows: QuerySet[CurationAction] = super().get_queryset(request)
-        hidden = hidden_from(request.user)
-        if not hides_anything(hidden):
+        viewer = viewer_of(request.user)
+        if not viewer.hides_anything:
             return rows
-        return rows.exclude(environment=None).exclude(environment__in=set(sealed_splits(hidden).values()))
+        return rows.exclude(environment=None).exclude(environment__in=set(viewer.sealed_splits.values()))
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         return request.user.has_perm("environments.view_task")

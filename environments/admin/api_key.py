@@ -21,7 +21,7 @@ from django.views.decorators.http import require_POST
 
 from environments import conf
 from environments.access.permissions import CHANGE_KEYS
-from environments.access.privacy import hidden_from, names_of
+from environments.access.privacy import names_of, viewer_of
 from environments.admin.api_key_forms import ChangedKeyForm, NewKeyForm, QuotasForm, scopes_that
 from environments.admin.base import ReadOnlyAdmin, author_of, note
 from environments.display.addresses import takes
@@ -45,7 +45,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         return rows if request.user.has_perm(CHANGE_KEYS) else rows.filter(owner=request.user.pk)
 
     def get_list_display(self, request: HttpRequest) -> tuple[Any, ...]:
-        unseen = names_of(hidden_from(request.user))
+        unseen = names_of(viewer_of(request.user).hidden_environments)
 
         @admin.display(description="may")
         def may(row: ApiKey) -> str:
@@ -144,13 +144,13 @@ class ApiKeyAdmin(ReadOnlyAdmin):
         self, request: HttpRequest, object_id: str, extra_context: dict[str, Any] | None = None
     ) -> HttpResponse:
         """Show what was changed, to people from whom no environment is hidden, because changes may name any."""
-        if hidden_from(request.user):
+        if viewer_of(request.user):
             raise PermissionDenied
         answer: HttpResponse = super().history_view(request, object_id, extra_context)
         return answer
 
     def page(self, request: HttpRequest, row: ApiKey) -> dict[str, Any]:
-        shown = facts_of(row, names_of(hidden_from(request.user))).items()
+        shown = facts_of(row, names_of(viewer_of(request.user).hidden_environments)).items()
         facts = {name.capitalize(): value for name, value in shown if name not in ("name", "quotas")}
         if row.revoked:
             facts["Revoked"] = f"{row.revoked:%Y-%m-%d %H:%M} UTC by {row.revoked_by}"
@@ -174,7 +174,7 @@ class ApiKeyAdmin(ReadOnlyAdmin):
 
     def _holds_more(self, request: HttpRequest, row: ApiKey) -> bool:
         """Return whether the key names an environment hidden from the person, or is another's and may do more."""
-        unseen = names_of(hidden_from(request.user))
+        unseen = names_of(viewer_of(request.user).hidden_environments)
         is_others = row.owner_id is None or row.owner_id != request.user.pk
         return any(name.lower() in unseen for name in row.environments) or (
             is_others and not set(row.scopes) <= set(scopes_that(request.user))

@@ -14,7 +14,7 @@ from django.utils.text import capfirst
 
 from environments import conf
 from environments.access.permissions import SEE_OPERATIONS, SEE_PRIVATE
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
 from environments.display.number_fields import NumberField, RowField, WholeNumberField
 from environments.keys.agent_key import ADMIN, CURATE, MONITOR, SCOPES, USUAL_SCOPES
 from environments.models import ApiKey, Environment
@@ -64,7 +64,7 @@ class KeyForm(forms.Form):
     def offer(self, person: Any, row: ApiKey) -> None:
         """Set the choices that the person has for the key `row`."""
         scopes = [name for name in SCOPES if name in {*scopes_that(person), *row.scopes}]
-        shown = Environment.objects.filter(visible(hidden_from(person), "pk")).values_list("name", flat=True)
+        shown = Environment.objects.seen_by(viewer_of(person)).values_list("name", flat=True)
         fields: Any = self.fields
         fields["scopes"].choices = [(name, f"{name}: {SCOPES[name]}") for name in scopes]
         fields["environments"].choices = [(name, name) for name in _merged(shown, row.environments)]

@@ -15,10 +15,11 @@ from unfold import paginator
 from unfold.admin import ModelAdmin
 
 from environments.access.local_operator import OPERATOR
-from environments.access.privacy import hidden_from, hides_anything, visible
+from environments.access.privacy import viewer_of
 from environments.admin.strict_list import StrictList
 from environments.display.addresses import cannot_be_used
 from environments.models import Environment
+from environments.models.viewer import visible_environments
 
 MAX_SUMMARY_CHARACTERS = 140
 
@@ -67,11 +68,15 @@ class ReadOnlyAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold has
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
         rows: QuerySet[Any] = super().get_queryset(request)
-        return rows.filter(visible(hidden_from(request.user), self.to_environment)) if self.to_environment else rows
+        return (
+            rows.filter(visible_environments(viewer_of(request.user), self.to_environment))
+            if self.to_environment
+            else rows
+        )
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:
         may_view = bool(super().has_view_permission(request, obj))
-        return may_view and not (self.is_about_all and hides_anything(hidden_from(request.user)))
+        return may_view and not (self.is_about_all and viewer_of(request.user).hides_anything)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -140,7 +145,7 @@ class EnvironmentFilter(RowFilter):
     parameter_name = "environment"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        rows = Environment.objects.filter(visible(hidden_from(request.user), "pk"))
+        rows = Environment.objects.seen_by(viewer_of(request.user))
         return [(str(pk), name) for pk, name in rows.values_list("pk", "name")]
 
 

@@ -19,7 +19,7 @@ from django.template.response import TemplateResponse
 from django.urls import reverse
 from django.utils.html import format_html
 
-from environments.access.privacy import hidden_from, visible, visible_splits
+from environments.access.privacy import viewer_of
 from environments.admin import forms as action_forms
 from environments.admin.base import author_of
 from environments.admin.jobs import job_url
@@ -35,6 +35,7 @@ from environments.database.storable import id_in
 from environments.display.addresses import cannot_be_used, refuse_doubles
 from environments.errors import OrsError
 from environments.models import Environment, Split, Task
+from environments.models.viewer import visible_environments
 
 MAX_TASKS_AT_ONCE = 2000
 """More tasks are changed by a job, whose progress is shown."""
@@ -193,7 +194,7 @@ def selection_of(
     try:
         if not may_be_blank:
             refuse_blanks(values)
-        return Selection.parse(values, hidden_from(request.user), also=also)
+        return Selection.parse(values, viewer_of(request.user), also=also)
     except InvalidFilter as error:
         raise BadRequest(str(error)) from error
 
@@ -212,7 +213,7 @@ def chosen_tasks(request: HttpRequest, values: QueryDict) -> Selection:
     ids = tuple(pk for text in values.getlist("task") if (pk := id_in(text)) is not None)
     # no task has the id 0, so nothing is chosen
     places = selection.environment, selection.split
-    return Selection(*places, ids=ids or (0,), hidden=selection.hidden)
+    return Selection(*places, ids=ids or (0,), viewer=selection.viewer)
 
 
 def _trouble(bulk: Bulk, chosen: Selection) -> str:
@@ -231,11 +232,11 @@ def _environment(chosen: Selection) -> int | None:
     if chosen.environment is not None:
         return chosen.environment
     if chosen.split is not None:
-        splits = Split.objects.filter(visible_splits(chosen.hidden), pk=chosen.split)
+        splits = Split.objects.seen_by(chosen.viewer).filter(pk=chosen.split)
         return splits.values_list("environment", flat=True).first()
     column = "environment" if chosen.ids else "pk"
     all_rows = Task.objects.filter(pk__in=chosen.ids) if chosen.ids else Environment.objects.all()
-    all_rows = all_rows.filter(visible(chosen.hidden, column))
+    all_rows = all_rows.filter(visible_environments(chosen.viewer, column))
     found = list(all_rows.order_by().values_list(column, flat=True).distinct()[:2])
     return found[0] if len(found) == 1 else None
 
@@ -244,7 +245,7 @@ def _form(bulk: Bulk, chosen: Selection, values: Mapping[str, str] | None) -> fo
     if not issubclass(bulk.form, action_forms.SplitForm):
         return bulk.form(values)
     initial = {"out_of": chosen.split} if bulk.form is action_forms.MoveForm else {}
-    return bulk.form(values, environment=_environment(chosen), hidden=chosen.hidden, initial=initial)
+    return bulk.form(values, environment=_environment(chosen), viewer=chosen.viewer, initial=initial)
 
 
 def _action(bulk: Bulk, chosen: Selection, form: forms.Form) -> Action | None:

@@ -12,13 +12,14 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.urls import URLPattern, path, reverse
 
-from environments.access.privacy import hidden_from, visible_splits
+from environments.access.privacy import viewer_of
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.curation.conflicts import TakeFromClass, keep_decision, open_conflicts
 from environments.display.json_diff import diff
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.errors import OrsError
 from environments.models import SyncConflict
+from environments.models.viewer import visible_splits
 from environments.service import hidden_fields
 
 WORDS = {
@@ -41,7 +42,7 @@ class ConflictAdmin(ReadOnlyAdmin):
     empty = "No conflicts. They arise where a class changes or drops what people edited, took out or quarantined."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[SyncConflict]:
-        rows = open_conflicts().filter(visible_splits(hidden_from(request.user), "split__"))
+        rows = open_conflicts().filter(visible_splits(viewer_of(request.user), "split__"))
         return rows.annotate(head=Left("former__spec", MAX_READ_CHARACTERS))
 
     def has_view_permission(self, request: HttpRequest, obj: Model | None = None) -> bool:

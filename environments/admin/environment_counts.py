@@ -8,12 +8,12 @@ from dataclasses import dataclass
 
 from django.db.models import Exists, OuterRef, Q, QuerySet, Sum
 
-from environments.access.privacy import visible
 from environments.curation.filter_parameters import SERVED
 from environments.curation.flags import flagged
 from environments.curation.selection import Count, Selection
 from environments.curation.task_states import is_in_state
-from environments.models import Environment, Task, TaskStatistics
+from environments.models import UNRESTRICTED, Environment, Task, TaskStatistics, Viewer
+from environments.models.viewer import visible_environments
 from environments.scoring.convention import CONVENTION_PARTS, Convention, Coverage
 from environments.scoring.task_buckets import BUCKETS, Bucket
 from environments.scoring.task_statistics import coverage_of_row
@@ -74,12 +74,12 @@ class Attention:
     dropped: Count
 
 
-def attention(hidden: frozenset[int] = frozenset()) -> list[Attention]:
-    """Return the environments with such tasks but those in `hidden`, in the order of hosting.
+def attention(viewer: Viewer = UNRESTRICTED) -> list[Attention]:
+    """Return the environments with such tasks that exist for the viewer, in the order of hosting.
 
     Four queries, whatever their number.
     """
-    shown = visible(hidden)
+    shown = visible_environments(viewer)
     flags = _per_environment(flagged().filter(shown))
     quarantined = _per_environment(Task.objects.filter(shown, state="quarantined"))
     dropped = _per_environment(Task.objects.filter(shown, dropped__isnull=False))

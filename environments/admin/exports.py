@@ -13,7 +13,6 @@ from django.utils.http import content_disposition_header
 from django.utils.text import slugify
 
 from environments import security_log
-from environments.access.privacy import visible, visible_splits
 from environments.admin.bulk import chosen_tasks, selection_of
 from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
@@ -76,8 +75,8 @@ def _page(request: HttpRequest, selection: Selection, context: dict[str, Any]) -
 
 def _name(selection: Selection) -> str:
     """Return the file's name without its ending, made of the filters."""
-    splits, environments = existing_splits(), Environment.objects.filter(visible(selection.hidden, "pk"))
-    split = splits.filter(visible_splits(selection.hidden), pk=selection.split).first() if selection.split else None
+    splits, environments = existing_splits(), Environment.objects.seen_by(selection.viewer)
+    split = splits.seen_by(selection.viewer).filter(pk=selection.split).first() if selection.split else None
     environment = environments.filter(pk=selection.environment).first() if selection.environment else None
     words = [str(split or environment or "tasks"), selection.tag]
     words += [selection.values().get("state", ""), selection.source, selection.bucket]

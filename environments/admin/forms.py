@@ -9,10 +9,9 @@ from typing import Any
 
 from django import forms
 
-from environments.access.privacy import visible_splits
 from environments.curation.splits import splits_to_fill
 from environments.display.number_fields import RowField
-from environments.models import Split
+from environments.models import UNRESTRICTED, Split, Viewer
 
 
 class ReasonForm(forms.Form):
@@ -54,17 +53,17 @@ class SplitChoice(RowField):
 class SplitForm(ReasonForm):
     """Choice of a split. Frozen and generated splits are not offered.
 
-    `environment`: only its splits are offered; without it those of every environment that is not in `hidden`.
+    `environment`: only its splits are offered; without it those of every environment that exists for the viewer.
     """
 
     into = SplitChoice(queryset=Split.objects.none(), empty_label="choose a split", label="Into split")
     field_order = ("out_of", "into", "reason")
 
     def __init__(
-        self, *args: Any, environment: int | None = None, hidden: frozenset[int] = frozenset(), **kwargs: Any
+        self, *args: Any, environment: int | None = None, viewer: Viewer = UNRESTRICTED, **kwargs: Any
     ) -> None:
         super().__init__(*args, **kwargs)
-        splits = splits_to_fill().filter(visible_splits(hidden))
+        splits = splits_to_fill().seen_by(viewer)
         offered = splits.filter(environment=environment) if environment else splits
         for field in self.fields.values():
             if isinstance(field, SplitChoice):

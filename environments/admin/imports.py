@@ -19,7 +19,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonRes
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from, visible, visible_splits
+from environments.access.privacy import viewer_of
 from environments.admin import uploads
 from environments.admin.base import author_of, note
 from environments.admin.jobs import from_its_server, job_url, this_server
@@ -83,7 +83,7 @@ def import_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
         return redirect
     shown = {
         **{"title": "Import tasks", "form": form, "max_bytes": settings.ORSWEB_MAX_UPLOAD_BYTES},
-        "splits": splits_to_fill().filter(visible_splits(hidden_from(request.user)))[:MAX_SPLITS_OFFERED],
+        "splits": splits_to_fill().seen_by(viewer_of(request.user))[:MAX_SPLITS_OFFERED],
     }
     return TemplateResponse(request, "environments/import.html", {**context, **shown})
 
@@ -109,7 +109,7 @@ def _start_preview(request: HttpRequest, form: ImportForm) -> HttpResponse | Non
 def _initial(request: HttpRequest) -> dict[str, Any]:
     """Return the initial values from the address: a split by its id, or one that may not exist by `name` and `type`."""
     given = request.GET
-    splits = existing_splits().filter(visible_splits(hidden_from(request.user)))
+    splits = existing_splits().seen_by(viewer_of(request.user))
     number, environment = id_asked(request, "split"), id_asked(request, "environment")
     split = None if number is None else splits.filter(pk=number).first()
     if number is not None and split is None:
@@ -233,7 +233,7 @@ def _target(environment: Environment, name: str, kind: str) -> ImportTarget:
 
 def _environments(request: HttpRequest) -> QuerySet[Environment]:
     """Return the environments that exist for the person."""
-    return Environment.objects.filter(visible(hidden_from(request.user), "pk"))
+    return Environment.objects.seen_by(viewer_of(request.user))
 
 
 def _check_permission(request: HttpRequest) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from django.db.models import Prefetch
 from django.http import HttpRequest
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
 from environments.admin.environment import marks_of, summary_of
 from environments.admin.environment_counts import attention
 from environments.curation.splits import existing_splits
@@ -21,12 +21,10 @@ def index(request: HttpRequest, context: dict[str, Any]) -> dict[str, Any]:
     """
     if not request.user.has_perm("environments.view_environment"):
         return {**context, "environments": None}
-    hidden = hidden_from(request.user)
-    rows = Environment.objects.filter(visible(hidden, "pk")).prefetch_related(
-        Prefetch("splits", queryset=existing_splits())
-    )
+    viewer = viewer_of(request.user)
+    rows = Environment.objects.seen_by(viewer).prefetch_related(Prefetch("splits", queryset=existing_splits()))
     return {
         **context,
         "environments": [(row, summary_of(row), marks_of(row)) for row in rows],
-        "attention": attention(hidden) if request.user.has_perm("environments.view_task") else [],
+        "attention": attention(viewer) if request.user.has_perm("environments.view_task") else [],
     }

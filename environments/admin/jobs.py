@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from, hides_anything
+from environments.access.privacy import viewer_of
 from environments.admin.base import author_of
 from environments.cluster.passed_requests import PASSED_ON
 from environments.cluster.remote_page import page_of, scope_of
@@ -55,7 +55,7 @@ def jobs_shown_to(request: HttpRequest) -> list[jobs.Job]:
     Titles and results of others may be about that.
     """
     found = jobs.jobs()
-    is_all = not hides_anything(hidden_from(request.user))
+    is_all = not viewer_of(request.user).hides_anything
     return found if is_all else [job for job in found if job.owner == author_of(request)]
 
 

@@ -15,7 +15,6 @@ from typing import Any
 from django.db.models import F, FloatField
 from django.db.models.functions import Cast, Left
 
-from environments.access.privacy import visible
 from environments.curation.index_walk import WalkCursor, clock
 from environments.curation.selection import Selection, SelectionBatch
 from environments.display.addresses import cannot_be_used
@@ -91,7 +90,7 @@ def _sorted(selection: Selection) -> tuple[list[int], bool]:
 def _groups(selection: Selection, column: str, *, is_descending: bool) -> Sequence[Sequence[Selection]]:
     """Return selections that make up the selection, in groups that follow each other; each group has to be sorted."""
     if column == "environment" and selection.environment is None and selection.split is None:
-        rows = Environment.objects.filter(visible(selection.hidden, "pk")).order_by("name")
+        rows = Environment.objects.seen_by(selection.viewer).order_by("name")
         groups = [[replace(selection, environment=pk)] for pk in rows.values_list("pk", flat=True)]
         return groups[::-1] if is_descending else groups
     if column in ("attempts", "return", "success", "bucket") and not selection.bucket and not selection.ids:

@@ -20,7 +20,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from environments.access.permissions import MAKE_STUDIES, SEE_HIDDEN
-from environments.access.privacy import hidden_from, visible_splits
+from environments.access.privacy import viewer_of
 from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of, note
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
@@ -82,7 +82,7 @@ class SplitAdmin(ReadOnlyAdmin):
     empty = "No splits yet. Classes declare them, and you can create one by saving selected tasks or importing a file."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Split]:
-        return existing_splits().filter(visible_splits(hidden_from(request.user)))
+        return existing_splits().seen_by(viewer_of(request.user))
 
     def page(self, request: HttpRequest, row: Split) -> dict[str, Any]:
         is_reviewed = flag_asked(request, "review")

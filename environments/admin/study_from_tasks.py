@@ -9,7 +9,6 @@ from django.contrib import messages
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.urls import reverse
 
-from environments.access.privacy import visible_splits
 from environments.admin.bulk import back_to_list, chosen_tasks
 from environments.curation.filter_parameters import SERVED
 from environments.curation.selection import Selection
@@ -36,7 +35,7 @@ def study_query(chosen: Selection) -> str:
     """Return the query string of the form. Raises: OrsError for tasks that are not of one split, or too many."""
     if chosen.ids == (0,):
         raise OrsError("No task is chosen. Check some in the list, or choose all that match.")
-    splits = Split.objects.filter(visible_splits(chosen.hidden), is_served=True)
+    splits = Split.objects.seen_by(chosen.viewer).filter(is_served=True)
     split = splits.filter(pk__in=[chosen.split] if chosen.split else _common_splits(chosen.ids)).first()
     if split is None or split.is_generated:
         raise OrsError("The tasks of a study are those of one split: choose one above the list, or save them as one.")

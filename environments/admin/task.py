@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 from django.urls import URLPattern, path, reverse
 
 from environments.access.permissions import MAKE_STUDIES
-from environments.access.privacy import hidden_from, visible, visible_splits
+from environments.access.privacy import viewer_of
 from environments.admin.bulk import BULKS, LIST_PARAMETERS, bulk_view, offered, selection_of
 from environments.admin.exports import export_redirect, export_view
 from environments.admin.imports import import_view, preview_view
@@ -47,7 +47,7 @@ class TaskAdmin(TaskPage):
         if values.get("field") and values.get("value"):
             return HttpResponseRedirect(f"{request.path}?{urlencode(_with_field_test(values))}")
         try:
-            selection = Selection.parse(values, hidden_from(request.user), also=LIST_PARAMETERS)
+            selection = Selection.parse(values, viewer_of(request.user), also=LIST_PARAMETERS)
         except InvalidFilter as error:
             trouble = str(error)
             selection = selection_of(request, {**values, "search": ""}, also=LIST_PARAMETERS)
@@ -150,7 +150,7 @@ def _with_field_test(values: dict[str, str]) -> dict[str, str]:
 
 def _split_of(selection: Selection, number: int) -> Split:
     """Return the split of the list. Raises: BadRequest."""
-    seen = existing_splits().select_related("environment").filter(visible_splits(selection.hidden), pk=number)
+    seen = existing_splits().select_related("environment").seen_by(selection.viewer).filter(pk=number)
     if (split := seen.first()) is None or selection.environment not in (None, split.environment_id):
         where = "" if selection.environment is None else " in this environment"
         raise cannot_be_used("split", str(number), f"there is no split of that number{where}")
@@ -166,11 +166,11 @@ def _fields(selection: Selection, environments: list[Environment], split: Split 
 
 def _offered_places(selection: Selection) -> tuple[list[Environment], list[Split]]:
     """Return the environments and splits to choose from; with a chosen environment only its splits."""
-    rows = Environment.objects.filter(visible(selection.hidden, "pk"))
+    rows = Environment.objects.seen_by(selection.viewer)
     environments = list(rows.only("pk", "name", "position", "task_schema"))
     if selection.environment not in (None, *(row.pk for row in environments)):
         raise cannot_be_used("environment", str(selection.environment), "there is no environment of that number")
-    splits = existing_splits().filter(visible_splits(selection.hidden))
+    splits = existing_splits().seen_by(selection.viewer)
     splits = splits.order_by("environment__position", "position", "name")
     if selection.environment is not None:
         return environments, list(splits.filter(environment=selection.environment))

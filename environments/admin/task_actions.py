@@ -10,7 +10,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404
 from django.template.response import TemplateResponse
 
-from environments.access.privacy import hidden_from, visible_tasks
+from environments.access.privacy import viewer_of
 from environments.admin.base import author_of
 from environments.admin.review_walk import review_of, task_url
 from environments.curation.action import Action, ActionOutcome
@@ -23,6 +23,7 @@ from environments.database.storable import id_in
 from environments.display.json_diff import diff
 from environments.errors import OrsError
 from environments.models import Task, TaskRevision, TaskTag
+from environments.models.viewer import visible_tasks
 
 Frame = Callable[[], dict[str, Any]]
 MAX_REASON_CHARACTERS = 2000
@@ -71,7 +72,7 @@ def settle_view(request: HttpRequest, task: Task, frame: Frame) -> HttpResponse:
 
 def restore_view(request: HttpRequest, task: Task, frame: Frame, revision: int) -> HttpResponse:
     """Preview the restoration of a revision; a POST does it. `task`: the task whose page links here."""
-    seen = TaskRevision.objects.filter(visible_tasks(hidden_from(request.user), "task__"))
+    seen = TaskRevision.objects.filter(visible_tasks(viewer_of(request.user), "task__"))
     found = get_object_or_404(seen.select_related("task"), pk=revision)
     if task.pk not in (found.task_id, found.successor_id):
         raise Http404(f"Revision {revision} does not belong to task {task.pk}.")

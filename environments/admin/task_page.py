@@ -14,7 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.urls import URLPattern, path
 
-from environments.access.privacy import hidden_from, sealed_splits, visible_tasks
+from environments.access.privacy import viewer_of
 from environments.admin import task_actions, task_edit
 from environments.admin.base import ReadOnlyAdmin
 from environments.admin.review_walk import review_of
@@ -25,6 +25,7 @@ from environments.display.addresses import id_asked, takes
 from environments.display.parts import fields
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
+from environments.models.viewer import visible_tasks
 from environments.service import hidden_fields
 from environments.tasks.task_facts import figures_by_task, history_of, task_facts_of, versions_of
 
@@ -37,7 +38,7 @@ class TaskPage(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Task]:
         rows: QuerySet[Task] = super().get_queryset(request)
-        return rows.filter(visible_tasks(hidden_from(request.user)))
+        return rows.filter(visible_tasks(viewer_of(request.user)))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Task | None:
         pk = id_in(object_id)
@@ -53,7 +54,7 @@ class TaskPage(ReadOnlyAdmin):
             "spec": fields(row.spec),
             "facts": task_facts_of(row),
             "flags": flags_of(row),
-            "history": history.without_contents if sealed_splits(hidden_from(request.user)) else history,
+            "history": history.without_contents if viewer_of(request.user).sealed_splits else history,
             "versions": [(one, results[one.pk]) for one in versions],
             "may_change": may_change(request),
             "review": review_of(request),

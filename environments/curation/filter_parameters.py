@@ -8,7 +8,6 @@ from typing import Any, Literal, Self
 
 from django.db.models import Q, QuerySet
 
-from environments.access.privacy import visible, visible_tasks
 from environments.curation.filter_conditions import is_flagged, is_from, is_in_bucket, is_in_split, is_tagged
 from environments.curation.spec_fields import problem_of
 from environments.curation.task_search import empty_term, field_tests, matches
@@ -16,7 +15,8 @@ from environments.curation.task_states import STATES, is_in_state
 from environments.database.storable import id_in
 from environments.display.addresses import no_such
 from environments.errors import OrsError, shorten
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment, Viewer
+from environments.models.viewer import visible_tasks
 from environments.scoring.task_buckets import BUCKETS
 
 MAX_IDS = 10_000
@@ -61,16 +61,14 @@ class Filters:
     ids: tuple[int, ...] = ()
     flags: Literal["", "open"] | str = ""
     """`open` selects tasks that were flagged as broken and that no curator has settled."""
-    hidden: frozenset[int] = frozenset()
-    """Ids of the private environments that do not exist for the person. Not a parameter."""
+    viewer: Viewer = UNRESTRICTED
+    """Who asks. Not a parameter."""
 
     @classmethod
-    def parse(
-        cls, values: Mapping[str, str], hidden: frozenset[int] = frozenset(), *, also: Collection[str] = ()
-    ) -> Self:
+    def parse(cls, values: Mapping[str, str], viewer: Viewer = UNRESTRICTED, *, also: Collection[str] = ()) -> Self:
         """Return the filters in the parameters of an address or a form, named like the fields; commas join `ids`.
 
-        Without `ids` and `state` they select what is served. `hidden`: as the field. `also`: names of the page's own
+        Without `ids` and `state` they select what is served. `also`: names of the page's own
         parameters; others are refused, because a mistyped filter would select everything. Raises: InvalidFilter.
         """
         for name, value in values.items():
@@ -87,7 +85,7 @@ class Filters:
             search=values.get("search", "").strip(),
             sort=_sort(values),
             ids=_ids(values.get("ids", "")),
-            hidden=hidden,
+            viewer=viewer,
         )
         found.check_search()
         return found
@@ -110,14 +108,14 @@ class Filters:
 
     def _environments(self) -> QuerySet[Environment]:
         """Return the environment that all the tasks belong to; nothing if they may belong to several."""
-        shown = Environment.objects.filter(visible(self.hidden, "pk"))
+        shown = Environment.objects.seen_by(self.viewer)
         if self.environment is not None:
             return shown.filter(pk=self.environment)
         return shown.none() if self.split is None else shown.filter(splits=self.split)
 
     def values(self) -> dict[str, str]:
         """Return the parameters that `parse` reads, without fields that are not given."""
-        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "hidden"}
+        given = {field.name: getattr(self, field.name) for field in fields(self) if field.name != "viewer"}
         default, unlimited = ("", "") if self.ids else (SERVED, ANY_STATE)
         given["state"] = "" if self.state == default else self.state or unlimited
         return {name: _written(value) for name, value in given.items() if value not in (None, "", ())}
@@ -129,7 +127,7 @@ class Filters:
 
     def condition(self) -> Q:
         """Return all filters as one condition on a queryset of Task."""
-        wanted = visible_tasks(self.hidden)
+        wanted = visible_tasks(self.viewer)
         wanted &= Q() if self.environment is None else Q(environment=self.environment)
         if self.ids:
             return wanted & Q(pk__in=self.ids)
@@ -142,7 +140,7 @@ class Filters:
         return wanted & (matches(self.search) if self.search else Q())
 
 
-PARAMETERS = frozenset(field.name for field in fields(Filters)) - {"hidden"}
+PARAMETERS = frozenset(field.name for field in fields(Filters)) - {"viewer"}
 """Names of the parameters that `Filters.parse` reads."""
 
 

@@ -28,6 +28,7 @@ from environments.curation.work import MAX_WAIT_SECONDS, RecordedAction, recorde
 from environments.database.jobs import Progress, silent
 from environments.database.write_pauses import give_way
 from environments.models import Environment, Split, SplitEntry, SplitRemoval
+from environments.models.tasks import SplitQuerySet
 from environments.tasks.split_change import BATCH, UNFROZEN, SplitChange, commit
 from environments.tasks.split_errors import FrozenSplit
 from environments.tasks.successors import successors_of
@@ -59,12 +60,12 @@ def content_digest(split: Split) -> str:
 MAX_CHARACTERS = 200
 
 
-def existing_splits() -> QuerySet[Split]:
+def existing_splits() -> SplitQuerySet:
     """Return all splits except deleted ones, including those that their class no longer declares."""
     return Split.objects.exclude(is_curated=True, is_served=False).select_related("environment")
 
 
-def splits_to_fill() -> QuerySet[Split]:
+def splits_to_fill() -> SplitQuerySet:
     """Return the splits that tasks can be put into: neither frozen nor generated."""
     return existing_splits().filter(Q(environment__is_procedural=False) | Q(is_curated=True), frozen=None)
 

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 from django.db.models import Q
 
-from environments.access.privacy import visible
 from environments.curation.action import ActionOutcome, ActionRefused, Plan
 from environments.curation.filter_conditions import is_tagged
 from environments.curation.history_rows import Revisions
@@ -16,7 +15,8 @@ from environments.curation.split_counts import count_of, left_out, some_of, task
 from environments.curation.work import carry_out, recorded
 from environments.database.jobs import Progress, silent
 from environments.database.json_rows import among, distinct_values
-from environments.models import Task, TaskTag
+from environments.models import UNRESTRICTED, Task, TaskTag, Viewer
+from environments.models.viewer import visible_environments
 
 MAX_CHARACTERS = 60
 
@@ -114,10 +114,10 @@ def _listed(tags: Sequence[str]) -> str:
 MAX_TAGS_OFFERED = 60
 
 
-def tag_names(limit: int = MAX_TAGS_OFFERED, hidden: frozenset[int] = frozenset()) -> list[str]:
-    """Return the first tags in use, in the database's order, without those that only `hidden` environments use."""
+def tag_names(limit: int = MAX_TAGS_OFFERED, viewer: Viewer = UNRESTRICTED) -> list[str]:
+    """Return the first tags in use, in the database's order, without those that only hidden environments use."""
     names = distinct_values(TaskTag, "name", limit)
-    if not hidden:
+    if not viewer.hidden_environments:
         return names
-    shown = TaskTag.objects.filter(visible(hidden, "task__environment"))
+    shown = TaskTag.objects.filter(visible_environments(viewer, "task__environment"))
     return [name for name in names if shown.filter(name=name).exists()]

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from environments.errors import Forbidden
+from environments.models import Viewer
 from environments.runtime.quotas import KeyUsage
 
 PLAY, RECORD, READ, CURATE, ADMIN = "play", "record", "read", "curate", "admin"
@@ -60,6 +61,11 @@ class AgentKey:
     def hidden_ids(self) -> frozenset[int]:
         """Ids of the private environments that do not exist for the key."""
         return frozenset(self.hidden.values())
+
+    @property
+    def viewer(self) -> Viewer:
+        """What exists for the key. `environments/keys/task_view.py` has what it reads of tasks."""
+        return Viewer(self.hidden_ids, key_label=None if ADMIN in self.scopes else self.label)
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes

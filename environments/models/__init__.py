@@ -22,9 +22,11 @@ from environments.models.tasks import (
     TaskTag,
     seen_at,
 )
+from environments.models.viewer import UNRESTRICTED, Viewer
 
 __all__ = [
     "DEFAULT_CONVENTION",
+    "UNRESTRICTED",
     "ApiKey",
     "ClusterServer",
     "CurationAction",
@@ -43,5 +45,6 @@ __all__ = [
     "TaskRevision",
     "TaskStatistics",
     "TaskTag",
+    "Viewer",
     "seen_at",
 ]

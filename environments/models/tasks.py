@@ -6,14 +6,21 @@ constraint has no index of its own.
 
 from __future__ import annotations
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import models
 
 from environments.models.folding import FoldedJSON
+from environments.models.viewer import Viewer, visible_environments, visible_splits, visible_tasks
 
 DEFAULT_CONVENTION = "zkoo"
 """Code of the default convention (`environments/scoring/convention.py`)."""
+
+
+class EnvironmentQuerySet(models.QuerySet["Environment"]):
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the environments that exist for the viewer."""
+        return self.filter(visible_environments(viewer, "pk"))
 
 
 class Environment(models.Model):
@@ -75,6 +82,8 @@ class Environment(models.Model):
     )
     created = models.DateTimeField(auto_now_add=True)
 
+    objects = EnvironmentQuerySet.as_manager()
+
     class Meta:
         ordering: ClassVar = ["position", "name"]
         permissions: ClassVar = [
@@ -96,6 +105,12 @@ class Environment(models.Model):
         """The definition of return and success in force, such as "sum > 0.9"; with the convention unless default."""
         convention = "" if self.convention == DEFAULT_CONVENTION else f" {self.convention}"
         return f"{self.default_return} > {self.success_threshold!r}{convention}"
+
+
+class SplitQuerySet(models.QuerySet["Split"]):
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the splits whose tasks exist for the viewer; of a sealed one people see the name and the figures."""
+        return self.filter(visible_splits(viewer))
 
 
 class Split(models.Model):
@@ -127,6 +142,8 @@ class Split(models.Model):
     changing = models.CharField(max_length=32, blank=True, help_text="Token of the change that is under way")
     changing_until = models.DateTimeField(null=True, blank=True, help_text="The change is dead if this has passed")
 
+    objects = SplitQuerySet.as_manager()
+
     class Meta:
         ordering: ClassVar = ["environment", "position", "name"]
         constraints: ClassVar = [models.UniqueConstraint(fields=["environment", "name"], name="split_name_unique")]
@@ -138,6 +155,12 @@ class Split(models.Model):
     def is_generated(self) -> bool:
         """Return whether the class generates each task on demand. A frozen split holds the tasks that it had."""
         return self.environment.is_procedural and not self.is_curated and not self.frozen
+
+
+class TaskQuerySet(models.QuerySet["Task"]):
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the tasks that exist for the viewer."""
+        return self.filter(visible_tasks(viewer))
 
 
 class Task(models.Model):
@@ -170,6 +193,8 @@ class Task(models.Model):
         help_text="The task that an edit put in its place last; null: none, or it was restored since",
     )
     created = models.DateTimeField(auto_now_add=True)
+
+    objects = TaskQuerySet.as_manager()
 
     class Meta:
         constraints: ClassVar = [

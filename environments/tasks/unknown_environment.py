@@ -5,22 +5,20 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from environments import command_line
-from environments.access.privacy import visible
 from environments.errors import nearest, shorten
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment, Viewer
 
 MAX_LISTED = 20
 """Number of environments that the sentence names."""
 MAX_NAME_CHARACTERS = 100
 
 
-def unknown_environment(name: str, hidden: frozenset[int] = frozenset(), allowed: Collection[str] | None = None) -> str:
+def unknown_environment(name: str, viewer: Viewer = UNRESTRICTED, allowed: Collection[str] | None = None) -> str:
     """Return the sentence that no environment has this name, with the nearest names or else some of the others.
 
-    `hidden`: ids of the environments that do not exist for the reader. `allowed`: names of those that the key of the
-    reader may use; None: all.
+    `allowed`: names of those that the key of the viewer may use; None: all.
     """
-    rows = Environment.objects.filter(visible(hidden, "pk")).order_by("position", "name")
+    rows = Environment.objects.seen_by(viewer).order_by("position", "name")
     rows = rows if allowed is None else rows.filter(name__in=allowed)
     names = list(rows.values_list("name", flat=True))
     start = f"No environment is named {shorten(repr(name), MAX_NAME_CHARACTERS)}."

@@ -17,7 +17,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 from unfold.widgets import UnfoldAdminTextInputWidget
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
 from environments.admin import ChipFilter, EnvironmentFilter, ReadOnlyAdmin, RowFilter, StrictList
 from environments.database.folding import holding
 from environments.database.storable import MAX_INDEX, id_in
@@ -25,6 +25,7 @@ from environments.display import formats, parts
 from environments.display.addresses import id_asked, refuse_others, takes
 from environments.display.number_fields import RowField, WholeNumberField
 from environments.models import Environment
+from environments.models.viewer import visible_environments
 from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
 from episodes.admin.suites import SuiteAdmin
@@ -71,7 +72,7 @@ class RunFilter(RowFilter):
     parameter_name = "run"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        rows = Run.objects.filter(visible_runs(hidden_from(request.user)))
+        rows = Run.objects.seen_by(viewer_of(request.user))
         runs = list(rows.order_by("-pk").values_list("pk", "name")[:MAX_RUN_CHOICES])
         chosen = id_in(request.GET.get("run", ""))
         if chosen is not None and chosen not in dict(runs):
@@ -138,7 +139,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Episode]:
         queryset: QuerySet[Episode] = super().get_queryset(request)
-        return with_tasks(queryset.filter(outside_hidden_parts(hidden_from(request.user))))
+        return with_tasks(queryset.filter(outside_hidden_parts(viewer_of(request.user))))
 
     def get_changelist_instance(self, request: HttpRequest) -> Any:
         found = super().get_changelist_instance(request)
@@ -155,7 +156,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         term = search_term.strip()
         if not term:
             return queryset, False
-        shown = Run.objects.filter(visible_runs(hidden_from(request.user)))
+        shown = Run.objects.seen_by(viewer_of(request.user))
         named = shown.filter(holding(shown, term, ("name",)))
         runs = list(named.order_by("-pk").values_list("pk", flat=True)[:MAX_RUNS_FOUND])
         ids = list(Episode.objects.filter(session_id=term).values_list("pk", flat=True))
@@ -169,7 +170,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         related = ("environment", "split__environment", "task", "run", "prompt", "tools")
         if (pk := id_in(object_id)) is None:
             return None
-        shown = visible_episodes(hidden_from(request.user))
+        shown = visible_episodes(viewer_of(request.user))
         found = Episode.objects.filter(shown, pk=pk).select_related(*related).first()
         is_hidden = found is not None and found.status == "running" and is_blind_to(request.user, found.pk)
         return None if is_hidden else found
@@ -212,7 +213,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         """Return everything that is recorded of one step, as JSON."""
         if is_blind_to(request.user, pk):
             raise Http404(sentence(pk))
-        shown = visible_episodes(hidden_from(request.user), "episode__")
+        shown = visible_episodes(viewer_of(request.user), "episode__")
         steps = Step.objects.filter(shown).select_related("input_blob", "output_blob")
         return self._json(request, step_json(get_object_or_404(steps, episode=pk, index=index)))
 
@@ -276,11 +277,11 @@ class RunAdmin(ReadOnlyAdmin):
     def get_queryset(self, request: HttpRequest) -> QuerySet[Run]:
         """Return the runs with `played`, their number of episodes. It takes one scan of an index per listed run."""
         played = Episode.objects.filter(run=OuterRef("pk")).order_by().values("run").annotate(n=Count("pk")).values("n")
-        queryset: QuerySet[Run] = super().get_queryset(request).filter(visible_runs(hidden_from(request.user)))
+        queryset: QuerySet[Run] = super().get_queryset(request).filter(visible_runs(viewer_of(request.user)))
         return queryset.annotate(played=Coalesce(Subquery(played), 0))
 
     def page(self, request: HttpRequest, row: Run) -> dict[str, Any]:
-        seen = row.episodes.filter(visible_episodes(hidden_from(request.user)))
+        seen = row.episodes.seen_by(viewer_of(request.user))
         latest = list(with_tasks(seen.order_by("-pk"))[:50])
         describe_tasks(latest)
         return {"episodes": latest}
@@ -353,17 +354,21 @@ class RetentionAdmin(StrictList, ModelAdmin):  # type: ignore[misc]  # unfold ha
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Retention]:
         rows: QuerySet[Retention] = super().get_queryset(request)
-        hidden = hidden_from(request.user)
-        shown = Run.objects.filter(visible_runs(hidden))
-        return rows.filter(visible(hidden), Q(run=None) | Q(run__in=shown)) if hidden else rows
+        viewer = viewer_of(request.user)
+        shown = Run.objects.seen_by(viewer)
+        return (
+            rows.filter(visible_environments(viewer), Q(run=None) | Q(run__in=shown))
+            if viewer.hidden_environments
+            else rows
+        )
 
     def formfield_for_foreignkey(self, db_field: Any, request: HttpRequest, **kwargs: Any) -> Any:
         """Offer and accept only what exists for the person."""
-        hidden = hidden_from(request.user)
-        if hidden and db_field.name == "environment":
-            kwargs["queryset"] = Environment.objects.filter(visible(hidden, "pk"))
+        viewer = viewer_of(request.user)
+        if viewer.hidden_environments and db_field.name == "environment":
+            kwargs["queryset"] = Environment.objects.seen_by(viewer)
         if db_field.name == "run":
-            shown = Run.objects.filter(visible_runs(hidden))
+            shown = Run.objects.seen_by(viewer)
             return db_field.formfield(form_class=NamedRun, queryset=shown)
         return super().formfield_for_foreignkey(db_field, request, **kwargs)
 

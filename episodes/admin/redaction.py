@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from, hides_anything
+from environments.access.privacy import viewer_of
 from environments.admin import ReadOnlyAdmin
 from environments.admin.jobs import job_url
 from environments.database import jobs
@@ -44,7 +44,7 @@ class RedactionAdmin(ReadOnlyAdmin):
     empty_command = "redact"
 
     def has_add_permission(self, request: HttpRequest) -> bool:
-        return request.user.has_perm("episodes.add_redaction") and not hides_anything(hidden_from(request.user))
+        return request.user.has_perm("episodes.add_redaction") and not viewer_of(request.user).hides_anything
 
     def page(self, request: HttpRequest, row: Redaction) -> dict[str, Any]:
         return {"episodes": row.episodes.order_by("-episode")[:100], "total": row.episodes.count()}

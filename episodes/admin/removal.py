@@ -5,7 +5,6 @@ The episodes are those of a filter, as in the addresses of the Episodes page, or
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from django.contrib import messages
@@ -15,17 +14,17 @@ from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, QueryDi
 from django.template.response import TemplateResponse
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.admin.base import author_of, note
 from environments.admin.jobs import job_url
 from environments.database import jobs
 from environments.database.storable import id_in
 from environments.errors import OrsError
+from environments.models import Viewer
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import refuse_blanks
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
 from episodes.removal.batch import ids_of, new_removal, remove_all
 from episodes.removal.pace import MAX_EPISODES
 from episodes.removal.plan import RemovalPlan, count_of, plan_of
@@ -41,7 +40,7 @@ def removal_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     plan, trouble = None, ""
     try:
         if query or number:
-            episodes = _chosen(query, number, hidden_from(request.user))
+            episodes = _chosen(query, number, viewer_of(request.user))
             plan = plan_of(episodes)
         if plan and plan.episodes and request.method == "POST" and values.get("confirm") == _mark(plan):
             return _remove(request, episodes, plan, query or f"episode {number}")
@@ -54,19 +53,16 @@ def removal_view(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     )
 
 
-def _chosen(query: str, number: str, hidden: frozenset[int]) -> QuerySet[Episode]:
-    """Return the episodes of a filter, or the one with a number. Raises: OrsError.
-
-    `hidden`: ids of the private environments that do not exist for the person.
-    """
+def _chosen(query: str, number: str, viewer: Viewer) -> QuerySet[Episode]:
+    """Return the episodes of a filter, or the one with a number. Raises: OrsError."""
     if number and query:
         raise OrsError(f"episode={number[:40]!r} and a filter are given. Give one of the two.")
     if number and id_in(number) is None:
         raise OrsError(f"episode={number[:40]!r} cannot be used: it has to be the number of an episode.")
     if number:
-        return Episode.objects.filter(visible_episodes(hidden), pk=id_in(number) or 0)
+        return Episode.objects.seen_by(viewer).filter(pk=id_in(number) or 0)
     refuse_blanks(given := QueryDict(query))
-    asked = replace(EpisodeFilter.parse(given), hidden=hidden)
+    asked = EpisodeFilter.parse(given, viewer=viewer)
     if asked.is_empty:
         raise OrsError(f"The filter {query!r} has no condition, so it would delete every episode.")
     asked.refuse_future()

@@ -13,7 +13,7 @@ from django.utils.safestring import SafeString
 from unfold.admin import ModelAdmin
 
 from environments import security_log
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.admin import ReadOnlyAdmin
 from environments.display import formats
 from episodes.models import Study, Suite
@@ -27,7 +27,7 @@ class SuiteAdmin(ReadOnlyAdmin):
     empty = "No suites yet. Curators publish them on the page Suites."
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Suite]:
-        rows: QuerySet[Suite] = super().get_queryset(request).filter(visible_suites(hidden_from(request.user)))
+        rows: QuerySet[Suite] = super().get_queryset(request).filter(visible_suites(viewer_of(request.user)))
         return rows.annotate(latest=Max("versions__number"))
 
     def get_list_display(self, request: HttpRequest) -> tuple[str, ...]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from operator import add
 from typing import Any, Literal
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of, coverages_together
 from environments.scoring.definition import Definition, Definitions, definitions_in_force
@@ -62,21 +62,21 @@ def activity(
     environment: Environment | None = None,
     now: float | None = None,
     definitions: Definitions | None = None,
-    hidden: frozenset[int] = frozenset(),
+    viewer: Viewer = UNRESTRICTED,
 ) -> Sequence[ActivityPoint]:
     """Return a point for each minute, hour or day up to now in order, also for those without endings.
 
     The span "all" has the days from the first ending to the last. `now`: seconds since the epoch; None: the clock's.
-    `definitions`: None reads those in force; conventions are used of them, and thresholds for returns of 0. `hidden`:
-    ids of environments that are left out. One query, and one more for the definitions.
+    `definitions`: None reads those in force; conventions are used of them, and thresholds for returns of 0.
+    One query, and one more for the definitions.
     """
     seconds, count = SPANS.get(span, (86400, 0))
     last = int((time.time() if now is None else now) // seconds) * seconds
     rows = Activity.objects.filter(period=seconds)
     if environment is not None:
         rows = rows.filter(environment_id=environment.pk)
-    if hidden:
-        rows = rows.exclude(environment_id__in=hidden)
+    if viewer.hidden_environments:
+        rows = rows.exclude(environment_id__in=viewer.hidden_environments)
     if count:
         rows = rows.filter(start__gt=last - count * seconds, start__lte=last)
     definitions = definitions_in_force() if definitions is None else definitions

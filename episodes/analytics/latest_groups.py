@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from environments.access.privacy import visible
-from environments.models import Task
+from environments.models import Task, Viewer
+from environments.models.viewer import visible_environments
 from environments.scoring.convention import Coverage
 from environments.scoring.definition import DefinitionAsked, definition_of
 from environments.scoring.returns import RETURNS, Return
@@ -15,7 +15,7 @@ from episodes.analytics.groups import Spread, spread_of
 from episodes.attempts.rule import KIND
 from episodes.attempts.summary import coverage_from, returns_counted
 from episodes.models import Episode, Run
-from episodes.models.privacy import outside_seals, visible_runs
+from episodes.models.privacy import outside_seals
 
 MAX_GROUPS = 50
 MAX_READ = 2_000
@@ -47,19 +47,19 @@ class LatestGroup:
     spread: Spread
 
 
-def latest_groups(hidden: frozenset[int], asked: DefinitionAsked) -> Sequence[LatestGroup]:
+def latest_groups(viewer: Viewer, asked: DefinitionAsked) -> Sequence[LatestGroup]:
     """Return the MAX_GROUPS groups with the newest episodes, newest first, each by the definition of its environment.
 
     Groups of runs in training steps; those without a step are on the page of their run. Five queries.
     """
     with_step = Episode.objects.filter(
-        visible(hidden), outside_seals(hidden), run__isnull=False, run_step__isnull=False
+        visible_environments(viewer), outside_seals(viewer), run__isnull=False, run_step__isnull=False
     )
     newest = Episode.objects.order_by("-pk").values_list("pk", flat=True)
     floor = next(iter(newest[MAX_READ : MAX_READ + 1]), 0)
     found = with_step.filter(pk__gt=floor).order_by("-pk").values_list("run", "run_step", "task")
     keys = [LatestGroupKey._make(key) for key in dict.fromkeys(found)]
-    seen = Run.objects.filter(visible_runs(hidden), pk__in={key.run for key in keys}).defer("config", "notes")
+    seen = Run.objects.seen_by(viewer).filter(pk__in={key.run for key in keys}).defer("config", "notes")
     runs = seen.in_bulk()
     keys = [key for key in keys if key.run in runs][:MAX_GROUPS]
     tasks = Task.objects.select_related("environment").in_bulk([key.task for key in keys])

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from environments.database.json_rows import among
-from environments.models import Environment, Split, Task
+from environments.models import UNRESTRICTED, Environment, Split, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import coverage_of
 from environments.scoring.definition import Definition, definition_of
@@ -34,7 +34,6 @@ from episodes.analytics.players import people_in
 from episodes.analytics.run_splits import SplitChoice, splits_of
 from episodes.analytics.scopes import MAX_ENDINGS, filtered, floor_of
 from episodes.models import Episode, Run
-from episodes.models.privacy import outside_open_studies, visible_runs
 
 TASKS = ("all", "shared")
 """Which tasks a leaderboard counts: all, or those that people and another row attempted."""
@@ -97,26 +96,25 @@ def leaderboard(
     split: Split | None = None,
     by: By = "model",
     definition: Definition | None = None,
-    hidden: frozenset[int] = frozenset(),
+    viewer: Viewer = UNRESTRICTED,
     *,
     is_shared: bool = False,
     are_together: bool = False,
 ) -> Leaderboard:
     """Return a leaderboard. `definition`: None for the environment's own. Five queries at most, twelve by run.
 
-    `hidden`: ids of environments that do not exist for the reader; by run, runs that played there have no row. Neither
-    are studies counted that do not exist for the reader.
+    By run, runs that do not exist for the viewer have no row. Neither are studies counted that do not exist for them.
     `is_shared`: count only the tasks that people and another row attempted.
     `are_together`: by run, count all tasks though a run played several splits. Otherwise the leaderboard is that of
     the first split that the newest such run played.
     """
     chosen = definition or definition_of(environment)
     bound, shared = 0, None
-    people: EndingsByTask = endings_by_task(_within(people_in(environment, hidden), split), "player", chosen)
+    people: EndingsByTask = endings_by_task(_within(people_in(environment, viewer), split), "player", chosen)
     if by != "player" and chosen == definition_of(environment):
         results, shared = counted(environment, split, by, tasks_attempted(people, chosen) if is_shared else None)
     else:
-        own = Episode.objects.filter(outside_open_studies(hidden), environment=environment)
+        own = Episode.objects.in_figures_for(viewer).filter(environment=environment)
         bound = floor_of(filtered(own, environment.name, own))
         endings: EndingsByTask = endings_by_task(_within(own.filter(pk__gt=bound), split), by, chosen)
         if is_shared:
@@ -125,11 +123,11 @@ def leaderboard(
             endings = at_tasks(endings, shared)
         results = results_of(endings, chosen)
     if by == "run":
-        runs = Run.objects.filter(visible_runs(hidden), among("name", list(results)))
+        runs = Run.objects.seen_by(viewer).filter(among("name", list(results)))
         seen = dict(runs.order_by("-pk").values_list("name", "pk"))
         results = {key: found for key, found in results.items() if key in seen}
         if split is None and not are_together and (first := _split_of_runs(environment, list(seen.values()))):
-            return leaderboard(environment, first, by, definition, hidden, is_shared=is_shared)
+            return leaderboard(environment, first, by, definition, viewer, is_shared=is_shared)
     of_people = {} if by == "player" else results_of(people if shared is None else at_tasks(people, shared), chosen)
     tasks = _tasks(environment, split) if shared is None else len(shared)
     each = [(key, found, by == "player" and key == "human") for key, found in results.items()]

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment, Viewer
+from environments.models.viewer import visible_environments
 from environments.scoring.definition import (
     NOTHING_ASKED,
     Definition,
@@ -29,7 +30,7 @@ from episodes.analytics.scopes import Scope, filtered, scope_of
 from episodes.analytics.summary_cover import MIN_RAW, SummaryCover, cover
 from episodes.attempts.summary import JudgedSummary
 from episodes.models import Episode
-from episodes.models.record import played_with
+from episodes.models.privacy import played_with
 
 MAX_POINTS = 40
 """Maximum number of points of a sparkline."""
@@ -99,17 +100,17 @@ class EnvironmentFigures:
     """See ScopeOutline."""
 
 
-def strip(now: float | None = None, hidden: frozenset[int] = frozenset()) -> Strip:
-    """Return the strip without the environments `hidden`. `now`: seconds since the epoch; None: the clock's.
+def strip(now: float | None = None, viewer: Viewer = UNRESTRICTED) -> Strip:
+    """Return the strip of the environments that exist for the viewer. Five queries.
 
-    Five queries.
+    `now`: seconds since the epoch; None: the clock's.
     """
     moment = time.time() if now is None else now
     spans: tuple[Span, ...] = ("30d", "24h", "1h")
     definitions = definitions_in_force()
-    days, hours, minutes = (activity(span, now=moment, definitions=definitions, hidden=hidden) for span in spans)
+    days, hours, minutes = (activity(span, now=moment, definitions=definitions, viewer=viewer) for span in spans)
     running = Episode.objects.filter(status="running")
-    live = (running.exclude(environment__in=hidden) if hidden else running).count()
+    live = running.filter(visible_environments(viewer)).count()
     return Strip(live, days[-1], hours, minutes)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from django.db.models import ExpressionWrapper, F, FloatField
 from django.db.models.functions import Coalesce
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import definition_of
 from environments.scoring.returns import RETURNS
@@ -21,7 +21,6 @@ from episodes.attempts.rule import KIND
 from episodes.attempts.summary import EndedReturn, figures_from
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
 from episodes.models import Episode
-from episodes.models.privacy import outside_open_studies
 
 MAX_PEOPLE = 500
 """People that are returned; those who played last come first."""
@@ -69,11 +68,11 @@ class People:
     """Whether older episodes or further people are missing."""
 
 
-def people_of(hidden: frozenset[int] = frozenset()) -> People:
-    """Return the people who played, by what they played outside of the environments `hidden`. Two queries."""
-    played = Episode.objects.by_people().filter(outside_open_studies(hidden)).order_by("-pk")
+def people_of(viewer: Viewer = UNRESTRICTED) -> People:
+    """Return the people who played, by what they played in environments that exist for the viewer. Two queries."""
+    played = Episode.objects.by_people().in_figures_for(viewer).order_by("-pk")
     rows = rows_of(played.values_list(*_COLUMNS)[:MAX_EPISODES_OF_PEOPLE])
-    shown = Environment.objects.exclude(pk__in=hidden) if hidden else Environment.objects
+    shown = Environment.objects.seen_by(viewer)
     environments = shown.defer("card", "description", "task_schema").in_bulk()
     found: dict[str, list[tuple[Any, ...]]] = defaultdict(list)
     for name, environment, *row in rows:

@@ -14,7 +14,7 @@ from typing import Literal, cast
 from django.db.models import F, QuerySet
 from django.db.models.lookups import Exact
 
-from environments.models import Environment, Task
+from environments.models import UNRESTRICTED, Environment, Task, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.definition import Definition
 from episodes.analytics.figures import ScopeFigures
@@ -24,7 +24,6 @@ from episodes.attempts.sketches import error_of
 from episodes.attempts.summary import EndedReturn, figures_from, returns_counted, returns_sketch
 from episodes.filtering.conditions import Unindexed
 from episodes.models import Episode
-from episodes.models.privacy import outside_open_studies
 
 MAX_NEWEST = 10_000
 Player = Literal["human", "agent", "script", "others"]
@@ -42,18 +41,15 @@ class PlayerFigures(Figures):
     """Whether older attempts are missing."""
 
 
-def people_in(environment: Environment, hidden: frozenset[int] = frozenset()) -> QuerySet[Episode]:
-    """Return what people played there, without the studies that `hidden` hides."""
-    played = Episode.objects.by_people().filter(outside_open_studies(hidden))
+def people_in(environment: Environment, viewer: Viewer = UNRESTRICTED) -> QuerySet[Episode]:
+    """Return what people played there, without the studies that do not exist for the viewer."""
+    played = Episode.objects.by_people().in_figures_for(viewer)
     return played.filter(Exact(Unindexed(F("environment_id")), environment.pk))
 
 
-def at_task(task: Task, definition: Definition, hidden: frozenset[int] = frozenset()) -> list[PlayerFigures]:
-    """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries.
-
-    `hidden`: as of `people_in`.
-    """
-    played = Episode.objects.by_people().filter(outside_open_studies(hidden))
+def at_task(task: Task, definition: Definition, viewer: Viewer = UNRESTRICTED) -> list[PlayerFigures]:
+    """Return the figures of people, then those of the other kinds of players that attempted the task. Two queries."""
+    played = Episode.objects.by_people().in_figures_for(viewer)
     human = played.filter(Exact(Unindexed(F("task_id")), task.pk))
     newest = Episode.objects.filter(task=task).order_by("-pk").values_list("player", "status", KIND, definition.column)
     rows = rows_of(newest[:MAX_NEWEST])
@@ -71,13 +67,13 @@ def in_environment(
     environment: Environment,
     definition: Definition,
     total: ScopeFigures | None,
-    hidden: frozenset[int] = frozenset(),
+    viewer: Viewer = UNRESTRICTED,
 ) -> list[PlayerFigures]:
     """Return the figures of people, then those of all other players together. One query.
 
-    `total`: figures of the attempts of those others by this definition. `hidden`: as of `people_in`.
+    `total`: figures of the attempts of those others by this definition.
     """
-    human = _human(people_in(environment, hidden), definition)
+    human = _human(people_in(environment, viewer), definition)
     if total is None or not total.n:
         return [human]
     shared = {field.name: getattr(total, field.name) for field in fields(Figures)}

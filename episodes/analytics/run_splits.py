@@ -18,7 +18,7 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import LEGAL, BadFilter, chosen, given, words
 from episodes.models import Episode
-from episodes.models.record import played_with
+from episodes.models.privacy import played_with
 
 MAX_NAMED = 12
 """Splits that a message names."""
@@ -155,4 +155,4 @@ def named_split(asked: EpisodeFilter, named: NamedRows) -> Split | None:
     """Return the split that is shown where the filter names a run, and no split; None: all that it finds."""
     if named.run is None or not pools_splits(asked):
         return None
-    return SplitChoice().of(within(splits_of([named.run.pk], asked.key).get(named.run.pk, []), asked))
+    return SplitChoice().of(within(splits_of([named.run.pk], asked.viewer.key_label).get(named.run.pk, []), asked))

@@ -27,7 +27,7 @@ from episodes.analytics.scopes import Scope, filtered, floor_of, scope_of
 from episodes.analytics.summary_cover import SummaryCover
 from episodes.filtering.filters import EpisodeFilter
 from episodes.models import Episode, Run
-from episodes.models.record import played_with
+from episodes.models.privacy import played_with
 from episodes.rollups.scopes import Place
 
 FIRST_SPLIT = SplitChoice()

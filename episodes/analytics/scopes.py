@@ -21,7 +21,6 @@ from environments.tasks.split_indexes import served
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import PLAYERS, EpisodeFilter
 from episodes.models import Episode, Run
-from episodes.models.privacy import visible_runs
 from episodes.rollups.scopes import Place
 
 MAX_COUNTED = 1_000
@@ -178,7 +177,7 @@ def scope_of_filter(asked: EpisodeFilter, named: NamedRows, label: str = "all ep
         return filtered(Episode.objects.none(), label)
     asked = without_people(asked)
     # a key may read only part of the environments and runs, so there are no blocks
-    given = set(asked.values()) - set(DEFINITION_PARAMETERS) if asked.key is None else set()
+    given = set(asked.values()) - set(DEFINITION_PARAMETERS) if asked.viewer.key_label is None else set()
     given -= {"player"} if asked.player == "others" else set()
     if given == {"run"} and named.run:
         return scope_of(named.run)
@@ -229,8 +228,8 @@ def overlaid(asked: EpisodeFilter, by: Overlay, *, needs_step: bool = False) -> 
     asked = without_people(asked)
     episodes = episodes_of(asked, for_figures=True)
     recent = episodes.filter(pk__gt=floor_of(filtered(episodes, "", episodes)))
-    if by == "run" and asked.hidden:
-        recent = recent.filter(run__in=Run.objects.filter(visible_runs(asked.hidden, asked.key)))
+    if by == "run" and asked.viewer.hidden_environments:
+        recent = recent.filter(run__in=Run.objects.seen_by(asked.viewer))
     stepped = Count("run_step") if needs_step else Value(1)
     last = recent.order_by().values_list(by).annotate(last=Max("pk"), stepped=stepped).order_by("-last")
     found = [(value, stepped) for value, _, stepped in last if value]
@@ -256,7 +255,7 @@ def _of_players(asked: EpisodeFilter) -> Overlaid:
 
 def of_runs(asked: EpisodeFilter, runs: Sequence[int]) -> Overlaid:
     """Return a part for each run by id, in the given order."""
-    visible = Run.objects.filter(visible_runs(asked.hidden, asked.key)).defer("config", "notes")
+    visible = Run.objects.seen_by(asked.viewer).defer("config", "notes")
     rows = visible.in_bulk(list(runs))
     found = [rows[pk] for pk in runs if pk in rows]
     parts = [OverlaidPart(replace(asked, run=run.name), run.name, run) for run in found]

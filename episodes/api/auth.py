@@ -27,11 +27,12 @@ from environments import conf
 from environments.access.local_operator import OPERATOR
 from environments.access.logins import rights_of
 from environments.access.permissions import SEE_PAGES, refusal
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.agent_http.view import authentication_error
 from environments.errors import KeyRefused
 from environments.keys.agent_key import ADMIN, EVERYBODY, AgentKey, sent_key
 from environments.keys.keyring import ring
+from environments.models import Viewer
 from episodes.visibility import TaskGuard, key_of_person
 
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -60,9 +61,9 @@ class Reader:
         return TaskGuard(self.key, keeps_seals=self.person is None)
 
     @property
-    def hidden(self) -> frozenset[int]:
-        """Ids of the private environments that do not exist for the reader."""
-        return hidden_from(self.person) if self.person is not None else self.key.hidden_ids
+    def viewer(self) -> Viewer:
+        """What exists for the reader."""
+        return self.key.viewer if self.person is None else viewer_of(self.person)
 
     def rights_of(self, request: Request) -> Callable[[], bool]:
         """Return what tells whether the reader may still do, and see, all that they may now; as `logins.rights_of`."""

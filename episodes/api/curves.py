@@ -8,9 +8,8 @@ from typing import Any, cast, get_args
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.access.privacy import visible
 from environments.errors import nearest
-from environments.models import Environment
+from environments.models import Environment, Viewer
 from environments.scoring.definition import definition_of, definitions_in_force
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.components import ComponentCurves, component_curves, names_of
@@ -93,7 +92,7 @@ class CurvesView(ApiView):
         """Return the curves of the components that the parameter names. Raises: OrsError for an unknown name."""
         if not names:
             return ComponentCurves([], "")
-        known = names_of(_visible_ids(self.reader.hidden))
+        known = names_of(_visible_ids(self.reader.viewer))
         for name in names:
             if name != ALL and name not in known:
                 there = f"There are {', '.join(known)}." if known else "No environment has reported any."
@@ -101,9 +100,11 @@ class CurvesView(ApiView):
         return component_curves(found, None if ALL in names else list(dict.fromkeys(names)))
 
 
-def _visible_ids(hidden: frozenset[int]) -> list[int] | None:
+def _visible_ids(viewer: Viewer) -> list[int] | None:
     """Return the ids of all environments but the hidden ones; None if there are no hidden ones."""
-    return list(Environment.objects.filter(visible(hidden, "pk")).values_list("pk", flat=True)) if hidden else None
+    return (
+        list(Environment.objects.seen_by(viewer).values_list("pk", flat=True)) if viewer.hidden_environments else None
+    )
 
 
 def _mark(mark: RevisionMark) -> dict[str, Any]:

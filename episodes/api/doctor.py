@@ -38,7 +38,7 @@ class DoctorView(ApiView):
         self.reader.refuse_keys("Reports of the doctor")
         environment = environment_of(name, self.reader)
         definition = definition_of(environment, definition_in(request.GET))
-        scope = DoctorScope.of(environment, request.GET, definition, self.reader.hidden)
+        scope = DoctorScope.of(environment, request.GET, definition, self.reader.viewer)
         report = examine(scope)
         content = {
             "environment": name,

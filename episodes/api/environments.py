@@ -10,7 +10,6 @@ from django.http import Http404
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.access.privacy import visible
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.tasks.unknown_environment import unknown_environment
@@ -55,7 +54,7 @@ def _context(request: Request, reader: Reader, rows: Sequence[Environment]) -> d
 
 
 def environments_of(reader: Reader) -> QuerySet[Environment]:
-    rows = Environment.objects.filter(visible(reader.hidden, "pk")).defer("card", "task_schema")
+    rows = Environment.objects.seen_by(reader.viewer).defer("card", "task_schema")
     allowed = reader.key.environments
     return (rows if allowed is None else rows.filter(name__in=allowed)).prefetch_related("splits")
 
@@ -68,7 +67,7 @@ def environment_of(name: str, reader: Reader) -> Environment:
     reader.key.check_environment(name)
     found = environments_of(reader).filter(name=name).first() if "\0" not in name else None
     if found is None:
-        raise Http404(unknown_environment(name, reader.hidden, reader.key.environments))
+        raise Http404(unknown_environment(name, reader.viewer, reader.key.environments))
     return found
 
 

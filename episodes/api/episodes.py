@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from django.db.models import Q
@@ -19,8 +18,7 @@ from episodes.api.serializers import EpisodeDetailSerializer, ListedEpisodeSeria
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.page import page_of, with_snippets
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
-from episodes.models.record import played_with
+from episodes.models.privacy import played_with, visible_episodes
 from episodes.rollups.search_note import search_note
 from episodes.visibility import is_blind_to, sentence
 
@@ -67,16 +65,15 @@ class EpisodeView(ApiView):
 
 def asked_of(request: Request, reader: Reader, *also: str) -> EpisodeFilter:
     """Return the filter in the address, limited to what the reader may see. Raises: BadFilter."""
-    return replace(EpisodeFilter.parse(request.GET, also=also, hidden=reader.hidden), key=reader.key_label)
+    return EpisodeFilter.parse(request.GET, also=also, viewer=reader.viewer)
 
 
 def note_of(asked: EpisodeFilter) -> str:
     """Return what a search for text leaves out, in sentences; empty if that is nothing."""
     if asked.text is None:
         return ""
-    return search_note(
-        asked.text, visible_episodes(asked.hidden) & (Q() if asked.key is None else played_with(asked.key))
-    )
+    label = asked.viewer.key_label
+    return search_note(asked.text, visible_episodes(asked.viewer) & (Q() if label is None else played_with(label)))
 
 
 def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
@@ -89,7 +86,7 @@ def episode_of(pk: int, reader: Reader, *related: str) -> Episode:
         if related
         else Episode.objects.only("pk", "key_label", "status", "environment_id")
     )
-    episode = rows.filter(visible_episodes(reader.hidden), pk=pk).first()
+    episode = rows.seen_by(reader.viewer).filter(pk=pk).first()
     if episode is None or not reader.sees(episode.key_label):
         mine = "" if reader.key_label is None else " among those that were played with this key"
         raise Http404(f"There is no episode {pk}{mine}.")

@@ -178,7 +178,7 @@ class _EventReading:
             return Reader(None, person, key_of_person(person)) if may_read else None
         else:  # the local operator
             reader = self._reader
-        return None if reader is None or self._episode.environment_id in reader.hidden else reader
+        return None if reader is None or self._episode.environment_id in reader.viewer.hidden_environments else reader
 
     def _key_now(self) -> Reader | None:
         key, label = ring.current(self._reader.key), self._reader.key_label

@@ -20,8 +20,7 @@ from episodes.api.openapi import FILTERS, documented, parameter
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.parameters import refuse_blanks
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
-from episodes.models.record import played_with
+from episodes.models.privacy import played_with
 from episodes.transfer.csv_lines import headers_of_export
 from episodes.transfer.exporting import (
     ENDINGS,
@@ -103,6 +102,6 @@ class ExportView(ApiView):
 
     def _readable(self) -> QuerySet[Episode]:
         """Return the episodes that may lend others their prompt and tools."""
-        label, episodes = self.reader.key_label, Episode.objects.filter(visible_episodes(self.reader.hidden))
+        label, episodes = self.reader.key_label, Episode.objects.seen_by(self.reader.viewer)
         episodes = episodes if label is None else episodes.filter(played_with(label))
         return episodes.exclude(pk__in=list(blind_to(self.reader.person)))

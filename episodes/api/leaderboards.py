@@ -49,8 +49,8 @@ class LeaderboardView(ApiView):
         definition = definition_of(environment, definition_in(request.GET))
         split = split_of(environment, request.GET.get("split", ""))
         is_shared = one_of(request, "tasks", TASKS, "all") == "shared"
-        together, hidden = are_together_in(request.GET), self.reader.hidden
-        found = leaderboard(environment, split, by, definition, hidden, is_shared=is_shared, are_together=together)
+        together, viewer = are_together_in(request.GET), self.reader.viewer
+        found = leaderboard(environment, split, by, definition, viewer, is_shared=is_shared, are_together=together)
         content = {
             "environment": name,
             "split": found.split.name if found.split else None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 from django.db.models import Q, QuerySet
@@ -13,7 +12,7 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.access.privacy import visible
+from environments.models.viewer import visible_environments
 from episodes.api.auth import Reader
 from episodes.api.base import ApiView, limit_of, page, whole
 from episodes.api.openapi import documented, parameter
@@ -51,8 +50,7 @@ class RolloutListView(ApiView):
     )
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
-        asked = RolloutFilter.parse(request.GET, ("limit", "after"), self.reader.hidden)
-        asked = replace(asked, key=self.reader.key_label)
+        asked = RolloutFilter.parse(request.GET, ("limit", "after"), self.reader.viewer)
         found = rollouts_page(_visible(asked.rollouts(), self.reader), after, limit)
         shape: Any = RolloutSerializer(with_current_figures(found.rollouts), many=True, context={"request": request})
         return Response(page(request, shape.data, found.next, note=_note_of(asked)))
@@ -61,8 +59,9 @@ class RolloutListView(ApiView):
 def _note_of(asked: RolloutFilter) -> str:
     if not asked.text:
         return ""
-    mine = Q() if asked.key is None else Q(key_label=asked.key)
-    seen = visible(asked.hidden) & mine, visible_rollouts(asked.hidden, asked.key) & mine
+    label = asked.viewer.key_label
+    mine = Q() if label is None else Q(key_label=label)
+    seen = visible_environments(asked.viewer) & mine, visible_rollouts(asked.viewer) & mine
     return rollout_search_note(asked.text, *seen)
 
 
@@ -105,7 +104,7 @@ def rollout_of(pk: int, reader: Reader) -> Rollout:
     Raises: Http404, also if the reader may not see it; PermissionDenied while the reader plays its episode blind.
     """
     rows = Rollout.objects.select_related("run", "event_blob", "episode__split")
-    rollout = rows.filter(visible_rollouts(reader.hidden, reader.key_label), pk=pk).first()
+    rollout = rows.seen_by(reader.viewer).filter(pk=pk).first()
     if rollout is None or not reader.sees(rollout.key_label):
         mine = "" if reader.key_label is None else " among those that were uploaded with this key"
         raise Http404(f"There is no rollout {pk}{mine}.")
@@ -115,8 +114,8 @@ def rollout_of(pk: int, reader: Reader) -> Rollout:
 
 
 def _visible(rollouts: QuerySet[Rollout], reader: Reader) -> QuerySet[Rollout]:
-    hidden = list(blind_to(reader.person))
-    return rollouts.exclude(episode__in=hidden) if hidden else rollouts
+    blind = list(blind_to(reader.person))
+    return rollouts.exclude(episode__in=blind) if blind else rollouts
 
 
 def _count_within_limit(messages: Sequence[RolloutMessage]) -> int:

@@ -70,7 +70,7 @@ class RunsView(ApiView):
     def get(self, request: Request) -> Response:
         limit, after = limit_of(request), whole(request, "after")
         wanted = {"tags__name": request.GET.get("tag", ""), "state": one_of(request, "state", STATES)}
-        rows = runs_of(self.reader.key_label, self.reader.hidden)
+        rows = runs_of(self.reader.viewer)
         rows = rows.named(name) if (name := request.GET.get("name", "")) else rows
         choice = SplitChoice.parse(request.GET)
         if choice.split:
@@ -102,7 +102,7 @@ class RunView(ApiView):
         may_miss=True,
     )
     def get(self, request: Request, pk: int) -> Response:
-        run = runs_of(self.reader.key_label, self.reader.hidden).filter(pk=pk).prefetch_related("tags").first()
+        run = runs_of(self.reader.viewer).filter(pk=pk).prefetch_related("tags").first()
         if run is None:
             raise Http404(f"There is no run {pk}.")
         return Response(RunDetailResultsSerializer(run, context=_context(request, self.reader, [run])).data)
@@ -118,7 +118,7 @@ class SteeredRunView(ApiView):
 
     @documented("run_by_name", "runs", RunDetailSerializer, may_miss=True)
     def get(self, request: Request, name: str) -> Response:
-        run = run_by_name(_name_of(request, name, self.reader), self.reader.key_label, self.reader.hidden)
+        run = run_by_name(_name_of(request, name, self.reader), self.reader.viewer)
         unchanged: Any = get_conditional_response(request._request, etag=etag_of(run))
         return unchanged or self._response(run)
 
@@ -156,7 +156,7 @@ class SteeredRunView(ApiView):
             )
         reader, name = self.reader, _name_of(request, name, self.reader)
         reader.key.check_run(Run.objects.filter(name=name).values_list("title", flat=True).first() or name)
-        done = steer(name, description, reader.key_label, expected, reader.hidden)
+        done = steer(name, description, reader.viewer, expected)
         return self._response(done.run, 201 if done.is_new else 200)
 
     def _response(self, run: Run, status: int = 200) -> Response:

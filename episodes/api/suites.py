@@ -12,10 +12,10 @@ from rest_framework.response import Response
 from episodes.api.base import ApiView, one_of, whole
 from episodes.api.openapi import documented, parameter
 from episodes.api.serializers_suites import SuiteSerializer, SuiteStandingsSerializer, standings_content
-from episodes.models import SuiteVersion
+from episodes.models import Suite, SuiteVersion
 from episodes.suites.results import Players
 from episodes.suites.standings import standings
-from episodes.suites.versions import version_named, visible_rows
+from episodes.suites.versions import version_named
 
 BY: tuple[Players, ...] = get_args(Players)
 
@@ -27,7 +27,7 @@ class SuitesView(ApiView):
     def get(self, request: Request) -> Response:
         self.reader.refuse_keys("Suites")
         latest_first = Prefetch("versions", SuiteVersion.objects.order_by("-number"))
-        rows = visible_rows(self.reader.hidden).prefetch_related(latest_first)
+        rows = Suite.objects.seen_by(self.reader.viewer).prefetch_related(latest_first)
         return Response(SuiteSerializer(rows, many=True, context=self.context).data)
 
 
@@ -47,9 +47,9 @@ class SuiteView(ApiView):
     def get(self, request: Request, name: str) -> Response:
         self.reader.refuse_keys("Suites")
         by = cast(Players, one_of(request, "by", BY, "model"))
-        version = version_named(name, whole(request, "version", least=1), self.reader.hidden)
+        version = version_named(name, whole(request, "version", least=1), self.reader.viewer)
         if isinstance(version, str):
             raise Http404(version)
-        found = standings(version, by, self.reader.hidden)
+        found = standings(version, by, self.reader.viewer)
         content = standings_content(found, sees_salt=self.guard.reads_all)
         return Response(SuiteStandingsSerializer(content, context=self.context).data)

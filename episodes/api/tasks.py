@@ -15,11 +15,11 @@ from rest_framework.exceptions import PermissionDenied
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from environments.access.privacy import visible_tasks
 from environments.curation.filter_parameters import SERVED
 from environments.curation.task_states import with_states
 from environments.keys.agent_key import CURATE, READ
 from environments.models import Environment, Split, SplitEntry, Task, TaskStatistics
+from environments.models.viewer import visible_tasks
 from environments.scoring.convention import Convention, Coverage
 from environments.scoring.task_buckets import interval
 from environments.scoring.task_statistics import coverage_of_row
@@ -34,7 +34,7 @@ from episodes.api.serializers_tasks import TaskDetailSerializer, TaskSerializer
 from episodes.filtering.filters import SPLIT_NEEDS_ENVIRONMENT
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Episode
-from episodes.models.record import played_with
+from episodes.models.privacy import played_with
 from episodes.visibility import blind_episode, blind_tasks, task_sentence
 
 _POOLED = RevisionSerializer(
@@ -130,7 +130,7 @@ def _split_asked(request: Request, environment: Environment | None) -> Split | N
 def _readable(view: ApiView) -> QuerySet[Task]:
     """Return the tasks that the reader may read. A key does not see tasks that others played from their own spec."""
     label, key = view.reader.key_label, view.reader.key
-    tasks = Task.objects.filter(visible_tasks(view.reader.hidden))
+    tasks = Task.objects.seen_by(view.reader.viewer)
     if key.environments is not None:
         tasks = tasks.filter(environment__name__in=key.environments)
     if key.splits is not None:
@@ -154,7 +154,7 @@ def _newest(
 
 
 def _of_split(view: ApiView, split: Split, after: int | None, limit: int) -> tuple[Sequence[Task], int | None]:
-    entries = places(split.pk).filter(visible_tasks(view.reader.hidden, "task__"))
+    entries = places(split.pk).filter(visible_tasks(view.reader.viewer, "task__"))
     entries = entries.exclude(task__in=blind_tasks(view.reader.person))
     entries = entries.order_by("position").select_related("task__environment")
     entries = entries if after is None else entries.filter(position__gt=after)

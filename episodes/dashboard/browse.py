@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlencode
 
@@ -14,9 +14,9 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_POST, require_safe
 
-from environments.access.privacy import hidden_from, hides_anything, sealed_splits, visible
+from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
-from environments.models import Environment, Split
+from environments.models import Environment, Split, Viewer
 from episodes.dashboard.shared_parts import shared_part
 from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import ENDINGS, PLAYER_CHOICES, EpisodeFilter, ending_label
@@ -32,7 +32,7 @@ from episodes.filtering.page import (
 )
 from episodes.filtering.parameters import BadFilter, trimmed, words
 from episodes.models import Episode, Run, SavedView
-from episodes.models.privacy import visible_episodes, visible_runs
+from episodes.models.privacy import visible_episodes
 from episodes.rollups.search_note import search_note
 from episodes.transcript.preview import preview_of
 from episodes.visibility import blind_to, sight_of
@@ -90,7 +90,7 @@ def _listed(request: HttpRequest) -> Listed:
     sort, after = query.get("sort", ""), query.get("after", "")
     try:
         columns = label_columns(query.get("columns", ""))
-        asked = replace(EpisodeFilter.parse(query, also=PAGING), hidden=hidden_from(request.user))
+        asked = EpisodeFilter.parse(query, also=PAGING, viewer=viewer_of(request.user))
         page = page_of(asked, sort, after)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -121,9 +121,9 @@ def label_columns(text: str) -> list[str]:
     return names
 
 
-def _seal_note(named: NamedRows, hidden: frozenset[int]) -> str:
+def _seal_note(named: NamedRows, viewer: Viewer) -> str:
     """Return what the list of a split or an environment lacks for somebody from whom it is sealed; may be empty."""
-    sealed = sealed_splits(hidden)
+    sealed = viewer.sealed_splits
     if named.split is not None and named.split.pk in sealed:
         return (
             f"The split {named.split.name} is sealed. You can see its figures, but neither its tasks nor its episodes."
@@ -152,8 +152,8 @@ def _table(asked: EpisodeFilter, page: EpisodePage, listed: Shown, after: str) -
         "columns": listed.columns,
         "width": 1 + len(COLUMNS) + len(listed.columns),
         "total": str(match_count_of(asked, page)),
-        "seal_note": _seal_note(page.named, asked.hidden),
-        "search_note": "" if asked.text is None else search_note(asked.text, visible_episodes(asked.hidden)),
+        "seal_note": _seal_note(page.named, asked.viewer),
+        "search_note": "" if asked.text is None else search_note(asked.text, visible_episodes(asked.viewer)),
         "next": asked.to_query(**kept, after=page.next) if page.next else "",
         "previous": asked.to_query(**kept, after=page.previous) if page.previous else "",
         "first": asked.to_query(**kept),
@@ -178,8 +178,8 @@ def _heads(asked: EpisodeFilter, listed: Shown) -> Sequence[ColumnHead]:
 
 def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
     """Return the template variables of the filter form."""
-    hidden = asked.hidden
-    environments = list(Environment.objects.filter(visible(hidden, "pk")).only("name", "default_return"))
+    viewer = asked.viewer
+    environments = list(Environment.objects.seen_by(viewer).only("name", "default_return"))
     chosen = next((row for row in environments if row.name == asked.environment), None)
     return {
         "values": asked.values(),
@@ -187,14 +187,14 @@ def _form(asked: EpisodeFilter, page: EpisodePage, sort: str) -> dict[str, Any]:
         "sort": sort,
         "environments": [row.name for row in environments],
         "splits": Split.objects.filter(environment=chosen).values_list("name", flat=True) if chosen else (),
-        "runs": runs(hidden),
-        "namesakes": Run.objects.filter(visible_runs(hidden)).namesakes(asked.run) if asked.run else [],
-        "models": models(hidden),
+        "runs": runs(viewer),
+        "namesakes": Run.objects.seen_by(viewer).namesakes(asked.run) if asked.run else [],
+        "models": models(viewer),
         "endings": [(ending, ending_label(ending)) for ending in ENDINGS],
         "players": PLAYER_CHOICES.items(),
-        "people": people(hidden) if asked.who is not None or asked.player == "human" else (),
-        "studies": studies(hidden),
-        "views": saved_views(hidden),
+        "people": people(viewer) if asked.who is not None or asked.player == "human" else (),
+        "studies": studies(viewer),
+        "views": saved_views(viewer),
         "definition": page.definition,
         "own_definition": chosen.default_return if chosen else "",
     }
@@ -209,7 +209,7 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
         raise Http404(f"There is no episode {pk}. It may have been deleted.")
     name_tasks([episode])
     try:
-        asked = replace(EpisodeFilter.parse(request.GET), hidden=hidden_from(request.user))
+        asked = EpisodeFilter.parse(request.GET, viewer=viewer_of(request.user))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     definition = NamedRows.of(asked).definition(asked)
@@ -226,18 +226,18 @@ def episode_preview(request: HttpRequest, pk: int) -> HttpResponse:
 # --- saved views -----------------------------------------------------------------------------------------------------
 
 
-def saved_views(hidden: frozenset[int]) -> list[SavedView]:
+def saved_views(viewer: Viewer) -> list[SavedView]:
     """Return the saved views. Those whose filter names what is hidden from the reader do not exist for them.
 
     A few queries for each view if something is hidden, otherwise one.
     """
     views = list(SavedView.objects.all())
-    return [view for view in views if _is_known(view.query, hidden)] if hides_anything(hidden) else views
+    return [view for view in views if _is_known(view.query, viewer)] if viewer.hides_anything else views
 
 
-def _is_known(query: str, hidden: frozenset[int]) -> bool:
+def _is_known(query: str, viewer: Viewer) -> bool:
     try:
-        asked = replace(EpisodeFilter.parse(dict(parse_qsl(query)), also=PAGING), hidden=hidden)
+        asked = EpisodeFilter.parse(dict(parse_qsl(query)), also=PAGING, viewer=viewer)
     except BadFilter:
         return False
     return not NamedRows.of(asked).unknown
@@ -252,7 +252,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
         raise BadRequest(f"A saved view needs a name of 1 to 100 characters; this one has {len(name)}.")
     given = dict(parse_qsl(query, max_num_fields=100))
     try:
-        asked = replace(EpisodeFilter.parse(given, also=PAGING), hidden=hidden_from(request.user))
+        asked = EpisodeFilter.parse(given, also=PAGING, viewer=viewer_of(request.user))
         page_of(asked, given.get("sort", ""), size=1)
         label_columns(given.get("columns", ""))
     except (BadFilter, ValueError) as error:
@@ -267,7 +267,7 @@ def save_view(request: HttpRequest) -> HttpResponse:
 @takes()
 def delete_view(request: HttpRequest, pk: int) -> HttpResponse:
     """Delete a saved view and redirect to the Episodes page with `query`."""
-    for view in saved_views(hidden_from(request.user)):
+    for view in saved_views(viewer_of(request.user)):
         if view.pk == pk:
             view.delete()
     kept = urlencode(parse_qsl(request.POST.get("query", ""), max_num_fields=None))

@@ -10,7 +10,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.database.storable import id_in
 from environments.display.addresses import refuse_others, takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -23,7 +23,6 @@ from episodes.filtering.names import name_tasks
 from episodes.filtering.page import shown, summary_of
 from episodes.filtering.parameters import BadFilter, trimmed
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
 from episodes.transcript.comparison import comparison_of
 from episodes.transcript.peers import pairs_to_compare
 from episodes.transcript.steps import TranscriptView
@@ -59,7 +58,7 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 def _suggested(request: HttpRequest) -> list[SuggestedPair]:
     """Return pairs of attempts worth comparing: at the same task, one failed, the other succeeded."""
-    seen = Episode.objects.filter(visible_episodes(hidden_from(request.user)))
+    seen = Episode.objects.seen_by(viewer_of(request.user))
     pairs = pairs_to_compare(seen)
     episodes = shown(seen).in_bulk([pk for pair in pairs for pk in pair])
     name_tasks(episodes.values())
@@ -80,7 +79,7 @@ def compare_episodes(request: HttpRequest) -> HttpResponse:
             "separated by a comma, such as episodes=12,15."
         )
         return _refused(request, sentence)
-    seen = Episode.objects.filter(visible_episodes(hidden_from(request.user)))
+    seen = Episode.objects.seen_by(viewer_of(request.user))
     related = seen.select_related("environment", "split", "task", "run", "revision")
     episodes = related.defer("task__spec", "task__folded").in_bulk(ids)
     if blind := blind_to(request.user).filter(pk__in=list(episodes)).first():

@@ -9,9 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from, visible_tasks
+from environments.access.privacy import viewer_of
 from environments.display.task_line import summary, summary_field
-from environments.models import Split, Task
+from environments.models import Split, Task, Viewer
 from environments.scoring.definition import definitions_in_force
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
@@ -26,7 +26,6 @@ from episodes.dashboard.view_parameters import definitions_context, revision_ask
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, definition_in
 from episodes.models import Run
-from episodes.models.privacy import visible_runs
 
 SHOWN_TASKS = 50
 MIN_BLOCKS = 40
@@ -37,16 +36,16 @@ def compare_runs(request: HttpRequest) -> HttpResponse:
     """Return the page for `?runs=3,4` or names, which compares every other run with the first. Raises: BadFilter."""
     given = {name: text for name, text in request.GET.dict().items() if text.strip()}
     _check_names(given)
-    hidden = hidden_from(request.user)
-    asked = CurveAsked.parse(given, hidden)
-    runs = _runs(asked.runs[:MAX_SERIES], given["runs"], hidden)
+    viewer = viewer_of(request.user)
+    asked = CurveAsked.parse(given, viewer)
+    runs = _runs(asked.runs[:MAX_SERIES], given["runs"], viewer)
     only_definition = EpisodeFilter.of_definition(definition_in(given))
     name, revisions = revision_asked(request)
     splits, split = _splits(runs, SplitChoice.parse(given))
-    filters = replace(only_definition, revision=asked.filter.revision, hidden=hidden)
+    filters = replace(only_definition, revision=asked.filter.revision, viewer=viewer)
     asked = replace(asked, filter=of_one_split(filters, split))
     pairing = paired(runs, definitions_in_force(asked.definition), SHOWN_TASKS, revisions, split)
-    tasks = tasks_shown([one.task for one in pairing.tasks], hidden)
+    tasks = tasks_shown([one.task for one in pairing.tasks], viewer)
     names = task_names(list(tasks))
     found = drawn(asked, MIN_BLOCKS)
     context = panel_of(request, found) | {
@@ -95,9 +94,9 @@ def _check_names(given: Mapping[str, str]) -> None:
             raise BadFilter(name, given[name], "it belongs to a comparison of episodes; remove it or runs=")
 
 
-def tasks_shown(ids: list[int], hidden: frozenset[int]) -> dict[int, Task]:
+def tasks_shown(ids: list[int], viewer: Viewer) -> dict[int, Task]:
     """Return those of the tasks that exist for the person, with their environments."""
-    return Task.objects.filter(visible_tasks(hidden)).select_related("environment").in_bulk(ids)
+    return Task.objects.seen_by(viewer).select_related("environment").in_bulk(ids)
 
 
 def line_of(task: Task) -> str:
@@ -105,9 +104,9 @@ def line_of(task: Task) -> str:
     return summary(task.spec, summary_field(task.environment.task_schema), hidden_fields(task.environment.name))
 
 
-def _runs(ids: tuple[int, ...], text: str, hidden: frozenset[int]) -> list[Run]:
+def _runs(ids: tuple[int, ...], text: str, viewer: Viewer) -> list[Run]:
     """Return the runs in the order of `ids`. Raises: BadFilter."""
-    found = Run.objects.filter(visible_runs(hidden)).in_bulk(ids)
+    found = Run.objects.seen_by(viewer).in_bulk(ids)
     if missing := [str(pk) for pk in ids if pk not in found]:
         raise BadFilter(
             "runs", text, f"there is no run {', '.join(missing)}; a run's number is in the address of its page"

@@ -10,6 +10,7 @@ from typing import Any, cast, get_args
 
 from environments.database.storable import id_in
 from environments.display.numbers import digits_of
+from environments.models import UNRESTRICTED, Viewer
 from environments.scoring.definition import DefinitionAsked
 from episodes.analytics.block_queries import Axis
 from episodes.analytics.run_splits import TOGETHER, are_together_in
@@ -21,7 +22,6 @@ from episodes.dashboard.smoothing import Smoothing
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, given, real, trimmed, words
 from episodes.models import Run
-from episodes.models.privacy import visible_runs
 
 AXES: tuple[Axis, ...] = get_args(Axis)
 FORMATS = ("json", "csv")
@@ -75,12 +75,9 @@ class CurveAsked:
         return replace(self.filter.asked, threshold=self.threshold)
 
     @classmethod
-    def parse(cls, query: Mapping[str, str], hidden: frozenset[int] = frozenset()) -> CurveAsked:
-        """Return the parameters of an address. Raises: BadFilter.
-
-        `hidden`: ids of the private environments that do not exist for the reader.
-        """
-        asked = replace(EpisodeFilter.parse(query, also=PARAMETERS), hidden=hidden)
+    def parse(cls, query: Mapping[str, str], viewer: Viewer = UNRESTRICTED) -> CurveAsked:
+        """Return the parameters of an address. Raises: BadFilter."""
+        asked = EpisodeFilter.parse(query, also=PARAMETERS, viewer=viewer)
 
         def value(name: str, parse: Callable[[str, str], Any], default: Any) -> Any:
             return given(query, name, parse, default)
@@ -93,7 +90,7 @@ class CurveAsked:
             x=value("x", chosen(AXES), "episode"),
             figures=value("y", _figures, ("return",)),
             by=cast("Overlay | None", value("by", chosen(OVERLAYS), None)),
-            runs=value("runs", partial(run_ids, hidden=hidden), ()),
+            runs=value("runs", partial(run_ids, viewer=viewer), ()),
             are_together=are_together_in(query),
             smoothing=Smoothing.parse(query),
             is_log=value("log", flag, False),
@@ -129,12 +126,11 @@ def _figures(name: str, text: str) -> tuple[Figure, ...]:
     return tuple(dict.fromkeys(chosen(FIGURES)(name, trimmed(part)) for part in text.split(",")))
 
 
-def run_ids(name: str, text: str, hidden: frozenset[int] = frozenset()) -> tuple[int, ...]:
+def run_ids(name: str, text: str, viewer: Viewer = UNRESTRICTED) -> tuple[int, ...]:
     """Return the ids of the runs that a parameter lists, in order and each once. Raises: BadFilter.
 
     A run is written as its number or its name, with commas between runs. Quotation marks around a
     name, doubled within it, are for names that are numbers or hold commas: `3,"2024","a,b"`.
-    `hidden`: ids of the private environments that do not exist for the reader.
     """
     parts, at = list[tuple[str, bool]](), 0
     while at < len(words(name, text)):
@@ -145,7 +141,7 @@ def run_ids(name: str, text: str, hidden: frozenset[int] = frozenset()) -> tuple
             parts.append((part, bool(quoted)))
     numbers = [None if is_name else id_in(part) for part, is_name in parts]
     names = [part for (part, _), number in zip(parts, numbers, strict=True) if number is None]
-    named = Run.objects.filter(visible_runs(hidden), name__in=names)
+    named = Run.objects.seen_by(viewer).filter(name__in=names)
     known = dict(named.values_list("name", "pk")) if names else {}
     if missing := [part for part in names if part not in known]:
         raise BadFilter(name, text, f"there is no run {missing[0]}; it takes {_RUN_LIST_FORM}")

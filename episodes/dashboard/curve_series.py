@@ -290,7 +290,7 @@ def _of_splits(asked: CurveAsked, named: NamedRows, overlay: Overlaid) -> tuple[
     Runs that are compared show the same split if they have one in common. Nothing changes if no run played several.
     """
     runs = [part.run or (named.run if part.filter.run is not None else None) for part in overlay.parts]
-    known = splits_of({run.pk for run in runs if run}, asked.filter.key)
+    known = splits_of({run.pk for run in runs if run}, asked.filter.viewer.key_label)
     played = [
         within(known.get(run.pk, []), part.filter) if run else [] for run, part in zip(runs, overlay.parts, strict=True)
     ]

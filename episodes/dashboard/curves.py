@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
 from environments.models import Environment, Split
 from episodes.analytics.run_splits import labelled
 from episodes.analytics.scopes import MAX_SERIES, OVERLAYS
@@ -35,7 +35,7 @@ _BY = (("", "All"), *((name, f"By {name}") for name in OVERLAYS))
 def curves(request: HttpRequest) -> HttpResponse:
     """Return the page, or the curves as JSON or CSV. Raises: BadRequest with the reason why a parameter is refused."""
     try:
-        asked = CurveAsked.parse(request.GET, hidden_from(request.user))
+        asked = CurveAsked.parse(request.GET, viewer_of(request.user))
         found = drawn(asked)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
@@ -111,14 +111,14 @@ def _definition(found: Drawn) -> dict[str, Any]:
 
 def _form(found: Drawn) -> dict[str, Any]:
     """Return the template variables of the filter form."""
-    environment, hidden = found.named.environment, found.asked.filter.hidden
+    environment, viewer = found.named.environment, found.asked.filter.viewer
     splits = Split.objects.filter(environment=environment).values_list("name", flat=True) if environment else ()
     return {
         "values": found.asked.filter.values(),
         "chips": found.asked.filter.chips(),
         "kept": found.asked.switches(),
-        "environments": Environment.objects.filter(visible(hidden, "pk")).values_list("name", flat=True),
+        "environments": Environment.objects.seen_by(viewer).values_list("name", flat=True),
         "splits": splits,
-        "runs": runs(hidden),
-        "models": models(hidden),
+        "runs": runs(viewer),
+        "models": models(viewer),
     }

@@ -9,7 +9,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.display.numbers import digits_of
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
@@ -31,7 +31,7 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
     environment = environment_named(request, name)
     try:
         definition = definition_of(environment, definition_asked(request))
-        scope = DoctorScope.of(environment, request.GET, definition, hidden_from(request.user))
+        scope = DoctorScope.of(environment, request.GET, definition, viewer_of(request.user))
     except BadFilter as error:
         links = [(request.path, f"The reward doctor of {environment.name}")]
         return refused(request, "This address cannot be used", str(error), links)

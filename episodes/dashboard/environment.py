@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
-from environments.access.privacy import hidden_from, sealed_splits, visible, visible_tasks
+from environments.access.privacy import viewer_of
 from environments.curation.splits import existing_splits
 from environments.curation.task_states import is_in_state
 from environments.display import parts
@@ -24,7 +24,8 @@ from environments.display.addresses import takes
 from environments.display.card import rendered
 from environments.display.schema_fields import fields_of
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
-from environments.models import Environment, Split, Task, TaskStatistics
+from environments.models import Environment, Split, Task, TaskStatistics, Viewer
+from environments.models.tasks import EnvironmentQuerySet
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from environments.scoring.task_statistics import result_of
 from environments.service import hidden_fields, service_or_none
@@ -64,7 +65,7 @@ def environments(request: HttpRequest) -> HttpResponse:
         asked = definition_asked(request)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    shown = _with_splits().filter(visible(hidden_from(request.user), "pk"))
+    shown = _with_splits().seen_by(viewer_of(request.user))
     figures = [(one, one.sparkline) for one in environment_figures(list(shown), asked)]
     page = "environments_list" if "HX-Request" in request.headers else "environments"
     return render(request, f"episodes/{page}.html", {"rows": figures, **asked_context(asked)})
@@ -83,23 +84,23 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     except BadFilter as error:
         links = [(request.path, "The page with the environment's definition")]
         return refused(request, "This address cannot be used", str(error), links)
-    hidden = hidden_from(request.user)
+    viewer = viewer_of(request.user)
     asked = EpisodeFilter(environment=found.name, revision=revision or None, player="others")
     scope = scope_of_filter(asked, NamedRows.of(asked)) if revision else scope_of(found)
     returns = histogram(scope, definition)
     context = {
-        **_about(found, hidden),
+        **_about(found, viewer),
         **definition_context(definition, found),
         "returns": returns,
         "missing": returns.missing or note_of_part(ToolsPart.name),
         "drawn": drawn_histogram(found, returns, asked),
         "causes": returns.causes,
-        "players": [] if revision else in_environment(found, definition, returns.total, hidden),
+        "players": [] if revision else in_environment(found, definition, returns.total, viewer),
         "own_query": asked.to_query(),
         "revision": revision,
         "pooled": pooled_in([scope_of(found)]),
         "tool_use": tool_figures(found),
-        "tasks": _tasks(found, hidden),
+        "tasks": _tasks(found, viewer),
         "has_rollouts": Rollout.objects.filter(environment_name=found.name).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),
@@ -108,10 +109,10 @@ def environment(request: HttpRequest, name: str) -> HttpResponse:
     return render(request, "episodes/environment.html", context)
 
 
-def _about(found: Environment, hidden: frozenset[int]) -> dict[str, Any]:
+def _about(found: Environment, viewer: Viewer) -> dict[str, Any]:
     """Return the template variables that describe the environment: its rows, and its class if it is hosted."""
     splits = list(found.splits.all())
-    sealed = sealed_splits(hidden)
+    sealed = viewer.sealed_splits
     split = next((one for one in splits if one.is_served and one.pk not in sealed), None)
     first = served(split).order_by("position").annotate(spec=Left("task__spec", MAX_READ_CHARACTERS)) if split else None
     task = first.values_list("spec", flat=True).first() if first is not None else None
@@ -131,17 +132,17 @@ def _about(found: Environment, hidden: frozenset[int]) -> dict[str, Any]:
     }
 
 
-def _with_splits() -> QuerySet[Environment]:
+def _with_splits() -> EnvironmentQuerySet:
     splits = Split.objects.filter(is_served=True).select_related("environment").order_by("position", "name")
     return Environment.objects.prefetch_related(Prefetch("splits", queryset=splits)).order_by("-is_hosted", "position")
 
 
-def _tasks(found: Environment, hidden: frozenset[int]) -> list[dict[str, Any]]:
+def _tasks(found: Environment, viewer: Viewer) -> list[dict[str, Any]]:
     """Return the served tasks with the lowest success rates, with their names and figures."""
     all_rows = TaskStatistics.objects.filter(environment=found, by="all", attempts__gt=0).order_by("rate", "task")
     # PostgreSQL plans to read the whole table where served tasks alone are asked for; nearly all of the lowest are
     rows = list(all_rows[: 2 * TASKS_SHOWN])
-    seen = Task.objects.filter(visible_tasks(hidden), is_in_state("served"))
+    seen = Task.objects.seen_by(viewer).filter(is_in_state("served"))
     heads = _heads(seen, rows)
     if len(heads) < TASKS_SHOWN and len(rows) == 2 * TASKS_SHOWN:
         rows = list(all_rows.filter(Exists(seen.filter(pk=OuterRef("task"))))[:TASKS_SHOWN])

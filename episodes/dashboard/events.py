@@ -22,11 +22,11 @@ from django_eventstream.utils import add_default_headers, sse_encode_event
 
 from environments.access.logins import recently_logged_in
 from environments.access.permissions import SEE_PAGES
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.errors import OverQuota
 from environments.keys.open_streams import OpenStream, open_streams
 from episodes.recording.listening import Listening, stream_readers
-from episodes.recording.news import EPISODES, channel_without, is_channel
+from episodes.recording.news import EPISODES, channel_for, is_channel
 from episodes.visibility import sees_episode
 
 PARAMETERS = {"channel", "lastEventId"}
@@ -51,7 +51,7 @@ def events(request: HttpRequest) -> HttpResponseBase:
         )
     [channel] = channels
     if channel == EPISODES:
-        channel = channel_without(hidden_from(request.user))
+        channel = channel_for(viewer_of(request.user))
     elif not sees_episode(request.user, pk := int(channel.rpartition("-")[2])):
         return _refused(f"There is no episode {pk}.", status=404)
     try:
@@ -90,7 +90,7 @@ def _may_follow(session: SessionBase, channel: str) -> bool:
         return False
     if is_channel(channel) and channel != EPISODES:
         return sees_episode(person, int(channel.rpartition("-")[2]))
-    return channel == channel_without(hidden_from(person))
+    return channel == channel_for(viewer_of(person))
 
 
 def _refused(sentence: str, status: int = 400) -> HttpResponse:

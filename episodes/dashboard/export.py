@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import get_args
 
 from django.core.exceptions import BadRequest
@@ -14,7 +13,7 @@ from django.utils.text import slugify
 from django.views.decorators.http import require_safe
 
 from environments import security_log
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.database.storable import id_in
 from environments.transfer.streaming import download_of, streamed
 from episodes.attempts.rule import AttemptQuerySet
@@ -23,7 +22,6 @@ from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, chosen, flag, real, refuse_blanks
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
 from episodes.transfer.csv_lines import headers_of_export
 from episodes.transfer.exporting import (
     ENDINGS,
@@ -53,8 +51,8 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     query = request.GET.dict()
     try:
         refuse_blanks(query)
-        hidden = hidden_from(request.user)
-        asked = replace(EpisodeFilter.parse(request.GET, also=OWN_PARAMETERS), hidden=hidden)
+        viewer = viewer_of(request.user)
+        asked = EpisodeFilter.parse(request.GET, also=OWN_PARAMETERS, viewer=viewer)
         format, ids = _format(query), _ids(query)
         blind = list(blind_to(request.user))
         episodes = _episodes(asked, ids, query).exclude(pk__in=blind)
@@ -62,7 +60,7 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
         options = TrainingOptions.parse(query, definition=asked.asked, margin=margin)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    sources = PromptSources(Episode.objects.filter(visible_episodes(hidden)).exclude(pk__in=blind))
+    sources = PromptSources(Episode.objects.seen_by(viewer).exclude(pk__in=blind))
     guard = TaskGuard.of_person(request.user)
     pieces = exported(episodes, format, training=TrainingFile(options, sources), guard=guard)
     is_any = episodes.exists()

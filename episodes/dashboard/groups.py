@@ -11,10 +11,10 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from, visible_tasks
+from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
-from environments.models import Task
+from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS
 from environments.service import hidden_fields
 from environments.tasks.task_facts import task_names
@@ -46,7 +46,7 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     line = lines_of([run], asked)[0]
     lines, missing = groups_of(run, step, line.definition)
     with_spread = [one for one in lines if one.spread.scored > 1]
-    rows = _rows(lines[:SHOWN_GROUPS], run, step, hidden_from(request.user))
+    rows = _rows(lines[:SHOWN_GROUPS], run, step, viewer_of(request.user))
     context = {
         "run": run,
         "step": step,
@@ -62,12 +62,12 @@ def run_groups(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "episodes/run_groups.html", context)
 
 
-def _rows(lines: Sequence[GroupLine], run: Run, step: int | None, hidden: frozenset[int]) -> list[dict[str, Any]]:
+def _rows(lines: Sequence[GroupLine], run: Run, step: int | None, viewer: Viewer) -> list[dict[str, Any]]:
     """Return each group with its task, the name and summary of the task, and the query string of its episodes.
 
     Groups of tasks that do not exist for the person are left out.
     """
-    seen = Task.objects.filter(visible_tasks(hidden)).select_related("environment")
+    seen = Task.objects.seen_by(viewer).select_related("environment")
     tasks = seen.in_bulk([line.task for line in lines])
     steps = None if step is None else WholeRange(step, step)
     names = task_names(list(tasks))

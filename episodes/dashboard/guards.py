@@ -10,15 +10,15 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from django.db.models import Manager, QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils.functional import Promise
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
 from environments.errors import OverQuota
 from environments.models import Environment
+from environments.models.tasks import EnvironmentQuerySet
 from environments.tasks.unknown_environment import unknown_environment
 from episodes.visibility import (
     blind_episode,
@@ -85,14 +85,12 @@ of_task = _seen(sees_task, "There is no task {pk}. The page of an environment le
 of_run = _seen(sees_run, "There is no run {pk}. The Runs page lists all runs that agents have named.")
 
 
-def environment_named(
-    request: HttpRequest, name: str, rows: Manager[Environment] | QuerySet[Environment] = Environment.objects
-) -> Environment:
+def environment_named(request: HttpRequest, name: str, rows: EnvironmentQuerySet | None = None) -> Environment:
     """Return the environment among `rows`. Raises: Http404 with similar names if there is none for the person."""
-    hidden = hidden_from(request.user)
-    found = rows.filter(visible(hidden, "pk"), name=name).first()
+    viewer = viewer_of(request.user)
+    found = (rows or Environment.objects).seen_by(viewer).filter(name=name).first()
     if found is None:
-        raise Http404(unknown_environment(name, hidden))
+        raise Http404(unknown_environment(name, viewer))
     return found
 
 

@@ -8,7 +8,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
 from environments.models import Task
@@ -30,7 +30,7 @@ def groups(request: HttpRequest) -> HttpResponse:
         asked = definition_asked(request)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    latest = latest_groups(hidden_from(request.user), asked)
+    latest = latest_groups(viewer_of(request.user), asked)
     names = task_names([one.task.pk for one in latest])
     found = [
         {

@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.models import Environment, Split
 from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.analytics.leaderboard import TASKS, Leaderboard, LeaderboardRow, leaderboard
@@ -65,9 +65,9 @@ def _asked(request: HttpRequest, environment: Environment) -> tuple[Leaderboard,
     chosen(("csv",))("format", given.get("format", "csv"))
     is_shared = chosen(TASKS)("tasks", given.get("tasks", "all")) == "shared"
     definition = definition_of(environment, definition_in(given))
-    split, hidden = _split(environment, given.get("split")), hidden_from(request.user)
+    split, viewer = _split(environment, given.get("split")), viewer_of(request.user)
     are_together = are_together_in(given)
-    found = leaderboard(environment, split, by, definition, hidden, is_shared=is_shared, are_together=are_together)
+    found = leaderboard(environment, split, by, definition, viewer, is_shared=is_shared, are_together=are_together)
     return found, sort
 
 

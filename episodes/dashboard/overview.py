@@ -20,10 +20,10 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
-from environments.models import Environment, Split
+from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS, DefinitionAsked, definitions_in_force
 from environments.service import service_or_none
 from episodes.analytics.activity import ActivityPoint, Span, activity, together
@@ -38,7 +38,6 @@ from episodes.filtering.page import summaries
 from episodes.filtering.parameters import BadFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
 from episodes.rollups.activity import ActivityPart
 from episodes.visibility import blind_to, sight_of
 
@@ -63,7 +62,7 @@ def overview(request: HttpRequest) -> HttpResponse:
     for field, legal in LEGAL.items():
         if (given := request.GET.get(field)) and given not in legal:
             raise BadRequest(f"{field}={given[:80]!r} is not allowed; give one of: {', '.join(legal)}.")
-    span, hidden = cast(Span | None, request.GET.get("span") or None), hidden_from(request.user)
+    span, viewer = cast(Span | None, request.GET.get("span") or None), viewer_of(request.user)
     try:
         asked = definition_asked(request)
     except BadFilter as error:
@@ -77,28 +76,28 @@ def overview(request: HttpRequest) -> HttpResponse:
             lambda: _now(request.user, span, asked),
         )
     if part == "environments":
-        return shared_part(request, "episodes/overview_environments.html", hidden, lambda: _environments(asked, hidden))
-    context = _now(request.user, span, asked) | _environments(asked, hidden)
-    context |= _connecting(request, hidden, context["environments"])
+        return shared_part(request, "episodes/overview_environments.html", viewer, lambda: _environments(asked, viewer))
+    context = _now(request.user, span, asked) | _environments(asked, viewer)
+    context |= _connecting(request, viewer, context["environments"])
     return render(request, "episodes/overview.html", context)
 
 
 def _now(user: Any, given: Span | None, asked: DefinitionAsked) -> dict[str, Any]:
-    now, hidden = time.time(), hidden_from(user)
+    now, viewer = time.time(), viewer_of(user)
     in_force = definitions_in_force(asked)
     lately: dict[Span, Sequence[ActivityPoint]] = {
-        span: activity(span, now=now, definitions=in_force, hidden=hidden) for span in SPANS
+        span: activity(span, now=now, definitions=in_force, viewer=viewer) for span in SPANS
     }
     span = given or _default_span(lately)
-    live = running(SHOWN_RUNNING, asked.return_, list(blind_to(user)), hidden)
-    playing = live + ended(SHOWN_EPISODES - len(live), asked.return_, hidden)
+    live = running(SHOWN_RUNNING, asked.return_, list(blind_to(user)), viewer)
+    playing = live + ended(SHOWN_EPISODES - len(live), asked.return_, viewer)
     name_tasks(line.episode for line in playing)
     tasks = summaries(line.episode for line in playing)
     chosen = asked.values()
     part_url = reverse("overview") + "?" + urlencode({"part": "now", "span": span, **chosen})
     return {
         **_strip(lately["24h"]),
-        "running_count": running_count(hidden) if len(live) == SHOWN_RUNNING else len(live),
+        "running_count": running_count(viewer) if len(live) == SHOWN_RUNNING else len(live),
         "running_shown": len(live),
         "playing": [(line, tasks[line.episode.pk]) for line in playing],
         **asked_context(asked),
@@ -134,10 +133,10 @@ def _strip(hours: Sequence[ActivityPoint]) -> dict[str, Any]:
     }
 
 
-def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, Any]:
+def _environments(asked: DefinitionAsked, viewer: Viewer) -> dict[str, Any]:
     served = Split.objects.filter(is_served=True).order_by("position", "name")
-    hosted = Environment.objects.filter(visible(hidden, "pk"), is_hosted=True).prefetch_related(
-        Prefetch("splits", queryset=served)
+    hosted = (
+        Environment.objects.seen_by(viewer).filter(is_hosted=True).prefetch_related(Prefetch("splits", queryset=served))
     )
     found = environment_figures(list(hosted.defer("card", "task_schema")), asked)
     rows = [
@@ -160,13 +159,13 @@ def _environments(asked: DefinitionAsked, hidden: frozenset[int]) -> dict[str, A
     }
 
 
-def _connecting(request: HttpRequest, hidden: frozenset[int], shown: list[dict[str, Any]]) -> dict[str, Any]:
+def _connecting(request: HttpRequest, viewer: Viewer, shown: list[dict[str, Any]]) -> dict[str, Any]:
     """Return the variables of the examples, which play the first of the `shown` environments."""
     service = service_or_none()
     first = service.registry.find(shown[0]["environment"].name) if service and shown else None
     return {
         "call": example_call(parts.tools(first.tools_json)) if first and first.is_described else None,
-        "is_empty": not Episode.objects.filter(visible_episodes(hidden)).exists(),
+        "is_empty": not Episode.objects.seen_by(viewer).exists(),
         "url": request.build_absolute_uri(reverse("overview")).rstrip("/"),
         "origin": request.build_absolute_uri("/").rstrip("/"),
         "needs_key": conf.has_keys(),

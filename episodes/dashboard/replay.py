@@ -14,7 +14,7 @@ from django.views.decorators.gzip import gzip_page
 from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PLAY, WRITE_NOTES, may_open_admin
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
 from environments.display.visible import visible_html
@@ -63,7 +63,7 @@ MAX_CONTINUATIONS = 20
 @takes("step", "return", *CONVENTION_PARTS)
 def replay(request: HttpRequest, pk: int) -> HttpResponse:
     related = Episode.objects.select_related(*_SHOWN, "prompt", "tools")
-    episode = find(pk, with_neighbours(related, hidden_from(request.user)))
+    episode = find(pk, with_neighbours(related, viewer_of(request.user)))
     name_tasks([episode])
     definition = _definition(request, episode)
     transcript = transcript_of(episode, number(request, "step"), window(definition))
@@ -258,7 +258,7 @@ def _peers(request: HttpRequest, episode: Episode) -> dict[str, Any]:
         definition = definition_of(episode.environment, replace(definition_in(request.GET), threshold=None))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    found = peers_of(episode, definition, hidden_from(request.user))
+    found = peers_of(episode, definition, viewer_of(request.user))
     return {"peers": found, **definition_context(definition, episode.environment)}
 
 

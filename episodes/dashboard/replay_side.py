@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.utils.safestring import SafeString
 
 from environments.access.permissions import SEE_INCIDENTS, may_open_admin
-from environments.access.privacy import hidden_from, hides_anything
+from environments.access.privacy import viewer_of
 from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.parts import ToolPart
@@ -93,7 +93,7 @@ def _exceptions(request: HttpRequest, episode: Episode, budget: PageBudget) -> l
     person = request.user
     if episode.status == "ended" and not (episode.failed_count or episode.cause in FAILURES):
         return []
-    if not (may_open_admin(person) and person.has_perm(SEE_INCIDENTS)) or hides_anything(hidden_from(person)):
+    if not (may_open_admin(person) and person.has_perm(SEE_INCIDENTS)) or viewer_of(person).hides_anything:
         return []
     here = Q(episode=episode.pk) | Q(others__regex=rf"(^|\n)episode {episode.pk}(,|\n|$)")
     rows = Incident.objects.filter(here, environment=episode.environment_id, kind="code").order_by("-pk")

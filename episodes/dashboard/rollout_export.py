@@ -10,7 +10,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from environments import security_log
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.transfer.streaming import download_of, streamed
 from episodes.dashboard.guards import as_download, refused
 from episodes.filtering.parameters import BadFilter, refuse_blanks
@@ -29,7 +29,7 @@ def rollout_export(request: HttpRequest) -> HttpResponseBase:
     query = request.GET.dict()
     try:
         refuse_blanks(query)
-        asked = RolloutFilter.parse(query, also=("rollout", *CHOICES), hidden=hidden_from(request.user))
+        asked = RolloutFilter.parse(query, also=("rollout", *CHOICES), viewer=viewer_of(request.user))
         options = TrainingOptions.parse(query)
     except BadFilter as error:
         raise BadRequest(str(error)) from error

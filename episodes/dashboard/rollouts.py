@@ -10,10 +10,11 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
 from environments.database.storable import storable
 from environments.display.addresses import takes
-from environments.models import Environment
+from environments.models import Environment, Viewer
+from environments.models.viewer import visible_environments
 from episodes.dashboard.guards import refused_blind
 from episodes.dashboard.replay import number
 from episodes.dashboard.view_parameters import whole_asked
@@ -42,8 +43,8 @@ JOINED_LABELS = {"yes": "with an episode", "guess": "episode is a guess", "no": 
 def rollouts(request: HttpRequest) -> HttpResponse:
     """Return the list, newest first. `after` is the id of the last rollout of the previous page. Raises: BadRequest."""
     try:
-        hidden = hidden_from(request.user)
-        asked, after = RolloutFilter.parse(request.GET, ("after",), hidden), whole_asked(request, "after")
+        viewer = viewer_of(request.user)
+        asked, after = RolloutFilter.parse(request.GET, ("after",), viewer), whole_asked(request, "after")
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     blind = list(blind_to(request.user))
@@ -58,16 +59,16 @@ def rollouts(request: HttpRequest) -> HttpResponse:
         "is_first": after is None,
         "first": asked.to_query(),
         "next": asked.to_query(after=page.next) if page.next else "",
-        "environments": list(Environment.objects.filter(visible(hidden, "pk")).values_list("name", flat=True)),
-        "runs": runs(hidden),
-        "models": models_of_rollouts(hidden),
+        "environments": list(Environment.objects.seen_by(viewer).values_list("name", flat=True)),
+        "runs": runs(viewer),
+        "models": models_of_rollouts(viewer),
         "joined": [(choice, JOINED_LABELS[choice]) for choice in JOINED],
     }
     return render(request, "episodes/rollouts.html", context)
 
 
 def _search_note(asked: RolloutFilter) -> str:
-    return rollout_search_note(asked.text, visible(asked.hidden), visible_rollouts(asked.hidden))
+    return rollout_search_note(asked.text, visible_environments(asked.viewer), visible_rollouts(asked.viewer))
 
 
 @require_safe
@@ -78,7 +79,7 @@ def rollout(request: HttpRequest, event_id: str) -> HttpResponse:
 
     If clients with several keys used the id, it is the newest rollout.
     """
-    found = rollout_named(event_id, hidden_from(request.user))
+    found = rollout_named(event_id, viewer_of(request.user))
     match = match_of(found)
     if match is not None and not sees_episode(request.user, match.episode.pk):
         raise _absent(event_id)
@@ -96,12 +97,9 @@ def rollout_link(request: HttpRequest, event_id: str) -> HttpResponse:
     return redirect("rollout", event_id)
 
 
-def rollout_named(event_id: str, hidden: frozenset[int]) -> Rollout:
-    """Return the newest rollout that its client gave this id. Raises: Http404.
-
-    `hidden`: ids of the private environments that do not exist for the reader.
-    """
-    related = Rollout.objects.filter(visible_rollouts(hidden)).select_related("run", "event_blob", "episode__split")
+def rollout_named(event_id: str, viewer: Viewer) -> Rollout:
+    """Return the newest rollout that its client gave this id. Raises: Http404."""
+    related = Rollout.objects.seen_by(viewer).select_related("run", "event_blob", "episode__split")
     found = related.filter(event_id=storable(event_id)).order_by("-pk").first()
     if found is None:
         raise _absent(event_id)

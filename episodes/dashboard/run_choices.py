@@ -13,13 +13,12 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.database.folding import holding
 from environments.display.addresses import takes
 from episodes.dashboard.curve_query import run_ids
 from episodes.filtering.parameters import BadFilter, given, words
 from episodes.models import Run
-from episodes.models.privacy import visible_runs
 
 MAX_CHOICES = 50
 """Number of runs that are offered besides the chosen ones; a search finds the others."""
@@ -32,13 +31,13 @@ MAX_SEARCHED = 10_000
 @takes("search", "runs")
 def run_choices(request: HttpRequest) -> HttpResponse:
     """Return the list of runs to choose from. `runs`: the ids of the chosen ones. Raises: BadRequest."""
-    hidden = hidden_from(request.user)
+    viewer = viewer_of(request.user)
     try:
         search = given(request.GET, "search", words, "")
-        ids = given(request.GET, "runs", partial(run_ids, hidden=hidden)) or ()
+        ids = given(request.GET, "runs", partial(run_ids, viewer=viewer)) or ()
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    visible = Run.objects.filter(visible_runs(hidden)).only("name", "model", "state")
+    visible = Run.objects.seen_by(viewer).only("name", "model", "state")
     rows = visible.in_bulk(list(ids))
     oldest = Run.objects.order_by("-pk").values_list("pk", flat=True)[MAX_SEARCHED - 1 : MAX_SEARCHED].first()
     found = visible.filter(pk__gte=oldest or 0)

@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 from django.http import QueryDict
 
-from environments.access.privacy import visible
-from environments.models import Split
+from environments.models import Split, Viewer
+from environments.models.viewer import visible_environments
 from episodes.analytics.run_splits import SplitChoice, played_split
 from episodes.filtering.parameters import BadFilter, chosen, count_in, given, trimmed, words
 from episodes.models import Run
-from episodes.models.privacy import visible_runs
 from episodes.runs.config_values import ConfigCondition, config_values
 from episodes.runs.description import STATES
 
@@ -79,14 +78,16 @@ class RunListFilter:
     def is_empty(self) -> bool:
         return not (self.states or self.tags or self.conditions or self.splits.split)
 
-    def page(self, hidden: frozenset[int]) -> RunPage:
-        """Return a page of the runs, newest first, without what is `hidden`. Raises: BadFilter."""
-        rows = Run.objects.filter(visible_runs(hidden))
+    def page(self, viewer: Viewer) -> RunPage:
+        """Return a page of the runs, newest first. Raises: BadFilter."""
+        rows = Run.objects.seen_by(viewer)
         rows = rows.filter(pk__lt=self.after) if self.after else rows
         rows = rows.filter(state__in=self.states) if self.states else rows
         rows = rows.filter(pk__in=Run.objects.filter(tags__name__in=self.tags).values("pk")) if self.tags else rows
         if self.splits.split:
-            rows = rows.filter(played_split(self.splits.split, Split.objects.filter(visible(hidden, "environment"))))
+            rows = rows.filter(
+                played_split(self.splits.split, Split.objects.filter(visible_environments(viewer, "environment")))
+            )
         rows = rows.order_by("-pk")
         shown = rows.prefetch_related("tags").defer("notes")
         if not self.conditions:

@@ -13,7 +13,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
 from environments.scoring.definition import DEFINITION_PARAMETERS
@@ -35,7 +35,6 @@ from episodes.filtering.names import name_tasks
 from episodes.filtering.page import page_of
 from episodes.filtering.parameters import BadFilter, chosen, given
 from episodes.models import Episode, Rollout, Run
-from episodes.models.privacy import visible_rollouts, visible_runs
 from episodes.runs.config_values import Scalar, config_values, value_text
 from episodes.runs.description import STATES
 from episodes.uploads.usage import reported_usage
@@ -53,10 +52,10 @@ PARTS = {"page": "run_page", "figures": "run_figures", "tables": "run_tables"}
 @takes(*DEFINITION_PARAMETERS, *FILTERS, several=("state", "tag", "config", "columns"))
 def runs(request: HttpRequest) -> HttpResponse:
     """Return the list of runs: those that its filter finds, by the definition in force. Raises: BadRequest."""
-    hidden = hidden_from(request.user)
+    viewer = viewer_of(request.user)
     try:
         definition, wanted = definition_asked(request), RunListFilter.parse(request.GET)
-        page = wanted.page(hidden)
+        page = wanted.page(viewer)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     configs = {run.pk: config_values(run.config) for run in page.runs}
@@ -79,7 +78,7 @@ def runs(request: HttpRequest) -> HttpResponse:
         "most_runs": MAX_SERIES,
         "states": STATES,
         "state": wanted.states[0] if len(wanted.states) == 1 else "",
-        "has_rollouts": Rollout.objects.filter(visible_rollouts(hidden)).exists(),
+        "has_rollouts": Rollout.objects.seen_by(viewer).exists(),
     }
     is_refetched = "HX-Request" in request.headers and lines
     return render(request, "episodes/runs_table.html" if is_refetched else "episodes/runs.html", context)
@@ -123,8 +122,8 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
     asked = replace(asked, filter=of_one_split(of_run, line.split))
     places = places_of(row)
     chart = panel_of(request, drawn(asked)) if part == "page" else {}
-    hidden = hidden_from(request.user)
-    visible = Run.objects.filter(visible_runs(hidden))
+    viewer = viewer_of(request.user)
+    visible = Run.objects.seen_by(viewer)
     context = chart | {
         "run": row,
         "namesakes": visible.namesakes(row.name) if part != "tables" else [],
@@ -145,7 +144,7 @@ def run(request: HttpRequest, pk: int) -> HttpResponse:
         "counted": MAX_COUNTED if places.is_bounded else None,
         "steps": steps_of(row, line.definition, SHOWN_STEPS, line.split),
         "reported": reported_usage(row),
-        "episodes": page_of(replace(asked.filter, hidden=hidden), size=SHOWN_EPISODES).rows,
+        "episodes": page_of(replace(asked.filter, viewer=viewer), size=SHOWN_EPISODES).rows,
     }
     name_tasks(one.episode for one in context["episodes"])
     context["mistaken"] = mistaken_labels_of(context["episodes"][0].episode) if context["episodes"] else {}

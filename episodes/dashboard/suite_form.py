@@ -11,7 +11,7 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.curation.leaks import mark_of
 from environments.display.addresses import takes
 from environments.display.number_fields import NumberField, RowField
@@ -115,7 +115,7 @@ def suite_edit(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _answer(request: HttpRequest, latest: SuiteVersion | None) -> HttpResponse:
-    splits = list(splits_for_suites(hidden_from(request.user)))
+    splits = list(splits_for_suites(viewer_of(request.user)))
     splits = [split for split in splits if not split.is_generated]
     form, rows = _forms(request, latest, splits)
     trouble, leaks = "", list[str]()

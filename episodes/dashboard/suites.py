@@ -14,17 +14,17 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments.access.permissions import PUBLISH_SUITES, SEE_HIDDEN
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display.addresses import cannot_be_used, takes
 from environments.tasks.task_facts import task_names
 from episodes.dashboard.compare_runs import line_of, tasks_shown
 from episodes.filtering.parameters import BadFilter, chosen, given, words
-from episodes.models import Run, SuiteVersion
+from episodes.models import Run, Suite, SuiteVersion
 from episodes.suites.comparison import compared
 from episodes.suites.results import Players
 from episodes.suites.scores import shares_of
 from episodes.suites.standings import SuiteRow, SuiteStandings, citation_of, rows_named, standings
-from episodes.suites.versions import definition_of_member, version_named, visible_rows
+from episodes.suites.versions import definition_of_member, version_named
 from episodes.transfer.csv_lines import csv_line
 
 BY: tuple[Players, ...] = get_args(Players)
@@ -40,7 +40,7 @@ _WHISKER = 120
 def suites(request: HttpRequest) -> HttpResponse:
     """Return the list of suites, each with its latest version."""
     versions = SuiteVersion.objects.order_by("-number").prefetch_related("members__environment")
-    rows = visible_rows(hidden_from(request.user)).prefetch_related(Prefetch("versions", versions))[:MAX_SUITES]
+    rows = Suite.objects.seen_by(viewer_of(request.user)).prefetch_related(Prefetch("versions", versions))[:MAX_SUITES]
     lines = [(row, row.versions.all()[0], row.versions.all()[0].members.all()) for row in rows]
     shown = [(row, version, members, sum(one.tasks_count for one in members)) for row, version, members in lines]
     may_publish = request.user.has_perm(PUBLISH_SUITES)
@@ -62,7 +62,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         cite = given(request.GET, "cite", words)
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    found = standings(version, by, hidden_from(request.user))
+    found = standings(version, by, viewer_of(request.user))
     if cite is not None and cite not in [row.key for row in found.ranked]:
         raise cannot_be_used("cite", cite, f"no {by} of this name has a rank here")
     if request.GET.get("format") == "csv":
@@ -81,10 +81,10 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
     try:
         by = given(request.GET, "by", chosen(BY)) or "model"
         names = tuple(given(request.GET, place, words) or "" for place in ("first", "second"))
-        found = compared(version, by, cast(tuple[str, str], names), SHOWN_TASKS, hidden_from(request.user))
+        found = compared(version, by, cast(tuple[str, str], names), SHOWN_TASKS, viewer_of(request.user))
     except BadFilter as error:
         raise BadRequest(str(error)) from error
-    tasks = tasks_shown([pair.task for pair in found.tasks], hidden_from(request.user))
+    tasks = tasks_shown([pair.task for pair in found.tasks], viewer_of(request.user))
     places = task_names(list(tasks))
     context = {
         "version": version,
@@ -98,7 +98,7 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
 
 def asked_version(request: HttpRequest, name: str, number: int | None = None) -> SuiteVersion:
     """Return a version with its suite; the latest without `number`. Raises: Http404."""
-    found = version_named(name, number, hidden_from(request.user))
+    found = version_named(name, number, viewer_of(request.user))
     if isinstance(found, str):
         raise Http404(found)
     return found

@@ -12,12 +12,12 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.curation.flags import flags_of
 from environments.display import parts
 from environments.display.addresses import takes
 from environments.display.task_line import summary, summary_field
-from environments.models import Task
+from environments.models import Task, Viewer
 from environments.scoring.definition import DEFINITION_PARAMETERS, Definition, definition_of
 from environments.service import hidden_fields
 from environments.tasks.task_facts import history_of, task_facts_of
@@ -36,7 +36,6 @@ from episodes.dashboard.view_parameters import (
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, WholeRange
 from episodes.models import Episode, Run
-from episodes.models.privacy import visible_episodes, visible_runs
 from episodes.transcript.cards import MessageCard, message_cards
 from episodes.visibility import TaskGuard, content_of
 
@@ -58,7 +57,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     if revisions or definition != definition_of(found.environment):
         statistics, counted = statistics_at(found, definition, conf.thresholds(), revisions)
     guard = TaskGuard.of_person(request.user)
-    attempts = list(_attempts(found, before, revisions, hidden_from(request.user))[: ATTEMPTS_PER_PAGE + 1])
+    attempts = list(_attempts(found, before, revisions, viewer_of(request.user))[: ATTEMPTS_PER_PAGE + 1])
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {
         **frame(found, definition),
@@ -69,7 +68,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
         "reads_all": guard.reads_all,
         "flags": flags_of(found).open,
         "prompt": _prompt(shown),
-        "players": [] if revisions else at_task(found, definition, hidden_from(request.user)),
+        "players": [] if revisions else at_task(found, definition, viewer_of(request.user)),
         "revision": name,
         "pooled": pooled_in([scope_of(found)]),
         "task_query": EpisodeFilter(task=found.pk, revision=name or None).to_query(),
@@ -95,7 +94,7 @@ def group(request: HttpRequest, pk: int) -> HttpResponse:
             raise BadFilter("run", "", "give the id of a run; the Runs page lists them")
     except BadFilter as error:
         return refused(request, "No group at this address", str(error), [(reverse("task", args=[pk]), "The task")])
-    run = Run.objects.filter(visible_runs(hidden_from(request.user)), pk=run_id).first()
+    run = Run.objects.seen_by(viewer_of(request.user)).filter(pk=run_id).first()
     if run is None:
         raise Http404(f"There is no run {run_id}. The Runs page lists all that exist.")
     (lines, missing), members = groups_of(run, step, definition), group_of(found, run, step, definition, revisions)
@@ -140,8 +139,8 @@ def _find(pk: int) -> Task:
     return found
 
 
-def _attempts(found: Task, before: int | None, revisions: Sequence[int], hidden: frozenset[int]) -> Any:
-    rows = Episode.objects.filter(visible_episodes(hidden), task=found)
+def _attempts(found: Task, before: int | None, revisions: Sequence[int], viewer: Viewer) -> Any:
+    rows = Episode.objects.seen_by(viewer).filter(task=found)
     rows = rows if before is None else rows.filter(pk__lt=before)
     rows = rows.filter(revision__in=revisions) if revisions else rows
     return rows.select_related("environment", "split", "run", "play").order_by("-pk")

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 
 from django.http import HttpRequest
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.models import Environment
 from environments.scoring.definition import Definition, DefinitionAsked, Definitions, definition_of
 from episodes.attempts.conventions import parts_in_address
@@ -71,7 +71,7 @@ def _query(parts: Mapping[str, str]) -> str:
 def revision_asked(request: HttpRequest) -> tuple[str, Sequence[int]]:
     """Return the revision in the address, and the ids of its rows; empty without one. Raises: BadFilter."""
     name = given(request.GET, "revision", words) or ""
-    named = NamedRows.of(EpisodeFilter(revision=name, hidden=hidden_from(request.user))) if name else None
+    named = NamedRows.of(EpisodeFilter(revision=name, viewer=viewer_of(request.user))) if name else None
     if named and named.unknown:
         raise BadFilter("revision", name, named.unknown.rstrip("."))
     return name, named.revisions if named else ()

@@ -17,7 +17,7 @@ from urllib.parse import urlencode
 from django.db.models import QuerySet
 from django.urls import reverse
 
-from environments.models import Environment, Split
+from environments.models import Environment, Split, Viewer
 from environments.scoring.definition import Definition
 from episodes.analytics.curve import CurvePoint, curve
 from episodes.analytics.scopes import Scope, floor_of, scope_of_filter
@@ -29,7 +29,7 @@ from episodes.filtering.conditions import NamedRows
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import BadFilter, given, words
 from episodes.models import Episode, Run, Step
-from episodes.models.privacy import outside_seals, visible_runs
+from episodes.models.privacy import outside_seals
 
 MAX_EPISODES = 10_000
 """Ended episodes that are read, the newest ones."""
@@ -77,17 +77,15 @@ class DoctorScope:
     thresholds: DoctorThresholds
 
     @classmethod
-    def of(
-        cls, environment: Environment, query: Mapping[str, str], definition: Definition, hidden: frozenset[int]
-    ) -> Self:
+    def of(cls, environment: Environment, query: Mapping[str, str], definition: Definition, viewer: Viewer) -> Self:
         """Return the scope that an address names by `split`, `run` and thresholds.
 
-        `hidden`: ids of the private environments that do not exist for the reader.
+
 
         Raises: BadFilter, also for a split or a run that does not exist.
         """
         split, run = (given(query, name, words) for name in ("split", "run"))
-        asked = EpisodeFilter(environment=environment.name, split=split, run=run, hidden=hidden)
+        asked = EpisodeFilter(environment=environment.name, split=split, run=run, viewer=viewer)
         named = NamedRows.of(asked)
         if named.unknown:
             name, text = ("run", run) if run is not None and named.run is None else ("split", split)
@@ -133,7 +131,7 @@ class DoctorScope:
     def _newest(self) -> list[tuple[Any, ...]]:
         """The newest MAX_EPISODES ended episodes, newest first. Two queries at most."""
         scope = self.episodes
-        rows: QuerySet[Episode] = scope.episodes.filter(outside_seals(self.filter.hidden), status="ended")
+        rows: QuerySet[Episode] = scope.episodes.filter(outside_seals(self.filter.viewer), status="ended")
         if not scope.has_blocks:
             rows = rows.filter(pk__gt=floor_of(scope))
         columns = ("steps_count", "refused_count", self.definition.column, "return_sum", "return_last", "return_max")
@@ -156,7 +154,7 @@ class DoctorScope:
     def recent_runs(self) -> list[str]:
         """Names of the runs of the newest attempts, MAX_RUNS at most, newest first."""
         recent = list(dict.fromkeys(one.run for one in self.attempts if one.run is not None))[:MAX_RUNS]
-        names = Run.objects.filter(visible_runs(self.filter.hidden), pk__in=recent).values_list("pk", "name")
+        names = Run.objects.seen_by(self.filter.viewer).filter(pk__in=recent).values_list("pk", "name")
         return [name for _, name in sorted(names, key=lambda row: recent.index(row[0]))]
 
     def address(self, **changes: str) -> str:

@@ -22,9 +22,9 @@ from django.db.models.lookups import Exact, GreaterThan
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
-from environments.access.privacy import visible, visible_tasks
 from environments.errors import nearest
 from environments.models import Environment, Split, Task
+from environments.models.viewer import visible_environments
 from environments.scoring.returns import RETURNS, Return
 from environments.tasks.task_places import places
 from environments.tasks.unknown_environment import unknown_environment
@@ -37,12 +37,8 @@ from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suit
 from episodes.models.privacy import (
     outside_open_studies,
     outside_seals,
-    visible_episodes,
-    visible_runs,
-    visible_studies,
-    visible_suites,
+    played_with,
 )
-from episodes.models.record import played_with
 from episodes.search.index import MAX_MATCHES, transcript_contains
 
 MAX_NEAREST = 5
@@ -83,25 +79,25 @@ class NamedRows:
         sentences = list[str]()
         environment = split = run = None
         if asked.environment is not None:
-            rows = Environment.objects.defer("card", "description").filter(visible(asked.hidden, "pk"))
+            rows = Environment.objects.defer("card", "description").seen_by(asked.viewer)
             environment = rows.filter(name=asked.environment).first()
             if environment is None:
-                sentences.append(unknown_environment(asked.environment, asked.hidden))
+                sentences.append(unknown_environment(asked.environment, asked.viewer))
         if asked.split is not None and environment is not None:
             split = environment.splits.filter(name=asked.split).first()
             if split is None:
                 names = environment.splits.values_list("name", flat=True)
                 sentences.append(_unknown(f"split of {environment.name}", asked.split, names))
         if asked.run is not None:
-            run = Run.objects.filter(visible_runs(asked.hidden, asked.key), name=asked.run).first()
+            run = Run.objects.seen_by(asked.viewer).filter(name=asked.run).first()
             if run is None:
-                sentences.append(_unknown("run", asked.run, runs(asked.hidden)))
+                sentences.append(_unknown("run", asked.run, runs(asked.viewer)))
         members = _members(asked)
         if asked.suite is not None and not members:
             sentences.append(_unknown("version of a suite", str(asked.suite), _suites(asked)))
         code = _revisions(asked)
         if asked.revision is not None and not code:
-            sentences.append(_unknown("revision", asked.revision, revisions(asked.hidden)))
+            sentences.append(_unknown("revision", asked.revision, revisions(asked.viewer)))
         sentences += _unknown_task(asked) + _unknown_model(asked) + _unknown_person(asked) + _unknown_study(asked)
         return cls(environment, split, run, members, code, " ".join(sentences))
 
@@ -121,7 +117,7 @@ def _revisions(asked: EpisodeFilter) -> list[int]:
     """Return the ids of the rows whose code begins with the filter's name; none for a shorter one than pages show."""
     if asked.revision is None or len(asked.revision) < REVISION_DIGITS:
         return []
-    rows = EnvironmentRevision.objects.filter(visible(asked.hidden), code__startswith=asked.revision)
+    rows = EnvironmentRevision.objects.filter(visible_environments(asked.viewer), code__startswith=asked.revision)
     return list(rows.values_list("pk", flat=True)[:MAX_NAMES])
 
 
@@ -129,14 +125,14 @@ def _members(asked: EpisodeFilter) -> list[int]:
     """Return the ids of the members of a suite that the filter names; none if there is no such suite or version."""
     if asked.suite is None:
         return []
-    suites = Suite.objects.filter(visible_suites(asked.hidden), name=asked.suite.suite)
+    suites = Suite.objects.seen_by(asked.viewer).filter(name=asked.suite.suite)
     rows = SuiteMember.objects.filter(version__suite__in=suites, version__number=asked.suite.version)
     rows = rows if asked.suite.member is None else rows.filter(number=asked.suite.member)
     return list(rows.values_list("pk", flat=True))
 
 
 def _suites(asked: EpisodeFilter) -> list[str]:
-    suites = Suite.objects.filter(visible_suites(asked.hidden))
+    suites = Suite.objects.seen_by(asked.viewer)
     rows = SuiteVersion.objects.filter(suite__in=suites).order_by("suite__name", "-number")
     return [f"{name}/v{number}" for name, number in rows.values_list("suite__name", "number")[:MAX_NAMES]]
 
@@ -162,11 +158,11 @@ def episodes_of(
     if asked.text is not None:
         found &= transcript_contains(asked.text, most_texts)
     found &= _figures(asked, named) & _time(asked)
-    found &= outside_open_studies(asked.hidden)
+    found &= outside_open_studies(asked.viewer)
     if not for_figures or asked.text is not None:
-        found &= outside_seals(asked.hidden)
+        found &= outside_seals(asked.viewer)
     if named.environment is None:  # a filter by an environment finds no episodes of others
-        found &= visible(asked.hidden)
+        found &= visible_environments(asked.viewer)
     return Episode.objects.filter(found).order_by()
 
 
@@ -234,7 +230,7 @@ def _played_by(asked: EpisodeFilter) -> Q:
         found &= ~Q(player="human")
     elif player is not None:
         found &= Q(player=player) if player == "agent" else Q(player=player) & ~Q(player="agent")
-    for label in (asked.who, asked.key):
+    for label in (asked.who, asked.viewer.key_label):
         if label is not None:
             found &= played_with(label)
     return found
@@ -312,26 +308,26 @@ def _unknown(kind: str, name: str, known: Iterable[str]) -> str:
 
 
 def _unknown_task(asked: EpisodeFilter) -> list[str]:
-    is_known = asked.task is None or Task.objects.filter(visible_tasks(asked.hidden), pk=asked.task).exists()
+    is_known = asked.task is None or Task.objects.seen_by(asked.viewer).filter(pk=asked.task).exists()
     return [] if is_known else [f"There is no task {asked.task}; a task's number is in the address of its page."]
 
 
 def _unknown_model(asked: EpisodeFilter) -> list[str]:
     if asked.model is None:
         return []
-    played = Episode.objects.filter(visible(asked.hidden), model=asked.model).exclude(model="")
-    return [] if played.exists() else [_unknown("model", asked.model, models(asked.hidden))]
+    played = Episode.objects.filter(visible_environments(asked.viewer), model=asked.model).exclude(model="")
+    return [] if played.exists() else [_unknown("model", asked.model, models(asked.viewer))]
 
 
 def _unknown_person(asked: EpisodeFilter) -> list[str]:
     if asked.who is None:
         return []
-    played = Episode.objects.by_people().filter(visible_episodes(asked.hidden), key_label=asked.who)
-    return [] if played.exists() else [_unknown("player", asked.who, people(asked.hidden))]
+    played = Episode.objects.by_people().seen_by(asked.viewer).filter(key_label=asked.who)
+    return [] if played.exists() else [_unknown("player", asked.who, people(asked.viewer))]
 
 
 def _unknown_study(asked: EpisodeFilter) -> list[str]:
     if asked.study is None:
         return []
-    known = Study.objects.filter(visible_studies(asked.hidden), name=asked.study)
-    return [] if known.exists() else [_unknown("study", asked.study, studies(asked.hidden))]
+    known = Study.objects.seen_by(asked.viewer).filter(name=asked.study)
+    return [] if known.exists() else [_unknown("study", asked.study, studies(asked.viewer))]

@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from environments.display.numbers import digits_of
+from environments.models import UNRESTRICTED, Viewer
 from environments.scoring.convention import CONVENTION_PARTS, Treatment
 from environments.scoring.definition import DefinitionAsked
 from environments.scoring.returns import Return
@@ -81,7 +82,7 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
 }
 PARAMETERS = tuple(_PARSERS)
 """Names of the parameters, in the order in which `to_query` writes them."""
-_UNCONDITIONAL = frozenset(("definition", *CONVENTION_PARTS, "hidden"))
+_UNCONDITIONAL = frozenset(("definition", *CONVENTION_PARTS, "viewer"))
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 SPLIT_NEEDS_ENVIRONMENT = "splits belong to an environment; name it too, as environment="
 _SIGNS = {"from": "≥", "to": "≤"}
@@ -149,18 +150,16 @@ class EpisodeFilter:
     ends_to: int | None = None
     ends: WholeRanges | None = None
     """Ranges of Episode.end_number to find."""
-    key: str | None = None
-    """Label of the API key that episodes were played with. Not a parameter: the API sets it for the key that asks."""
-    hidden: frozenset[int] = frozenset()
+    viewer: Viewer = UNRESTRICTED
     """Ids of the private environments that do not exist for the reader. Not a parameter, and no condition to show."""
 
     @classmethod
     def parse(
-        cls, query: Mapping[str, str], *, also: Collection[str] = (), hidden: frozenset[int] = frozenset()
+        cls, query: Mapping[str, str], *, also: Collection[str] = (), viewer: Viewer = UNRESTRICTED
     ) -> EpisodeFilter:
         """Return the filter in an address; empty values count as absent. `also`: further parameters of the page.
 
-        `hidden`: ids of the private environments that do not exist for the reader.
+
 
         Raises: BadFilter for unknown parameters, for values that are not allowed, and for contradictions.
         """
@@ -172,7 +171,7 @@ class EpisodeFilter:
                     values[_attribute(name)] = _PARSERS[name](name, text)
             elif name not in also:
                 raise unknown_name(name, value, (*PARAMETERS, *also), "filter")
-        found = cls(**values, hidden=hidden)
+        found = cls(**values, viewer=viewer)
         found._check()
         return found
 
@@ -227,9 +226,11 @@ class EpisodeFilter:
 
     @property
     def conditions(self) -> list[str]:
-        """Names of the fields that leave episodes out, which the parts of a definition do not; without `hidden`."""
-        given = (one.name for one in fields(self) if one.name not in _UNCONDITIONAL)
-        return [name for name in given if getattr(self, name) is not None]
+        """Names of the parameters that leave episodes out, which the parts of a definition do not; and `key`, for an
+        API key that reads only its own."""
+        names = [field.name for field in fields(self) if field.name not in _UNCONDITIONAL]
+        given = [name for name in names if getattr(self, name) is not None]
+        return given if self.viewer.key_label is None else [*given, "key"]
 
     @property
     def is_empty(self) -> bool:

@@ -3,19 +3,18 @@
 Models and runs are read in steps along an index. People are named by the key label of their episodes: `@` and an
 account's name, or `Guest.label`.
 
-`hidden` is the ids of the private environments that do not exist for the reader. A name that only they have is left
-out.
+A name that only hidden environments have is left out.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from environments.access.privacy import visible
 from environments.database.json_rows import distinct_values
+from environments.models import UNRESTRICTED, Viewer
+from environments.models.viewer import visible_environments
 from environments.tasks.task_facts import task_names
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run, Study
-from episodes.models.privacy import visible_episodes, visible_rollouts, visible_runs, visible_studies
 
 MAX_NAMES = 500
 REVISION_DIGITS = 8
@@ -24,46 +23,46 @@ MAX_EPISODES_OF_PEOPLE = 50_000
 """Number of newest episodes of people that are read for their names and results."""
 
 
-def models(hidden: frozenset[int] = frozenset()) -> list[str]:
+def models(viewer: Viewer = UNRESTRICTED) -> list[str]:
     """Return the models that played episodes, in alphabetical order, up to MAX_NAMES."""
     names = distinct_values(Episode, "model", MAX_NAMES)
-    if not hidden:
+    if not viewer.hidden_environments:
         return names
-    played = Episode.objects.filter(visible(hidden)).exclude(model="")
+    played = Episode.objects.filter(visible_environments(viewer)).exclude(model="")
     return [name for name in names if played.filter(model=name).exists()]
 
 
-def models_of_rollouts(hidden: frozenset[int] = frozenset()) -> list[str]:
+def models_of_rollouts(viewer: Viewer = UNRESTRICTED) -> list[str]:
     """Return the models that uploaded rollouts name, in alphabetical order, up to MAX_NAMES."""
     names = distinct_values(Rollout, "model", MAX_NAMES)
-    if not hidden:
+    if not viewer.hidden_environments:
         return names
-    uploaded = Rollout.objects.filter(visible_rollouts(hidden))
+    uploaded = Rollout.objects.seen_by(viewer)
     return [name for name in names if uploaded.filter(model=name).exists()]
 
 
-def runs(hidden: frozenset[int] = frozenset()) -> list[str]:
+def runs(viewer: Viewer = UNRESTRICTED) -> list[str]:
     """Return the names of the latest runs, newest first, up to MAX_NAMES."""
-    rows = Run.objects.filter(visible_runs(hidden))
+    rows = Run.objects.seen_by(viewer)
     return list(rows.order_by("-pk").values_list("name", flat=True)[:MAX_NAMES])
 
 
-def people(hidden: frozenset[int] = frozenset()) -> list[str]:
+def people(viewer: Viewer = UNRESTRICTED) -> list[str]:
     """Return the names of the people who played the newest MAX_EPISODES_OF_PEOPLE, in alphabetical order."""
-    played = Episode.objects.by_people().filter(visible_episodes(hidden))
+    played = Episode.objects.by_people().seen_by(viewer)
     newest = played.order_by("-pk").values_list("key_label", flat=True)
     return sorted(set(newest[:MAX_EPISODES_OF_PEOPLE]) - {""})
 
 
-def studies(hidden: frozenset[int] = frozenset()) -> list[str]:
+def studies(viewer: Viewer = UNRESTRICTED) -> list[str]:
     """Return the names of studies in alphabetical order, up to MAX_NAMES."""
-    rows = Study.objects.filter(visible_studies(hidden))
+    rows = Study.objects.seen_by(viewer)
     return list(rows.order_by("name").values_list("name", flat=True)[:MAX_NAMES])
 
 
-def revisions(hidden: frozenset[int] = frozenset()) -> list[str]:
+def revisions(viewer: Viewer = UNRESTRICTED) -> list[str]:
     """Return the names of the latest revisions of environments, newest first, up to MAX_NAMES."""
-    rows = EnvironmentRevision.objects.filter(visible(hidden))
+    rows = EnvironmentRevision.objects.filter(visible_environments(viewer))
     codes = rows.order_by("-pk").values_list("code", flat=True)[:MAX_NAMES]
     return list(dict.fromkeys(code[:REVISION_DIGITS] for code in codes))
 

@@ -18,7 +18,6 @@ from typing import Any
 from django.db.models import QuerySet
 from django.db.models.functions import Left
 
-from environments.access.privacy import sealed_splits
 from environments.database.storable import MAX_BIGINT
 from environments.display.task_line import MAX_READ_CHARACTERS, summary, summary_field
 from environments.display.visible import visible
@@ -275,7 +274,7 @@ def match_count_of(asked: EpisodeFilter, page: EpisodePage) -> MatchCount:
         last = Episode.objects.order_by("-pk").values_list("pk", flat=True).first() or 0
         is_least = last > LOOKED_AT_FOR_COUNT
         rows = rows.filter(pk__gt=last - LOOKED_AT_FOR_COUNT) if is_least else rows
-    sealed, environment = sealed_splits(asked.hidden).values(), page.named.environment
+    sealed, environment = asked.viewer.sealed_splits.values(), page.named.environment
     is_plain = not sealed or (environment is not None and environment.pk not in sealed)
     most = MAX_COUNTED if is_plain else MAX_COUNTED_UNSEALED
     count = rows[: most + 1].count()

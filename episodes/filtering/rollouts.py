@@ -11,9 +11,9 @@ from urllib.parse import urlencode
 
 from django.db.models import Q, QuerySet
 
+from environments.models import UNRESTRICTED, Viewer
 from episodes.filtering.parameters import chosen, given, unknown_name, whole, words
 from episodes.models import Rollout
-from episodes.models.privacy import visible_rollouts
 from episodes.models.rollouts import HAS_EPISODE, HAS_NO_EPISODE, IS_GUESS, environment_name_of
 from episodes.search.rollouts import rollouts_matching
 
@@ -35,19 +35,12 @@ class RolloutFilter:
     """Id of the episode that they belong to."""
     text: str = ""
     """Terms that their messages, or their episode's transcript, contain."""
-    key: str | None = None
-    """Label of the key that uploaded them; None: any. Not part of an address."""
-    hidden: frozenset[int] = frozenset()
-    """Ids of the private environments that do not exist for the reader. Not part of an address."""
+    viewer: Viewer = UNRESTRICTED
+    """Who asks. Not part of an address."""
 
     @classmethod
-    def parse(
-        cls, query: Mapping[str, str], also: Iterable[str] = (), hidden: frozenset[int] = frozenset()
-    ) -> RolloutFilter:
-        """Return the filter in an address. `also` are parameters that belong to the page. Raises: BadFilter.
-
-        `hidden`: ids of the private environments that do not exist for the reader.
-        """
+    def parse(cls, query: Mapping[str, str], also: Iterable[str] = (), viewer: Viewer = UNRESTRICTED) -> RolloutFilter:
+        """Return the filter in an address. `also` are parameters that belong to the page. Raises: BadFilter."""
         allowed = (*NAMES, *also)
         for name, value in query.items():
             if name not in allowed:
@@ -56,7 +49,7 @@ class RolloutFilter:
             **{name: given(query, name, words) or "" for name in ("environment", "run", "model", "text")},
             joined=given(query, "joined", chosen(JOINED)) or "",
             episode=given(query, "episode", whole),
-            hidden=hidden,
+            viewer=viewer,
         )
 
     def values(self) -> dict[str, str]:
@@ -75,9 +68,9 @@ class RolloutFilter:
 
     def rollouts(self) -> QuerySet[Rollout]:
         """Return the rollouts, newest first."""
-        found = Rollout.objects.filter(visible_rollouts(self.hidden, self.key)).order_by("-id")
-        if self.key is not None:
-            found = found.filter(key_label=self.key)
+        found = Rollout.objects.seen_by(self.viewer).order_by("-id")
+        if self.viewer.key_label is not None:
+            found = found.filter(key_label=self.viewer.key_label)
         exact: dict[str, str | int | None] = {
             "environment_name": environment_name_of(self.environment),
             "model": self.model,

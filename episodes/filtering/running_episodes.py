@@ -11,8 +11,8 @@ from django.db.models.functions import Left
 
 from environments.database.storable import finite
 from environments.display.task_line import MAX_READ_CHARACTERS
+from environments.models import UNRESTRICTED, Viewer
 from episodes.models import Episode, Step
-from episodes.models.privacy import visible_episodes
 
 MAX_ADDED = 2_000
 """Number of steps of one running episode whose rewards a page adds up."""
@@ -52,14 +52,13 @@ class Playing:
 
 
 def running(
-    limit: int, definition: str | None = None, blind: Collection[int] = (), hidden: frozenset[int] = frozenset()
+    limit: int, definition: str | None = None, blind: Collection[int] = (), viewer: Viewer = UNRESTRICTED
 ) -> list[Playing]:
     """Return the newest running episodes. Three queries.
 
     `definition`: of the return; None for each environment's own. `blind`: ids of episodes whose return is not shown.
-    `hidden`: ids of the private environments that do not exist for the reader.
     """
-    episodes = list(_listed(Episode.objects.filter(visible_episodes(hidden), status="running")).order_by("-pk")[:limit])
+    episodes = list(_listed(Episode.objects.seen_by(viewer).filter(status="running")).order_by("-pk")[:limit])
     reached = so_far([episode.pk for episode in episodes], blind)
     return [_playing(one, reached[one.pk].steps, reached[one.pk].returns, definition) for one in episodes]
 
@@ -85,17 +84,15 @@ def so_far(ids: Collection[int], blind: Collection[int] = ()) -> dict[int, SoFar
     return {pk: SoFar(last.get(pk, -1) + 1, returns.get(pk, without[pk])) for pk in ids}
 
 
-def ended(limit: int, definition: str | None = None, hidden: frozenset[int] = frozenset()) -> list[Playing]:
-    """Return the ended episodes that started last. One query. `definition` and `hidden`: as for `running`."""
-    found = Episode.objects.ended().filter(
-        visible_episodes(hidden), created__gt=_LONG_AGO
-    )  # the bound leads to the index
+def ended(limit: int, definition: str | None = None, viewer: Viewer = UNRESTRICTED) -> list[Playing]:
+    """Return the ended episodes that started last. One query. `definition`: as for `running`."""
+    found = Episode.objects.ended().seen_by(viewer).filter(created__gt=_LONG_AGO)  # the bound leads to the index
     episodes = _listed(found).order_by("-created", "-pk")[:limit]
     return [_playing(episode, episode.steps_count, episode.returns, definition) for episode in episodes]
 
 
-def running_count(hidden: frozenset[int] = frozenset()) -> int:
-    return Episode.objects.filter(visible_episodes(hidden), status="running").count()
+def running_count(viewer: Viewer = UNRESTRICTED) -> int:
+    return Episode.objects.seen_by(viewer).filter(status="running").count()
 
 
 def _listed(episodes: QuerySet[Episode]) -> QuerySet[Episode]:

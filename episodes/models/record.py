@@ -13,14 +13,15 @@ episode).
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import models
 
 from environments.database.storable import storable_json
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split, Task, Viewer
 from episodes.attempts.rule import ENDED, AttemptQuerySet
 from episodes.models.blobs import Blob
+from episodes.models.privacy import outside_open_studies, visible_episodes
 from episodes.models.runs import Run
 
 UNCHECKED: dict[str, Any] = {"db_index": False, "db_constraint": False}
@@ -64,9 +65,16 @@ class EnvironmentRevision(models.Model):
         return dict(json.loads(self.versions))
 
 
-def played_with(key_label: str) -> models.Q:
-    """Return the condition on episodes, or what else has such a label, of a key. It is that of their index."""
-    return models.Q(key_label=key_label) & ~models.Q(key_label="") if key_label else models.Q(key_label="")
+class EpisodeQuerySet(AttemptQuerySet["Episode"]):
+    """Queries of episodes that know which are attempts, and which exist for whom."""
+
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the episodes that exist for the viewer."""
+        return self.filter(visible_episodes(viewer))
+
+    def in_figures_for(self, viewer: Viewer) -> Self:
+        """Return the episodes that the figures of an environment count for the viewer, those of sealed splits too."""
+        return self.filter(outside_open_studies(viewer))
 
 
 class Episode(models.Model):
@@ -170,7 +178,7 @@ class Episode(models.Model):
     task_words: str = ""
     """The task in one line, once `filtering.page.describe_tasks` has made it."""
 
-    objects = AttemptQuerySet.as_manager()
+    objects = EpisodeQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-id"]

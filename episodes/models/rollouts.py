@@ -7,13 +7,14 @@ may belong to an episode that this server recorded, or have been played anywhere
 from __future__ import annotations
 
 import json
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from django.db import models
 
 from environments.database.storable import storable_json
-from environments.models import Environment
+from environments.models import Environment, Viewer
 from episodes.models.blobs import Blob
+from episodes.models.privacy import visible_rollouts
 from episodes.models.record import HAS_RUN, UNCHECKED, Episode
 from episodes.models.rollups import DocumentRow
 from episodes.models.runs import Run
@@ -33,6 +34,12 @@ JOINS = [("session", "session"), ("call", "call"), ("calls", "calls"), ("guess",
 def environment_name_of(text: str) -> str:
     """Return the last part of an environment's name such as `me/math` in lower case, as episodes have it."""
     return text.strip("/ ").rpartition("/")[2].strip(" ").lower()[:200]
+
+
+class RolloutQuerySet(models.QuerySet["Rollout"]):
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the rollouts that exist for the viewer."""
+        return self.filter(visible_rollouts(viewer))
 
 
 class Rollout(models.Model):
@@ -89,6 +96,8 @@ class Rollout(models.Model):
     reasoning_tokens = models.BigIntegerField(null=True, blank=True)
     cached_tokens = models.BigIntegerField(null=True, blank=True, help_text="Of the input")
     cost = models.FloatField(null=True, blank=True, help_text="As reported, in the client's currency, usually USD")
+
+    objects = RolloutQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-id"]

@@ -6,6 +6,9 @@ from typing import Any, ClassVar, Self
 
 from django.db import IntegrityError, models
 
+from environments.models import Viewer
+from episodes.models.privacy import visible_runs
+
 MAX_RUN_NAME_CHARACTERS = 200
 MAX_NAMESAKES = 12
 """Other runs of the same title to which pages about a run have links."""
@@ -13,6 +16,10 @@ MAX_NAMESAKES = 12
 
 class RunQuerySet(models.QuerySet["Run"]):
     """Finds and begins the runs of a title."""
+
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the runs that exist for the viewer."""
+        return self.filter(visible_runs(viewer))
 
     def named(self, text: str) -> Self:
         """Return the runs of this title, newest first, or the one with this name: `tiny-1 (2)`."""

@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from django.db import models
 
-from environments.models import Environment, Task
+from environments.models import Environment, Task, Viewer
 from episodes.models.people import Guest
+from episodes.models.privacy import visible_studies
 from episodes.models.suites import Suite, SuiteMember
+
+
+class StudyQuerySet(models.QuerySet["Study"]):
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the studies that exist for the viewer."""
+        return self.filter(visible_studies(viewer))
 
 
 class Study(models.Model):
@@ -61,6 +68,8 @@ class Study(models.Model):
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
     closed = models.DateTimeField(null=True, blank=True, help_text="When its links were revoked for good")
+
+    objects = StudyQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["-id"]

@@ -5,12 +5,19 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import ClassVar, Self
 
 from django.db import models
 
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split, Task, Viewer
 from environments.scoring.convention import CONVENTION_PARTS, Convention
+from episodes.models.privacy import visible_suites
+
+
+class SuiteQuerySet(models.QuerySet["Suite"]):
+    def seen_by(self, viewer: Viewer) -> Self:
+        """Return the suites that exist for the viewer."""
+        return self.filter(visible_suites(viewer))
 
 
 class Suite(models.Model):
@@ -20,6 +27,8 @@ class Suite(models.Model):
     description = models.TextField(blank=True)
     author = models.CharField(max_length=150)
     created = models.DateTimeField(auto_now_add=True)
+
+    objects = SuiteQuerySet.as_manager()
 
     class Meta:
         ordering: ClassVar = ["name"]

@@ -13,9 +13,9 @@ from environments.agent_http.response import Response, json_response
 from environments.database.folding import holding
 from environments.database.storable import id_in, storable
 from environments.errors import OrsError
+from environments.models import Viewer
 from environments.service import get_record
 from episodes.models import Episode, Rollout, Run
-from episodes.models.privacy import visible_runs
 from episodes.models.runs import RunQuerySet
 from episodes.platform_api.platform_view import MAX_PAGE, PlatformView, failure
 from episodes.uploads.rollout_figures import rollouts_of, run_figures, unreported_episodes, with_figures
@@ -32,9 +32,7 @@ class RunListing(PlatformView):
 
     async def get(self) -> Response:
         page = self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0
-        return json_response(
-            await get_record().read(_runs, self.reader, self.key.hidden_ids, self.query.get("search", ""), *page)
-        )
+        return json_response(await get_record().read(_runs, self.key.viewer, self.query.get("search", ""), *page))
 
 
 class RunDescription(PlatformView):
@@ -47,8 +45,7 @@ class RunDescription(PlatformView):
 
     async def of_run(self, read: Any, *arguments: int) -> Response:
         try:
-            reader, hidden = self.reader, self.key.hidden_ids
-            return json_response(await get_record().read(read, reader, hidden, self.arguments["run"], *arguments))
+            return json_response(await get_record().read(read, self.key.viewer, self.arguments["run"], *arguments))
         except NoSuchRun as error:
             return failure(404, str(error))
 
@@ -60,24 +57,24 @@ class RunRollouts(RunDescription):
         return await self.of_run(_rollouts, self.number("offset", 0) or 0, self.number("limit", 50, MAX_PAGE) or 0)
 
 
-def _visible(reader: str | None, hidden: frozenset[int]) -> RunQuerySet:
-    runs = Run.objects.filter(visible_runs(hidden, reader))
-    if reader is None:
+def _visible(viewer: Viewer) -> RunQuerySet:
+    runs = Run.objects.seen_by(viewer)
+    if viewer.key_label is None:
         return runs
-    own = {"run": OuterRef("pk"), "key_label": reader}
+    own = {"run": OuterRef("pk"), "key_label": viewer.key_label}
     return runs.filter(Exists(Episode.objects.filter(**own)) | Exists(Rollout.objects.filter(**own)))
 
 
-def _runs(reader: str | None, hidden: frozenset[int], search: str, offset: int, limit: int) -> dict[str, Any]:
-    runs = _visible(reader, hidden)
+def _runs(viewer: Viewer, search: str, offset: int, limit: int) -> dict[str, Any]:
+    runs = _visible(viewer)
     if search:
         runs = runs.filter(holding(runs, search, ("name",)))
-    found = [_described(run, reader) for run in runs.order_by("-pk")[offset : offset + limit]]
+    found = [_described(run, viewer.key_label) for run in runs.order_by("-pk")[offset : offset + limit]]
     return {"runs": found, "total": runs.count()}
 
 
-def _run(reader: str | None, hidden: frozenset[int], text: str) -> dict[str, Any]:
-    run = _find(reader, hidden, text)
+def _run(viewer: Viewer, text: str) -> dict[str, Any]:
+    run, reader = _find(viewer, text), viewer.key_label
     figures = run_figures(run, reader)
     received = rollouts_of(reader).filter(run=run).order_by("-id").values_list("received", flat=True).first()
     episodes = Episode.objects.filter(run=run, **({} if reader is None else {"key_label": reader}))
@@ -86,9 +83,9 @@ def _run(reader: str | None, hidden: frozenset[int], text: str) -> dict[str, Any
     return {**_described(run, reader), "avg_rollout_length": figures.mean_length, "updated_at": updated}
 
 
-def _find(reader: str | None, hidden: frozenset[int], text: str) -> Run:
+def _find(viewer: Viewer, text: str) -> Run:
     pk = id_in(text)
-    runs = _visible(reader, hidden)
+    runs = _visible(viewer)
     run = (runs.named(storable(text)) if pk is None else runs.filter(pk=pk)).first()
     if run is None:
         raise NoSuchRun(f"There is no run {text[:200]!r}; GET /v1/runs lists the runs.")
@@ -106,9 +103,9 @@ def _described(run: Run, reader: str | None) -> dict[str, Any]:
     }
 
 
-def _rollouts(reader: str | None, hidden: frozenset[int], text: str, offset: int, limit: int) -> dict[str, Any]:
+def _rollouts(viewer: Viewer, text: str, offset: int, limit: int) -> dict[str, Any]:
     """Return a page of the rollouts and episodes of a run, newest first. Both are read from the first page on."""
-    run, end = _find(reader, hidden, text), offset + limit
+    run, reader, end = _find(viewer, text), viewer.key_label, offset + limit
     rollouts, episodes = rollouts_of(reader).filter(run=run), unreported_episodes(run, reader)
     times = [
         *(("rollout", *row) for row in rollouts.order_by("-id").values_list("received", "pk")[:end]),

@@ -12,10 +12,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from environments.access.privacy import visible, visible_splits, visible_tasks
 from environments.database.storable import id_in
 from environments.display.addresses import flag_asked, takes
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split, Task, Viewer
 from episodes.filtering.names import name_tasks
 from episodes.models import Play
 from episodes.playtest.player_identity import PlayerSeat, seated
@@ -38,7 +37,7 @@ def chooser(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
     flag_asked(request, "blind")
     choice = choice_of(request.GET.dict())
     # guests see what their invite is for, and no errors that would tell which other names exist
-    return _page(request, seat, choice, {"errors": {} if seat.guest else address_problems(choice, seat.hidden)})
+    return _page(request, seat, choice, {"errors": {} if seat.guest else address_problems(choice, seat.viewer)})
 
 
 def _start(request: HttpRequest, seat: PlayerSeat) -> HttpResponse:
@@ -80,7 +79,7 @@ def _page(
         "chosen": chosen,
         "splits": splits,
         "split": next((split for split in splits if split.name == choice.split), next(iter(splits), None)),
-        "task": _task(choice, chosen, seat.hidden) if seat.guest is None else None,
+        "task": _task(choice, chosen, seat.viewer) if seat.guest is None else None,
         "is_always_blind": chosen is not None and _is_always_blind(seat, chosen.name),
         "running": running,
         "last": last,
@@ -90,9 +89,11 @@ def _page(
 
 
 def _environments(seat: PlayerSeat) -> QuerySet[Environment]:
-    splits = Split.objects.filter(visible_splits(seat.hidden), is_served=True).order_by("position", "name")
-    rows = Environment.objects.filter(visible(seat.hidden, "pk"), is_hosted=True).prefetch_related(
-        Prefetch("splits", queryset=splits)
+    splits = Split.objects.seen_by(seat.viewer).filter(is_served=True).order_by("position", "name")
+    rows = (
+        Environment.objects.seen_by(seat.viewer)
+        .filter(is_hosted=True)
+        .prefetch_related(Prefetch("splits", queryset=splits))
     )
     return rows.filter(pk=seat.invite.environment_id) if seat.invite else rows
 
@@ -103,11 +104,11 @@ def _splits(seat: PlayerSeat, environment: Environment | None) -> Sequence[Split
     return [split for split in environment.splits.all() if seat.may_play(environment.name, split.name)]
 
 
-def _task(choice: TaskChoice, environment: Environment | None, hidden: frozenset[int]) -> Task | None:
+def _task(choice: TaskChoice, environment: Environment | None, viewer: Viewer) -> Task | None:
     """Return the task in the address. The page shows only its name, because agents do not see its fields either."""
     if environment is None:
         return None
-    return Task.objects.filter(visible_tasks(hidden), pk=id_in(choice.task) or 0, environment=environment).first()
+    return Task.objects.seen_by(viewer).filter(pk=id_in(choice.task) or 0, environment=environment).first()
 
 
 def _plays(seat: PlayerSeat) -> QuerySet[Play]:

@@ -13,14 +13,12 @@ from django.urls import reverse
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
-from environments.access.privacy import visible_tasks
 from environments.curation.action import ActionRefused
 from environments.curation.flags import flag, flags_of
 from environments.database.storable import id_in
 from environments.display.addresses import takes
 from environments.models import Task, TaskFlag
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
 from episodes.playtest.player_identity import PlayerSeat, seated
 from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
 
@@ -59,7 +57,7 @@ def _change(request: HttpRequest, episode: Episode, author: str) -> None:
 
 def _episode(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode `pk`. Raises: Http404, also for guests who did not play it."""
-    rows = Episode.objects.filter(visible_episodes(seat.hidden))
+    rows = Episode.objects.seen_by(seat.viewer)
     rows = rows.filter(play__guest=seat.guest) if seat.guest else rows
     found = rows.filter(pk=pk).first()
     if found is None:
@@ -96,7 +94,7 @@ def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
 
 def _task(seat: PlayerSeat, pk: int) -> Task:
     """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
-    found = Task.objects.filter(visible_tasks(seat.hidden), pk=pk).first()
+    found = Task.objects.seen_by(seat.viewer).filter(pk=pk).first()
     if found is not None and seat.guest and not found.episodes.filter(play__guest=seat.guest).exists():
         found = None
     if found is None:

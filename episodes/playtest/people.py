@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from episodes.analytics.people import people_of
 from episodes.filtering.names import MAX_EPISODES_OF_PEOPLE
@@ -20,5 +20,5 @@ from episodes.playtest.player_identity import for_accounts
 @takes()
 def people(request: HttpRequest) -> HttpResponse:
     return render(
-        request, "playtest/people.html", {"found": people_of(hidden_from(request.user)), "most": MAX_EPISODES_OF_PEOPLE}
+        request, "playtest/people.html", {"found": people_of(viewer_of(request.user)), "most": MAX_EPISODES_OF_PEOPLE}
     )

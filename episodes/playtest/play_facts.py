@@ -13,8 +13,9 @@ from typing import Any
 
 from django.urls import reverse
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display import parts
+from environments.models import UNRESTRICTED
 from environments.scoring.definition import definition_of
 from environments.service import hidden_fields
 from episodes.models import Episode, Guest, Play
@@ -102,7 +103,7 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
     environment = episode.environment
     definition = definition_of(environment)
     returned = episode.returns[definition.return_]
-    hidden = hidden_from(episode.play.user) if episode.play.user is not None else frozenset[int]()
+    viewer = viewer_of(episode.play.user) if episode.play.user is not None else UNRESTRICTED
     return {
         "episode": episode,
         "environment": environment,
@@ -110,7 +111,7 @@ def outcome_of(episode: Episode) -> dict[str, Any]:
         "threshold": definition.threshold,
         "returned": returned,
         "is_success": definition.is_success(returned),
-        "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment, hidden),
+        "standings": [] if is_plain(episode.play) else standings(episode.task_id, environment, viewer),
         "is_guest": episode.play.guest_id is not None,
         "is_plain": is_plain(episode.play),
         "once": secrets.token_hex(16),

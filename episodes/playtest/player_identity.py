@@ -20,7 +20,9 @@ from django.shortcuts import render
 
 from environments.access.logins import logged_in
 from environments.access.permissions import PLAY, SEE_HIDDEN, refusal
-from environments.access.privacy import hidden_from, visible
+from environments.access.privacy import viewer_of
+from environments.models import UNRESTRICTED, Viewer
+from environments.models.viewer import visible_environments
 from episodes.models import Episode, Guest, Invite, Play, Study
 from episodes.models.privacy import outside_seals
 from episodes.playtest.invites.rule import STUDY_CLOSED, is_open_to, state_of
@@ -45,9 +47,8 @@ class PlayerSeat:
     user_id: int | None = None
     guest: Guest | None = None
     invite: Invite | None = None
-    hidden: frozenset[int] = frozenset()
-    """Ids of the private environments that do not exist for the person; of a guest none, who sees only what the invite
-    is for."""
+    viewer: Viewer = UNRESTRICTED
+    """What exists for the person. A guest sees only what the invite is for."""
     reads_hidden: bool = False
     """Whether the person may see hidden fields of tasks."""
 
@@ -66,17 +67,17 @@ class PlayerSeat:
         """Condition of a query for the person's plays."""
         if self.guest is not None:
             return Q(guest=self.guest)
-        own = Q(user=self.user_id, guest=None) & visible(self.hidden, "episode__environment")
-        return own & outside_seals(self.hidden, "episode__")
+        own = Q(user=self.user_id, guest=None) & visible_environments(self.viewer, "episode__environment")
+        return own & outside_seals(self.viewer, "episode__")
 
     def holds(self, play: Play) -> bool:
         """Return whether the person plays or played `play`, a task that exists for them. A query if some are sealed."""
         if self.guest is not None:
             return play.guest_id == self.guest.pk
-        if self.hidden and play.episode.environment_id in self.hidden:
+        if play.episode.environment_id in self.viewer.hidden_environments:
             return False
         is_own = play.guest_id is None and play.user_id is not None and play.user_id == self.user_id
-        return is_own and _is_unsealed(self.hidden, play.pk)
+        return is_own and _is_unsealed(self.viewer, play.pk)
 
     def may_play(self, environment: str, split: str) -> bool:
         """Return whether the person may play that split. Guests may play what their invite is for."""
@@ -130,12 +131,12 @@ def access_problem(scope: Mapping[str, Any], episode: Episode | None = None) -> 
         return LOGGED_OUT
     if not user.has_perm(PLAY):
         return refusal(user, PLAY)
-    hidden = hidden_from(user)
+    viewer = viewer_of(user)
     if episode is None:
         return ""
-    if episode.environment_id in hidden:
+    if episode.environment_id in viewer.hidden_environments:
         return NOW_PRIVATE
-    return "" if _is_unsealed(hidden, episode.pk) else NOW_SEALED
+    return "" if _is_unsealed(viewer, episode.pk) else NOW_SEALED
 
 
 def seated(view: Callable[Concatenate[HttpRequest, PlayerSeat, P], HttpResponse]) -> Callable[..., HttpResponse]:
@@ -184,14 +185,14 @@ def _seat(user: Any, session: Any) -> PlayerSeat | None:
         f"@{user.get_username()}",
         user.get_username(),
         user_id=user.pk,
-        hidden=hidden_from(user),
+        viewer=viewer_of(user),
         reads_hidden=user.has_perm(SEE_HIDDEN),
     )
 
 
-def _is_unsealed(hidden: frozenset[int], episode: int) -> bool:
+def _is_unsealed(viewer: Viewer, episode: int) -> bool:
     """Return whether the person may read the task of the episode. A query if some are sealed."""
-    shown = outside_seals(hidden)
+    shown = outside_seals(viewer)
     return not shown or Episode.objects.filter(shown, pk=episode).exists()
 
 

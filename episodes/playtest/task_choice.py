@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
-from environments.access.privacy import visible, visible_splits, visible_tasks
 from environments.database.storable import id_in
 from environments.display.addresses import FLAG
 from environments.errors import OrsError, shorten
-from environments.models import Environment, Split, Task
+from environments.models import Environment, Split, Task, Viewer
 from environments.runtime.session_request import SessionRequest
 from environments.service import ask_service, hidden_fields
 from environments.tasks.split_indexes import served
@@ -64,18 +63,15 @@ def choice_of(data: Mapping[str, str]) -> TaskChoice:
     return TaskChoice(**texts, pick=data.get("pick", usual), is_blind=data.get("blind") in FLAG)
 
 
-def address_problems(choice: TaskChoice, hidden: frozenset[int]) -> dict[Field, str]:
-    """Return a sentence by field about what an address chooses and cannot be played.
-
-    `hidden`: ids of the private environments that do not exist for the person.
-    """
+def address_problems(choice: TaskChoice, viewer: Viewer) -> dict[Field, str]:
+    """Return a sentence by field about what an address chooses and cannot be played."""
     try:
-        environment = _environment(choice, hidden) if choice.environment else None
+        environment = _environment(choice, viewer) if choice.environment else None
         _check_pick(choice)
         if environment is not None and choice.split:
-            _split(choice, environment, hidden)
+            _split(choice, environment, viewer)
         if environment is not None and choice.task:
-            _task(choice, environment, hidden)
+            _task(choice, environment, viewer)
     except BadChoice as error:
         return {error.field: str(error)}
     return {}
@@ -86,16 +82,16 @@ def new_session(choice: TaskChoice, seat: PlayerSeat, user_agent: str) -> Sessio
     _check_pick(choice)
     if seat.invite is not None:
         _check_invite(seat.invite, choice, seat)  # before any lookup, so that guests cannot find out which names exist
-    environment = _environment(choice, seat.hidden)
+    environment = _environment(choice, seat.viewer)
     facts: dict[str, Any] = {"sid": session_id(seat, choice.once), "owner": seat.owner, "environment": environment.name}
     facts |= {"player": "human", "user_agent": user_agent[:300]}
     if choice.pick == "spec":
         reads_all = seat.reads_hidden or hidden_fields(environment.name) == frozenset()
         return SessionRequest(**facts, spec=_pasted(choice.spec, environment), is_sent=not reads_all)
     if choice.pick == "task":
-        task = _task(choice, environment, seat.hidden)
+        task = _task(choice, environment, seat.viewer)
         return SessionRequest(**facts, spec=json.loads(task.spec), is_sent=is_sent_task(task))
-    split = _split(choice, environment, seat.hidden)
+    split = _split(choice, environment, seat.viewer)
     return SessionRequest(**facts, split=split.name, index=_index(choice, seat, split))
 
 
@@ -113,8 +109,8 @@ def _check_invite(invite: Invite, choice: TaskChoice, seat: PlayerSeat) -> None:
         raise BadChoice("environment", sentence)
 
 
-def _environment(choice: TaskChoice, hidden: frozenset[int]) -> Environment:
-    found = Environment.objects.filter(visible(hidden, "pk"), name=choice.environment[:200]).first()
+def _environment(choice: TaskChoice, viewer: Viewer) -> Environment:
+    found = Environment.objects.seen_by(viewer).filter(name=choice.environment[:200]).first()
     if found is None or not found.is_hosted:
         raise BadChoice("environment", f"{choice.environment[:100]!r} isn't hosted here. Choose one from the list.")
     if sentence := why_unplayable(found):
@@ -132,8 +128,8 @@ def why_unplayable(environment: Environment) -> str:
     return ""
 
 
-def _split(choice: TaskChoice, environment: Environment, hidden: frozenset[int]) -> Split:
-    rows = environment.splits.filter(visible_splits(hidden), is_served=True).select_related("environment")
+def _split(choice: TaskChoice, environment: Environment, viewer: Viewer) -> Split:
+    rows = environment.splits.seen_by(viewer).filter(is_served=True).select_related("environment")
     splits = {split.name: split for split in rows}
     if choice.split not in splits:
         names = ", ".join(splits) or "no splits"
@@ -216,8 +212,8 @@ def _takes_objects(environment: Environment) -> bool:
     return not isinstance(schema, dict) or schema.get("type", "object") == "object"
 
 
-def _task(choice: TaskChoice, environment: Environment, hidden: frozenset[int]) -> Task:
-    found = Task.objects.filter(visible_tasks(hidden), pk=id_in(choice.task) or 0, environment=environment).first()
+def _task(choice: TaskChoice, environment: Environment, viewer: Viewer) -> Task:
+    found = Task.objects.seen_by(viewer).filter(pk=id_in(choice.task) or 0, environment=environment).first()
     if found is None:
         raise BadChoice("task", f"{environment.name} has no task {choice.task[:40]!r}. Its page lists its tasks.")
     return found

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any, Literal
 
-from environments.access.privacy import Hidden, sealed_splits
+from environments.models import Viewer
 from environments.runtime.records import EpisodeEnded, EpisodeNoted, EpisodeStarted, Row, StepTaken
 from episodes.models import Episode
 from episodes.models.privacy import visible_episodes
@@ -40,22 +40,23 @@ def is_channel(name: str) -> bool:
     return _CHANNEL.fullmatch(name) is not None
 
 
-def channel_without(hidden: frozenset[int]) -> str:
-    """Return the channel of all episodes but those that do not exist for a person."""
-    studies = [STUDIES] if isinstance(hidden, Hidden) and hidden.hides_open_studies else []
-    splits = [f"{environment}s{split}" for split, environment in sorted(sealed_splits(hidden).items())]
-    left_out = [*studies, *splits, *map(str, sorted(hidden))]
+def channel_for(viewer: Viewer) -> str:
+    """Return the channel of all episodes that exist for the viewer."""
+    studies = [] if viewer.sees_open_studies else [STUDIES]
+    splits = [f"{environment}s{split}" for split, environment in sorted(viewer.sealed_splits.items())]
+    left_out = [*studies, *splits, *map(str, sorted(viewer.hidden_environments))]
     return WITHOUT + "-".join(left_out) if left_out else EPISODES
 
 
-def _hidden_in(channel: str) -> Hidden:
-    """Return what `channel_without` wrote as the channel."""
+def _viewer_of(channel: str) -> Viewer:
+    """Return the viewer for whom `channel_for` made the channel."""
     left_out = channel.removeprefix(WITHOUT).split("-")
-    hidden = Hidden(int(part) for part in left_out if part.isdecimal())
     places = [part.split("s") for part in left_out if _SEALED.fullmatch(part)]
-    hidden.sealed = {int(split): int(environment) for environment, split in places}
-    hidden.hides_open_studies = STUDIES in left_out
-    return hidden
+    return Viewer(
+        frozenset(int(part) for part in left_out if part.isdecimal()),
+        {int(split): int(environment) for environment, split in places},
+        sees_open_studies=STUDIES not in left_out,
+    )
 
 
 def channel_of(episode: int) -> str:
@@ -138,13 +139,13 @@ class News:
             elif channel == EPISODES:
                 yield from self._of_all(channel)
             elif channel.startswith(WITHOUT):
-                yield from self._without(_hidden_in(channel))._of_all(channel)
+                yield from self._for(_viewer_of(channel))._of_all(channel)
             elif is_channel(channel):
                 yield from self._of_one(channel, int(channel.partition("-")[2]))
 
-    def _without(self, hidden: frozenset[int]) -> News:
-        """Return the news about the episodes that exist for a person. Two queries at most."""
-        if not (shown := visible_episodes(hidden)):
+    def _for(self, viewer: Viewer) -> News:
+        """Return the news about the episodes that exist for the viewer. Two queries at most."""
+        if not (shown := visible_episodes(viewer)):
             return self
         ids = set[int]().union(*self._ids.values())
         seen = set(Episode.objects.filter(shown, pk__in=ids).values_list("pk", flat=True))

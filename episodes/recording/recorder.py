@@ -18,11 +18,12 @@ import structlog
 from django.db import DatabaseError, InterfaceError
 from django.db.models import Max, QuerySet
 
-from environments.access.privacy import visible
 from environments.cluster.membership import stop_at_once
 from environments.cluster.messages import ServerMessages
 from environments.database.storable import storable, storable_id
 from environments.database.worker_threads import Workers
+from environments.models import Viewer
+from environments.models.viewer import visible_environments
 from environments.runtime.incident_reports import LeftBehind
 from environments.runtime.records import RETURN_SECONDS, OpenEpisode, RecalledCall, RecordedPast, Row, StepStatus
 from episodes.models import Episode, Step
@@ -258,7 +259,7 @@ def _of_session(session_id: str, owner: str) -> QuerySet[Episode]:
 
 def _recall(session_id: str, owner: str, task_id: str, hidden: frozenset[int]) -> RecalledCall | None:
     steps = Step.objects.filter(
-        visible(hidden, "episode__environment"),
+        visible_environments(Viewer(hidden), "episode__environment"),
         episode__session_id=storable_id(session_id, SESSION_ID_LENGTH),
         episode__key_label=storable(owner, KEY_LABEL_LENGTH),
         task_id=storable_id(task_id, TASK_ID_LENGTH),

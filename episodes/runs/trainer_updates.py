@@ -21,10 +21,9 @@ from django.utils import timezone
 from environments import conf
 from environments.database.storable import storable_json
 from environments.errors import OrsError
-from environments.models import Environment
+from environments.models import Environment, Viewer
 from environments.service import MAX_CLOSE_SECONDS, close_sessions_of_run
 from episodes.models import Episode, Run, RunTag
-from episodes.models.privacy import visible_runs
 from episodes.models.runs import RunQuerySet
 from episodes.runs.change_counter import advance
 from episodes.runs.known_runs import is_late
@@ -56,22 +55,18 @@ class SteeredRun:
     is_new: bool
 
 
-def runs_of(key_label: str | None, hidden: frozenset[int] = frozenset()) -> RunQuerySet:
-    """Return the runs that a key may see: those that hold an episode of its own, and those it created.
-
-    `key_label`: label of the key; None for a person, who sees all runs. `hidden`: ids of the private environments that
-    do not exist for the reader; a run that played in one of them, as far as the key sees it, is left out.
-    """
-    runs = Run.objects.filter(visible_runs(hidden, key_label))
+def runs_of(viewer: Viewer) -> RunQuerySet:
+    """Return the runs that a viewer may see; of a key, those that hold an episode of its own, and those it created."""
+    runs, key_label = Run.objects.seen_by(viewer), viewer.key_label
     if key_label is None:
         return runs
     own = Episode.objects.filter(run=OuterRef("pk"), key_label=key_label)
     return runs.filter(Q(key_label=key_label) | Exists(own))
 
 
-def run_by_name(name: str, key_label: str | None, hidden: frozenset[int] = frozenset()) -> Run:
+def run_by_name(name: str, viewer: Viewer) -> Run:
     """Return the newest run of this title, or the run of this name, with its tags. Raises: RunNotFound."""
-    run = runs_of(key_label, hidden).named(name).prefetch_related("tags").first()
+    run = runs_of(viewer).named(name).prefetch_related("tags").first()
     if run is None:
         raise RunNotFound(name)
     return run
@@ -87,9 +82,8 @@ def etag_of(run: Run) -> str:
 def steer(
     name: str,
     description: Mapping[str, Any],
-    key_label: str | None,
+    viewer: Viewer,
     expected: Collection[str],
-    hidden: frozenset[int] = frozenset(),
 ) -> SteeredRun:
     """Change the members of the run that `description` has; all others keep their values.
 
@@ -105,14 +99,14 @@ def steer(
     """
     values = dict(description)
     own_id, is_resumed = values.pop("run_id", ""), values.pop("resume", False)
-    new = {"created": timezone.now(), "key_label": key_label or "", "own_id": own_id}
+    new = {"created": timezone.now(), "key_label": viewer.key_label or "", "own_id": own_id}
     with transaction.atomic():
         run, is_new = _newest(name, own_id), False
-        if expected and (run is None or not runs_of(key_label, hidden).filter(pk=run.pk).exists()):
+        if expected and (run is None or not runs_of(viewer).filter(pk=run.pk).exists()):
             raise RunConflict(f"If-Match was sent, but there is no run {name!r}; leave it out to create the run.")
         if run is None:
             run, is_new = _begin(name, None if own_id else 1, new)
-        if not is_new and not runs_of(key_label, hidden).filter(pk=run.pk).exists():
+        if not is_new and not runs_of(viewer).filter(pk=run.pk).exists():
             raise RunNotFound(name)
         _check_etag(run, expected)
         is_chosen = bool(own_id) or is_resumed or run.title != name
@@ -127,7 +121,7 @@ def steer(
     if values.get("model"):
         _name_model(run)
     if values.get("state") in Run.ENDED_STATES:
-        _close_sessions(run, key_label)
+        _close_sessions(run, viewer.key_label)
     return SteeredRun(Run.objects.prefetch_related("tags").get(pk=run.pk), is_new)
 
 

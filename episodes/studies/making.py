@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from django.db import transaction
 from django.db.models import QuerySet
 
-from environments.access.privacy import visible_splits
 from environments.curation.filter_parameters import Filters
 from environments.errors import OrsError
-from environments.models import Split, Task
+from environments.models import Split, Task, Viewer
+from environments.models.viewer import visible_splits
 from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
 from episodes.models import Study, Suite, SuiteMember
-from episodes.models.privacy import visible_studies, visible_suites
 from episodes.suites.leaks import leaks_of_list
 from episodes.suites.versions import MemberAsked, SuiteAsked, check_spelling, publish
 
@@ -68,15 +67,15 @@ class TaskSelection:
         return frozenset(chosen)
 
 
-def studies_seen(hidden: frozenset[int]) -> QuerySet[Study]:
-    """Return the studies that exist for a reader from whom the environments `hidden` are hidden."""
-    return Study.objects.filter(visible_studies(hidden)).select_related("environment", "member__version__suite")
+def studies_seen(viewer: Viewer) -> QuerySet[Study]:
+    """Return the studies that exist for the viewer, with their environments and suites."""
+    return Study.objects.seen_by(viewer).select_related("environment", "member__version__suite")
 
 
-def members_for_studies(hidden: frozenset[int]) -> QuerySet[SuiteMember]:
+def members_for_studies(viewer: Viewer) -> QuerySet[SuiteMember]:
     """Return the members of suites whose tasks a study can have."""
-    suites = Suite.objects.filter(visible_suites(hidden))
-    rows = SuiteMember.objects.filter(visible_splits(hidden, "split__"), version__suite__in=suites)
+    suites = Suite.objects.seen_by(viewer)
+    rows = SuiteMember.objects.filter(visible_splits(viewer, "split__"), version__suite__in=suites)
     rows = rows.select_related("version__suite", "environment")
     return rows.order_by("version__suite__name", "-version__number", "number")
 

@@ -10,13 +10,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, cast
 
+from environments.models import UNRESTRICTED, Viewer
 from environments.scoring.definition import Definition
 from episodes.analytics.leaderboard_results import endings_by_task
 from episodes.analytics.paired_statistics import PairedEvidence, evidence_of, evidence_over
 from episodes.analytics.run_comparison import difference_of
 from episodes.filtering.parameters import BadFilter
 from episodes.models import Run, SuiteMember, SuiteTask, SuiteVersion
-from episodes.models.privacy import visible_runs
 from episodes.suites.results import Players, TaskCounts, is_in_force, newest_episodes, notes_of
 from episodes.suites.scores import shares_of
 from episodes.suites.versions import Score, definition_of_member, members_of
@@ -86,11 +86,11 @@ class SuiteComparison:
 
 
 def compared(
-    version: SuiteVersion, by: Players, names: tuple[str, str], most: int, hidden: frozenset[int] = frozenset()
+    version: SuiteVersion, by: Players, names: tuple[str, str], most: int, viewer: Viewer = UNRESTRICTED
 ) -> SuiteComparison:
     """Compare the second of two players with the first; the result has `most` tasks at most. Raises: BadFilter.
 
-    `hidden`: ids of environments that do not exist for the reader; runs that played there do not either.
+    Runs that do not exist for the viewer cannot be compared.
     """
     if names[0] == names[1]:
         raise BadFilter("second", names[1], f"it is the {by} that it is compared with; choose another one")
@@ -98,7 +98,7 @@ def compared(
     figures = _figures(members, by, names, cast(Score, version.score))
     seen = set(names)
     if by == "run":
-        seen = set(Run.objects.filter(visible_runs(hidden), name__in=names).values_list("name", flat=True))
+        seen = set(Run.objects.seen_by(viewer).filter(name__in=names).values_list("name", flat=True))
     for place, name in zip(("first", "second"), names, strict=True):
         if name not in seen or not any(figures[name].values()):
             raise BadFilter(place, name, f"no {by} of that name has an attempt at a task of this suite")

@@ -9,13 +9,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
+from environments.models import UNRESTRICTED, Viewer
 from environments.scoring.convention import Convention, Coverage, coverage_of, coverages_together
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import Interval
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import SuitePart
 from episodes.models import Run, SuiteMember, SuiteVersion
-from episodes.models.privacy import visible_runs
 from episodes.suites.results import Players, counted, is_in_force, notes_of, read
 from episodes.suites.scores import SuiteScore, TaskSums, score_of
 from episodes.suites.versions import Score, definition_of_member, members_of
@@ -114,15 +114,15 @@ class SuiteStandings:
         return sum(member.tasks_count for member in self.members)
 
 
-def standings(version: SuiteVersion, by: Players = "model", hidden: frozenset[int] = frozenset()) -> SuiteStandings:
+def standings(version: SuiteVersion, by: Players = "model", viewer: Viewer = UNRESTRICTED) -> SuiteStandings:
     """Return the leaderboard of a version. Three queries, and two for each member whose definition is not in force.
 
-    `hidden`: ids of environments that do not exist for the reader; runs that played there have no row.
+    Runs that do not exist for the viewer have no row.
     """
     members, score = members_of(version), cast(Score, version.score)
     played = _played(members, by, score)
-    if hidden and by == "run":
-        seen = set(Run.objects.filter(visible_runs(hidden), name__in=list(played)).values_list("name", flat=True))
+    if viewer.hidden_environments and by == "run":
+        seen = set(Run.objects.seen_by(viewer).filter(name__in=list(played)).values_list("name", flat=True))
         played = {key: sums for key, sums in played.items() if key in seen}
     order = _ranks(played, members, score)
     rows = [_row(version, members, by, (key, rank), played[key]) for key, rank in order[:MAX_ROWS]]

@@ -18,17 +18,15 @@ from typing import Literal, cast, get_args
 from django.db import transaction
 from django.db.models import Max, QuerySet
 
-from environments.access.privacy import visible_splits
 from environments.display.numbers import plain
 from environments.errors import OrsError, nearest
-from environments.models import Split
+from environments.models import Split, Viewer
 from environments.scoring.convention import Convention
 from environments.scoring.definition import Definition
 from environments.scoring.returns import Return
 from environments.tasks.split_indexes import served
 from episodes.filtering.names import MAX_NAMES
 from episodes.models import Suite, SuiteMember, SuiteTask, SuiteVersion
-from episodes.models.privacy import visible_suites
 
 Score = Literal["success", "return"]
 SCORES: tuple[Score, ...] = get_args(Score)
@@ -66,15 +64,10 @@ class SuiteAsked:
     members: Sequence[MemberAsked]
 
 
-def splits_for_suites(hidden: frozenset[int]) -> QuerySet[Split]:
+def splits_for_suites(viewer: Viewer) -> QuerySet[Split]:
     """Return the splits whose tasks a person can put into a version, with their environments."""
-    served_ones = Split.objects.filter(visible_splits(hidden), is_served=True, size__gt=0).select_related("environment")
+    served_ones = Split.objects.seen_by(viewer).filter(is_served=True, size__gt=0).select_related("environment")
     return served_ones.order_by("environment__position", "environment__name", "position", "name")
-
-
-def visible_rows(hidden: frozenset[int]) -> QuerySet[Suite]:
-    """Return the suites that exist for a reader from whom the environments `hidden` are hidden."""
-    return Suite.objects.filter(visible_suites(hidden))
 
 
 def quoted_in(split: Split) -> str:
@@ -83,9 +76,9 @@ def quoted_in(split: Split) -> str:
     return f"a suite has listed its tasks since {first.version.created:%Y-%m-%d}" if first else ""
 
 
-def version_named(name: str, number: int | None, hidden: frozenset[int]) -> SuiteVersion | str:
+def version_named(name: str, number: int | None, viewer: Viewer) -> SuiteVersion | str:
     """Return a version with its suite, the latest without a number; or a sentence that there is none."""
-    rows = visible_rows(hidden)
+    rows = Suite.objects.seen_by(viewer)
     suite = rows.filter(name=name).first() if "\0" not in name else None
     if suite is None:
         return f"There is no suite {name!r}.{nearest(name, list(rows.values_list('name', flat=True)[:MAX_NAMES]))}"

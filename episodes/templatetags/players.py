@@ -6,7 +6,7 @@ from typing import Any
 
 from django import template
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.models import Task
 from environments.scoring.definition import definition_of
 from episodes.analytics.players import PlayerFigures, at_task
@@ -17,5 +17,5 @@ register = template.Library()
 @register.simple_tag(takes_context=True)
 def people_at(context: dict[str, Any], task: Task) -> PlayerFigures | None:
     """Return figures of people's attempts by the environment's definition; None if no person finished an attempt."""
-    found = at_task(task, definition_of(task.environment), hidden_from(context["request"].user))[0]
+    found = at_task(task, definition_of(task.environment), viewer_of(context["request"].user))[0]
     return found if found.n else None

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from django.db.models import OuterRef, QuerySet, Subquery
 
-from environments.models import Environment
+from environments.models import Environment, Viewer
 from environments.scoring.attempt_figures import Figures
 from environments.scoring.convention import Convention, Coverage
 from environments.scoring.definition import Definition, definition_of
@@ -16,7 +16,7 @@ from episodes.attempts.endings import rows_of
 from episodes.attempts.rule import IS_ATTEMPT, KIND
 from episodes.attempts.summary import EndedReturn, coverage_from, figures_from, returns_counted
 from episodes.models import Episode
-from episodes.models.privacy import outside_hidden_parts, outside_open_studies
+from episodes.models.privacy import outside_hidden_parts
 
 MAX_PEERS = 2_000
 """Number of rollouts that are read, the newest ones."""
@@ -38,13 +38,10 @@ class Peers:
     """Rank of the episode, 1 for the highest return, equal for equal returns; None if it is no attempt or has none."""
 
 
-def peers_of(episode: Episode, definition: Definition, hidden: frozenset[int]) -> Peers:
-    """Return the attempts at the task of `episode`, itself included, by `definition`. One query.
-
-    `hidden`: what does not exist for the person who reads them.
-    """
+def peers_of(episode: Episode, definition: Definition, viewer: Viewer) -> Peers:
+    """Return the attempts at the task of `episode`, itself included, by `definition`. One query."""
     rows = rows_of(
-        _newest_rollouts(episode.task_id, hidden).values_list("pk", KIND, definition.column)[: MAX_PEERS + 1]
+        _newest_rollouts(episode.task_id, viewer).values_list("pk", KIND, definition.column)[: MAX_PEERS + 1]
     )
     endings: list[EndedReturn] = [(kind, value) for _, kind, value in rows[:MAX_PEERS]]
     counted = returns_counted(endings, definition.convention)
@@ -72,22 +69,21 @@ class PeerStanding(Figures):
     """ "agent", "human" or "script"."""
 
 
-def standings(task: int, environment: Environment, hidden: frozenset[int]) -> list[PeerStanding]:
+def standings(task: int, environment: Environment, viewer: Viewer) -> list[PeerStanding]:
     """Return the results of each kind of player at the task, by its newest rollouts, agents first. One query.
 
     Agents are listed even without a rollout. `environment`: that of the task, whose definition in force is used.
-    `hidden`: as of `peers_of`.
     """
     definition = definition_of(environment)
     endings: dict[str, list[EndedReturn]] = defaultdict(list, {"agent": []})
-    rows = rows_of(_newest_rollouts(task, hidden).values_list("player", KIND, definition.column)[:MAX_PEERS])
+    rows = rows_of(_newest_rollouts(task, viewer).values_list("player", KIND, definition.column)[:MAX_PEERS])
     for player, kind, value in rows:
         endings[player].append((kind, value))
     return [PeerStanding(player=player, **figures_from(endings[player], definition)) for player in sorted(endings)]
 
 
-def _newest_rollouts(task: int, hidden: frozenset[int]) -> QuerySet[Episode]:
-    return Episode.objects.filter(outside_open_studies(hidden), task=task).rollouts().order_by("-pk")
+def _newest_rollouts(task: int, viewer: Viewer) -> QuerySet[Episode]:
+    return Episode.objects.in_figures_for(viewer).filter(task=task).rollouts().order_by("-pk")
 
 
 def pairs_to_compare(episodes: QuerySet[Episode]) -> list[tuple[int, int]]:
@@ -111,13 +107,13 @@ def pairs_to_compare(episodes: QuerySet[Episode]) -> list[tuple[int, int]]:
     return list(pairs.values())[:MAX_PAIRS]
 
 
-def with_neighbours(episodes: QuerySet[Episode], hidden: frozenset[int]) -> QuerySet[Episode]:
+def with_neighbours(episodes: QuerySet[Episode], viewer: Viewer) -> QuerySet[Episode]:
     """Return `episodes` annotated with the ids of their neighbours, without probes; None where there is no neighbour.
 
     `task_previous` and `task_next` belong to the same task, `run_previous` and `run_next` to the same run. Each takes
     one step along an index.
     """
-    others = Episode.objects.filter(outside_hidden_parts(hidden), is_probe=False)
+    others = Episode.objects.filter(outside_hidden_parts(viewer), is_probe=False)
     found: dict[str, Subquery] = {}
     for field in ("task", "run"):
         same = others.filter(**{field: OuterRef(field)})

@@ -16,7 +16,7 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_safe
 
 from environments import conf
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.cluster.cluster_load import ClusterLoad
 from environments.display import formats
 from environments.display.addresses import cannot_be_used, takes
@@ -88,7 +88,7 @@ def operations(request: HttpRequest) -> HttpResponse:
     if (part := request.GET.get("part", "")) not in ("", "state"):
         raise cannot_be_used("part", part, "allowed is state")
     template = "orsweb/operations_state.html" if part else "orsweb/operations.html"
-    hidden = hidden_from(request.user)
+    hidden = viewer_of(request.user).hidden_environments
     names = Environment.objects.filter(pk__in=hidden).values_list("name", flat=True) if hidden else ()
     return render(request, template, _state(frozenset(names)))
 

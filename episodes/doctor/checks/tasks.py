@@ -9,9 +9,9 @@ from typing import NamedTuple
 from django.urls import reverse
 
 from environments import conf
-from environments.access.privacy import visible_tasks
 from environments.display.numbers import plain
 from environments.models import TaskStatistics
+from environments.models.viewer import visible_tasks
 from environments.scoring.definition import definition_of
 from environments.scoring.task_buckets import bucket_of
 from environments.tasks.task_facts import task_names
@@ -42,7 +42,7 @@ class TaskAttempts(NamedTuple):
 def results_of(scope: DoctorScope) -> list[TaskAttempts]:
     """Return the results of the tasks: of a whole environment from its statistics, else from the newest attempts."""
     if scope.is_whole_environment and scope.definition == definition_of(scope.environment):
-        seen = visible_tasks(scope.filter.hidden, "task__")
+        seen = visible_tasks(scope.filter.viewer, "task__")
         rows = TaskStatistics.objects.filter(seen, environment=scope.environment, by="all", attempts__gt=0)
         columns = ("task_id", "attempts", "rate", "return_low", "return_high")
         return [TaskAttempts(*row) for row in rows.order_by("-task_id").values_list(*columns)[:MAX_TASKS]]

@@ -8,6 +8,7 @@ from typing import Any
 from django.core.management.base import CommandError, CommandParser
 
 from environments.display.terminal import TerminalCommand
+from environments.models import UNRESTRICTED
 from episodes.filtering.parameters import BadFilter, SuitePart, suite_part
 from episodes.suites.versions import members_of, problems_of, version_named
 
@@ -22,7 +23,7 @@ class Command(TerminalCommand):
         parser.add_argument("version", type=_version, metavar="NAME/vN", help="such as core/v2")
 
     def handle(self, *, version: SuitePart, **options: Any) -> None:
-        found = version_named(version.suite, version.version, frozenset())
+        found = version_named(version.suite, version.version, UNRESTRICTED)
         if isinstance(found, str):
             raise CommandError(found)
         if problems := problems_of(found):

@@ -24,7 +24,6 @@ from environments.runtime.service import SessionService
 from environments.service import ask_service
 from episodes.filtering.names import name_tasks
 from episodes.models import Episode
-from episodes.models.privacy import visible_episodes
 from episodes.playtest.continuing.origin import CannotContinue, Origin, origin_of
 from episodes.playtest.continuing.rerun import VIEW_SECONDS, Rerun, RerunProgress
 from episodes.playtest.live_play_registry import live_plays_of
@@ -75,7 +74,7 @@ def continue_from(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpRespon
 
 def _parent(seat: PlayerSeat, pk: int) -> Episode:
     """Return the episode to continue. Raises: Http404, also for guests, who may not continue episodes."""
-    rows = Episode.objects.filter(visible_episodes(seat.hidden)).select_related("environment", "split", "task")
+    rows = Episode.objects.seen_by(seat.viewer).select_related("environment", "split", "task")
     found = rows.filter(pk=pk).first() if seat.guest is None else None
     if found is None:
         raise Http404(f"There is no episode {pk} to continue. The Episodes page lists all recorded episodes.")

@@ -23,10 +23,11 @@ from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods, require_POST
 
 from environments import conf, security_log
-from environments.access.privacy import hidden_from, sealed_splits, visible, visible_splits
+from environments.access.privacy import viewer_of
 from environments.display.addresses import cannot_be_used, takes
 from environments.display.number_fields import WholeNumberField
-from environments.models import Environment, Split
+from environments.models import Environment, Split, Viewer
+from environments.models.viewer import visible_environments
 from episodes.models import Guest, Invite
 from episodes.playtest.invites.rule import (
     MAX_NAME_CHARACTERS,
@@ -202,10 +203,9 @@ class InviteForm(forms.Form):
     unit = forms.ChoiceField(choices=[(unit, unit) for unit in UNITS], initial="days", label="Unit")
     is_blind = forms.BooleanField(required=False, label="Blind")
 
-    def __init__(self, hidden: frozenset[int], data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
-        """`hidden`: ids of the private environments that do not exist for the person."""
+    def __init__(self, viewer: Viewer, data: Any = None, *, initial: dict[str, Any] | None = None) -> None:
         super().__init__(data, initial=initial)
-        self.fields["place"].choices = list(_places(hidden))  # type: ignore[attr-defined]  # it is a ChoiceField
+        self.fields["place"].choices = list(_places(viewer))  # type: ignore[attr-defined]  # it is a ChoiceField
         self.fields["place"].error_messages["invalid_choice"] = "This choice doesn't exist. Choose another one."
 
     def clean(self) -> dict[str, Any] | None:
@@ -229,18 +229,18 @@ class InviteForm(forms.Form):
 @takes("place")
 def invites(request: HttpRequest) -> HttpResponse:
     """Return the list of invites. A POST makes one and returns the page itself, as its link is shown only once."""
-    hidden = hidden_from(request.user)
+    viewer = viewer_of(request.user)
     if request.method != "POST":
         initial = {"place": request.GET.get("place", ""), "lasts": 7, "unit": "days"}
-        if initial["place"] and initial["place"] not in {key for _, places in _places(hidden) for key, _ in places}:
+        if initial["place"] and initial["place"] not in {key for _, places in _places(viewer) for key, _ in places}:
             raise cannot_be_used("place", str(initial["place"]), "the form offers no such environment or split")
-        return _invites_page(request, InviteForm(hidden, initial=initial))
-    form = InviteForm(hidden, request.POST)
+        return _invites_page(request, InviteForm(viewer, initial=initial))
+    form = InviteForm(viewer, request.POST)
     if not form.is_valid():
         return _invites_page(request, form, status=422)
     made, token = form.invite(request.user.get_username())
     link = request.build_absolute_uri(reverse("invite", args=[token]))
-    return _invites_page(request, InviteForm(hidden), {"made": made, "link": link}, status=201)
+    return _invites_page(request, InviteForm(viewer), {"made": made, "link": link}, status=201)
 
 
 @require_POST
@@ -248,7 +248,7 @@ def invites(request: HttpRequest) -> HttpResponse:
 @takes()
 def revoke_invite(request: HttpRequest, pk: int) -> HttpResponse:
     """End an invite, after a question. Raises: Http404."""
-    found = Invite.objects.filter(visible(hidden_from(request.user)), pk=pk).first()
+    found = Invite.objects.filter(visible_environments(viewer_of(request.user)), pk=pk).first()
     if found is None:
         raise Http404(f"There is no invite {pk}. The Invites page lists all of them.")
     if asking := question_to_revoke(request, found, reverse("invites")):
@@ -270,7 +270,7 @@ def _invites_page(
 ) -> HttpResponse:
     context = {
         "form": form,
-        "lines": list(_lines(hidden_from(request.user))),
+        "lines": list(_lines(viewer_of(request.user))),
         "has_keys": conf.has_keys(),
         "has_hosts": bool(settings.ORSWEB_ALLOWED_HOSTS),
         **(more or {}),
@@ -278,11 +278,11 @@ def _invites_page(
     return render(request, "playtest/invites.html", context, status=status)
 
 
-def _places(hidden: frozenset[int]) -> Iterator[tuple[str, Any]]:
+def _places(viewer: Viewer) -> Iterator[tuple[str, Any]]:
     """Yield the groups of options: environments with their served splits, whose tasks the person may read."""
-    sealed = set(sealed_splits(hidden).values())
-    served = Split.objects.filter(visible_splits(hidden), is_served=True).order_by("position", "name")
-    rows = Environment.objects.filter(visible(hidden, "pk"), is_hosted=True).only("name", "position")
+    sealed = set(viewer.sealed_splits.values())
+    served = Split.objects.seen_by(viewer).filter(is_served=True).order_by("position", "name")
+    rows = Environment.objects.seen_by(viewer).filter(is_hosted=True).only("name", "position")
     for environment in rows.prefetch_related(Prefetch("splits", queryset=served)):
         whole = [] if environment.pk in sealed else [(f"{environment.pk}", f"{environment.name}: every split")]
         splits = [
@@ -291,11 +291,11 @@ def _places(hidden: frozenset[int]) -> Iterator[tuple[str, Any]]:
         yield environment.name, [*whole, *splits]
 
 
-def _lines(hidden: frozenset[int]) -> Iterator[InviteLine]:
+def _lines(viewer: Viewer) -> Iterator[InviteLine]:
     """Yield the lines of the newest MAX_SHOWN invites. Three queries."""
     played = Count("plays", filter=Q(plays__episode__is_probe=False))
     guests = Guest.objects.annotate(played=played).order_by("pk")
-    rows = Invite.objects.filter(visible(hidden), study=None).select_related("environment", "split")
+    rows = Invite.objects.filter(visible_environments(viewer), study=None).select_related("environment", "split")
     rows = rows.prefetch_related(Prefetch("guests", queryset=guests))
     for invite in rows[:MAX_SHOWN]:
         found = [InvitedGuest(guest.name, guest.label, guest.played) for guest in invite.guests.all()]  # type: ignore[attr-defined]

@@ -10,13 +10,13 @@ from django.shortcuts import redirect, render
 from django.views.decorators.cache import never_cache
 from django.views.decorators.http import require_http_methods
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.curation.leaks import mark_of
 from environments.display.addresses import cannot_be_used, takes
 from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
 from environments.errors import OrsError
-from environments.models import Split
+from environments.models import Split, Viewer
 from environments.scoring.task_buckets import BUCKETS
 from episodes.models import Study, SuiteMember
 from episodes.playtest.invites.rule import ALIKE, same_name
@@ -68,11 +68,10 @@ class StudyForm(forms.Form):
     incomplete_code = forms.CharField(required=False, max_length=100)
     no_task_code = forms.CharField(required=False, max_length=100)
 
-    def __init__(self, hidden: frozenset[int], *args: Any, **kwargs: Any) -> None:
-        """`hidden`: ids of the private environments that do not exist for the person."""
+    def __init__(self, viewer: Viewer, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.splits = {f"split/{one.pk}": one for one in splits_for_suites(hidden) if not one.is_generated}
-        members = members_for_studies(hidden)[:MAX_MEMBERS_OFFERED]
+        self.splits = {f"split/{one.pk}": one for one in splits_for_suites(viewer) if not one.is_generated}
+        members = members_for_studies(viewer)[:MAX_MEMBERS_OFFERED]
         self.members: dict[str, SuiteMember] = {f"member/{one.pk}": one for one in members}
         field: Any = self.fields["tasks"]
         field.choices = [
@@ -137,16 +136,16 @@ class StudyForm(forms.Form):
 @takes(*PRESET)
 def study_new(request: HttpRequest) -> HttpResponse:
     """Return the form of a new study; a POST makes it."""
-    hidden, trouble = hidden_from(request.user), ""
+    viewer, trouble = viewer_of(request.user), ""
     if request.method != "POST":
         asked = {name: request.GET.get(name, "") for name in PRESET}
-        form = StudyForm(hidden, initial={"attempts": 1, **asked})
+        form = StudyForm(viewer, initial={"attempts": 1, **asked})
         if asked["tasks"] and asked["tasks"] not in {**form.splits, **form.members}:
             raise cannot_be_used("tasks", asked["tasks"], "the form offers no such split or member of a suite")
         if asked["bucket"] and asked["bucket"] not in BUCKETS:
             raise cannot_be_used("bucket", asked["bucket"], f"allowed are {', '.join(BUCKETS)}")
         return render(request, "playtest/study_form.html", {"form": form})
-    form = StudyForm(hidden, request.POST)
+    form = StudyForm(viewer, request.POST)
     leaks = list[str]()
     if form.is_valid():
         try:

@@ -19,7 +19,7 @@ from django.views.decorators.http import require_POST, require_safe
 
 from environments import conf, security_log
 from environments.access.permissions import MAKE_STUDIES
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.display.addresses import takes
 from environments.display.number_fields import WholeNumberField
 from environments.display.visible import visible
@@ -105,7 +105,7 @@ class LinksForm(forms.Form):
 @takes()
 def studies(request: HttpRequest) -> HttpResponse:
     """Return the list of studies."""
-    rows = studies_seen(hidden_from(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
+    rows = studies_seen(viewer_of(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
     return render(request, "playtest/studies.html", {"studies": rows, "may_make": request.user.has_perm(MAKE_STUDIES)})
 
 
@@ -217,7 +217,7 @@ def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
 
 
 def _study(request: HttpRequest, name: str) -> Study:
-    rows = studies_seen(hidden_from(request.user))
+    rows = studies_seen(viewer_of(request.user))
     found = rows.filter(name=name).first() if "\0" not in name else None
     if found is None:
         raise Http404(f"There is no study {name[:100]!r}. The Studies page lists all of them.")

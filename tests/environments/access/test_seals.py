@@ -12,12 +12,13 @@ from django.db import connection
 from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
-from environments.access.privacy import hidden_from, sealed_splits, visible_splits, visible_tasks
+from environments.access.privacy import viewer_of
 from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import CopyToSplit, MoveToSplit, RemoveFromSplit
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, SealSplit, UnsealSplit
 from environments.models import Split, Task
+from environments.models.viewer import visible_splits, visible_tasks
 from episodes.models import Episode, Rollout
 from episodes.models.privacy import visible_episodes, visible_rollouts
 from tests.episodes.reported import reported
@@ -165,7 +166,7 @@ def test_what_was_in_the_split_is_sealed_unless_it_stands_openly(
 ) -> None:
     person = User.objects.filter(username="eve").first() or member("viewer", name="eve")
     tasks = make()
-    hidden = hidden_from(User.objects.get(pk=person.pk))
+    hidden = viewer_of(User.objects.get(pk=person.pk))
     seen = set(Task.objects.filter(visible_tasks(hidden)).values_list("pk", flat=True))
     assert [task.pk in seen for task in tasks] == [are_seen] * len(tasks)
     for episode in [make_episode(task=task) for task in tasks]:
@@ -177,7 +178,7 @@ def test_an_episode_of_the_split_is_sealed_also_if_its_task_is_open() -> None:
     seal(split := new_split(task))
     other = new_split(task)
     of_split, of_other = make_episode(task=task, split=split), make_episode(task=task, split=other)
-    seen = Episode.objects.filter(visible_episodes(hidden_from(member("viewer"))))
+    seen = Episode.objects.filter(visible_episodes(viewer_of(member("viewer"))))
     assert list(seen) == [of_other] != [of_split]
 
 
@@ -185,9 +186,9 @@ def test_an_episode_of_the_split_is_sealed_also_if_its_task_is_open() -> None:
 def test_it_is_sealed_from_those_who_may_not_see_hidden_fields(group: str, is_sealed: bool) -> None:
     split = Split.objects.filter(name="train").first() or make_split(make_task())
     Split.objects.filter(pk=split.pk).update(is_sealed_for_people=True)
-    hidden = hidden_from(member(group, name=group))
-    assert sealed_splits(hidden) == ({split.pk: split.environment_id} if is_sealed else {})
-    assert sealed_splits(hidden_from(AnonymousUser())) == {split.pk: split.environment_id}
+    hidden = viewer_of(member(group, name=group))
+    assert hidden.sealed_splits == ({split.pk: split.environment_id} if is_sealed else {})
+    assert viewer_of(AnonymousUser()).sealed_splits == {split.pk: split.environment_id}
     assert Split.objects.filter(visible_splits(hidden)).exists() != is_sealed
 
 
@@ -197,7 +198,7 @@ def test_a_conversation_without_an_episode_is_seen_if_it_names_an_open_split() -
     name = closed.name
     for split in [is_open.name, name, name.title(), f"{name} ", f"{name}\u200b", f"{name}2", ""]:
         reported(f"r-{split}", environment_name=closed.environment.name, split=split)
-    seen = Rollout.objects.filter(visible_rollouts(hidden_from(member("viewer", name="reader"))))
+    seen = Rollout.objects.filter(visible_rollouts(viewer_of(member("viewer", name="reader"))))
     assert list(seen.values_list("split", flat=True)) == [is_open.name]
 
 
@@ -206,18 +207,18 @@ def test_reading_it_takes_no_statement_more_than_private_environments(group: str
     user = User.objects.get(pk=member(group, name=group).pk)
     user.has_perm("episodes.view_episode")
     with CaptureQueriesContext(connection) as statements:
-        hidden_from(user)
+        viewer_of(user)
     assert len(statements) == least
 
 
 def test_without_seals_no_query_changes() -> None:
-    hidden = hidden_from(member("viewer"))
+    hidden = viewer_of(member("viewer"))
     assert not visible_tasks(hidden) and not visible_splits(hidden) and not visible_episodes(hidden)
 
 
 def test_a_task_is_looked_up_without_reading_a_whole_table(monkeypatch: pytest.MonkeyPatch) -> None:
     seal(new_split(make_task()))
-    hidden = hidden_from(member("viewer"))
+    hidden = viewer_of(member("viewer"))
     rows = Task.objects.filter(visible_tasks(hidden), pk=1), Episode.objects.filter(visible_episodes(hidden), pk=1)
     with caught(monkeypatch) as statements:
         assert not any(list(one) for one in rows)

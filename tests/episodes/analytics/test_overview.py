@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from environments.models import Environment
+from environments.models import Environment, Viewer
 from environments.scoring.definition import Definition, DefinitionAsked
 from episodes.analytics.activity import activity, together
 from episodes.analytics.environment import tool_figures
@@ -42,7 +42,7 @@ def test_hidden_environments_are_in_no_sum_over_all(django_assert_num_queries: A
     hidden = frozenset([Episode.objects.get(pk=500).environment_id])
     now = NOON + 60 * 120
     with django_assert_num_queries(5):
-        found = strip(now, hidden)
+        found = strip(now, Viewer(hidden))
     shown = Episode.objects.ended().exclude(environment__in=hidden)
     assert (found.live, found.today.episodes) == (0, shown.count())
     assert 0 < shown.count() < 120

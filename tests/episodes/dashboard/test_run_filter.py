@@ -10,6 +10,7 @@ from urllib.parse import quote
 import pytest
 from django.test import Client
 
+from environments.models import UNRESTRICTED
 from episodes.dashboard import run_filter
 from episodes.runs.description import parsed_description
 from episodes.runs.trainer_updates import steer
@@ -30,7 +31,7 @@ def sweep() -> None:
 
 
 def described(name: str, **description: Any) -> None:
-    steer(name, parsed_description(description), None, [])
+    steer(name, parsed_description(description), UNRESTRICTED, [])
 
 
 def listed(client: Client, query: str) -> list[str]:

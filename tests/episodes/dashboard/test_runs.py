@@ -11,6 +11,7 @@ import pytest
 from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
+from environments.models import UNRESTRICTED
 from episodes.analytics import runs as whereabouts
 from episodes.analytics import training_steps
 from episodes.dashboard.run_filter import RUNS_PER_PAGE
@@ -221,15 +222,15 @@ def test_a_threshold_that_is_no_number_is_refused(client: Client) -> None:
 
 def test_a_run_shows_what_its_trainer_said(client: Client) -> None:
     description = {"step": 12, "git_commit": "ab12cd", "notes": "<b>Second</b> try", "tags": ["sweep/1"]}
-    run = steer("grpo-3", parsed_description({**description, "config": {"lr": 1e-5}}), None, []).run
+    run = steer("grpo-3", parsed_description({**description, "config": {"lr": 1e-5}}), UNRESTRICTED, []).run
     page = client.get(f"/runs/{run.pk}/").content.decode()
     for text in ("running", "12", "ab12cd", "&lt;b&gt;Second&lt;/b&gt; try", "sweep/1", "1e-05"):
         assert text in page
 
 
 def test_runs_are_listed_by_state_and_tag(client: Client) -> None:
-    steer("one", {"tags": ["sweep"]}, None, [])
-    steer("two", {"state": "failed"}, None, [])
+    steer("one", {"tags": ["sweep"]}, UNRESTRICTED, [])
+    steer("two", {"state": "failed"}, UNRESTRICTED, [])
     failed, tagged = (client.get(f"/runs/?{query}").content.decode() for query in ("state=failed", "tag=sweep"))
     assert "two" in failed and "one</strong>" not in failed
     assert "one" in tagged and "two</strong>" not in tagged

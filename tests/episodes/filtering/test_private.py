@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment, Viewer
 from episodes.filtering import names
 from episodes.filtering.conditions import NamedRows, episodes_of
 from episodes.filtering.filters import EpisodeFilter
@@ -14,7 +14,6 @@ from episodes.filtering.page import match_count_of, page_of
 from episodes.filtering.rollouts import RolloutFilter
 from episodes.filtering.running_episodes import ended, running, running_count
 from episodes.models import EnvironmentRevision, Episode, Rollout, Run
-from episodes.models.privacy import visible_runs
 from tests.episodes.reported import reported
 from tests.rows import each
 from tests.stored import make_environment, make_episode, make_run, make_task
@@ -25,8 +24,8 @@ CANARY = "quetzal"
 
 
 @pytest.fixture
-def hidden() -> frozenset[int]:
-    """Two ended episodes and a running one of a public and of a private environment; the id of the latter."""
+def viewer() -> Viewer:
+    """Two ended episodes and a running one of a public and of a private environment; from whom the latter is hidden."""
     public, private = make_environment("public"), make_environment(CANARY)
     make_revisions(public, private)
     for environment, name in ((public, "plain"), (private, CANARY)):
@@ -36,7 +35,7 @@ def hidden() -> frozenset[int]:
         make_episode(**values, status="running", cause="")
         make_episode(environment=environment, task=task, player="human", key_label=f"@{name}")
         reported(name, environment_name=name, model=name)
-    return frozenset({private.pk})
+    return Viewer(frozenset({private.pk}))
 
 
 def make_revisions(*environments: Environment) -> None:
@@ -46,64 +45,64 @@ def make_revisions(*environments: Environment) -> None:
         EnvironmentRevision.objects.create(environment=environment, code=code, **values)
 
 
-def asked(hidden: frozenset[int], **query: str) -> EpisodeFilter:
-    return EpisodeFilter.parse(query, hidden=hidden)
+def asked(viewer: Viewer, **query: str) -> EpisodeFilter:
+    return EpisodeFilter.parse(query, viewer=viewer)
 
 
 @each("sort", ["", "return", "-steps", "-duration"])
-def test_lists_and_counts_leave_out_its_episodes(hidden: frozenset[int], sort: str) -> None:
-    page = page_of(asked(hidden), sort)
+def test_lists_and_counts_leave_out_its_episodes(viewer: Viewer, sort: str) -> None:
+    page = page_of(asked(viewer), sort)
     assert {row.episode.environment.name for row in page.rows} == {"public"}
-    assert match_count_of(asked(hidden), page).count == 3
-    assert episodes_of(asked(frozenset())).count() == 6
+    assert match_count_of(asked(viewer), page).count == 3
+    assert episodes_of(asked(UNRESTRICTED)).count() == 6
 
 
-def test_the_newest_episodes_leave_out_its_own(hidden: frozenset[int]) -> None:
-    found = [*running(9, hidden=hidden), *ended(9, hidden=hidden)]
+def test_the_newest_episodes_leave_out_its_own(viewer: Viewer) -> None:
+    found = [*running(9, viewer=viewer), *ended(9, viewer=viewer)]
     assert {one.episode.environment.name for one in found} == {"public"}
-    assert (running_count(hidden), running_count()) == (1, 2)
+    assert (running_count(viewer), running_count()) == (1, 2)
 
 
-def test_names_that_only_it_has_are_not_offered(hidden: frozenset[int]) -> None:
+def test_names_that_only_it_has_are_not_offered(viewer: Viewer) -> None:
     offered = [names.models, names.models_of_rollouts, names.runs, names.people, names.revisions]
     assert [len(one()) for one in offered] == [2, 2, 2, 2, 2]
-    assert [one(hidden) for one in offered] == [["plain"], ["plain"], ["plain"], ["@plain"], ["public00"]]
+    assert [one(viewer) for one in offered] == [["plain"], ["plain"], ["plain"], ["@plain"], ["public00"]]
 
 
 @each("name", ["environment", "model", "run", "who", "revision", "task"])
-def test_a_name_of_its_own_gets_the_same_answer_as_one_that_nobody_has(hidden: frozenset[int], name: str) -> None:
-    task = Episode.objects.filter(environment__in=hidden).values_list("task", flat=True).first()
+def test_a_name_of_its_own_gets_the_same_answer_as_one_that_nobody_has(viewer: Viewer, name: str) -> None:
+    task = Episode.objects.filter(environment__in=viewer.hidden_environments).values_list("task", flat=True).first()
     own = {"who": f"@{CANARY}", "revision": f"{CANARY}0", "task": str(task)}.get(name, CANARY)
     other = {"who": "@nobody", "task": "987654"}.get(name, "nowhere1")
-    assert NamedRows.of(asked(frozenset(), **{name: own})).unknown == ""
-    unknown = NamedRows.of(asked(hidden, **{name: own})).unknown
-    assert unknown.replace(own, "?") == NamedRows.of(asked(hidden, **{name: other})).unknown.replace(other, "?")
-    assert not episodes_of(asked(hidden, **{name: own})).exists()
+    assert NamedRows.of(asked(UNRESTRICTED, **{name: own})).unknown == ""
+    unknown = NamedRows.of(asked(viewer, **{name: own})).unknown
+    assert unknown.replace(own, "?") == NamedRows.of(asked(viewer, **{name: other})).unknown.replace(other, "?")
+    assert not episodes_of(asked(viewer, **{name: own})).exists()
 
 
-def test_rollouts_that_belong_to_it_or_name_it_are_left_out(hidden: frozenset[int]) -> None:
-    episode = Episode.objects.filter(environment__in=hidden).first()
+def test_rollouts_that_belong_to_it_or_name_it_are_left_out(viewer: Viewer) -> None:
+    episode = Episode.objects.filter(environment__in=viewer.hidden_environments).first()
     reported("joined", environment_name="", episode=episode)
     reported("elsewhere", environment_name="nowhere")
     reported("unknown", environment_name="")
-    found = RolloutFilter.parse({}, hidden=hidden).rollouts()
+    found = RolloutFilter.parse({}, viewer=viewer).rollouts()
     assert {one.event_id for one in found} == {"plain", "elsewhere"}
     assert RolloutFilter.parse({}).rollouts().count() == 5
 
 
-def test_a_run_is_hidden_as_soon_as_one_episode_or_rollout_is(hidden: frozenset[int]) -> None:
+def test_a_run_is_hidden_as_soon_as_one_episode_or_rollout_is(viewer: Viewer) -> None:
     public = Environment.objects.get(name="public")
     both = make_run("both")
     make_episode(environment=public, run=both)
-    assert visible(hidden) == {"plain", "both"}
+    assert visible(viewer) == {"plain", "both"}
     Rollout.objects.filter(event_id=CANARY).update(run=both)
-    assert visible(hidden) == {"plain"}
+    assert visible(viewer) == {"plain"}
 
 
-def visible(hidden: frozenset[int]) -> set[str]:
-    return set(Run.objects.filter(visible_runs(hidden)).values_list("name", flat=True))
+def visible(viewer: Viewer) -> set[str]:
+    return set(Run.objects.seen_by(viewer).values_list("name", flat=True))
 
 
 def test_nothing_hidden_changes_no_query() -> None:
-    assert str(episodes_of(asked(frozenset())).query) == str(Episode.objects.order_by().query)
-    assert str(Run.objects.filter(visible_runs(frozenset())).query) == str(Run.objects.all().query)
+    assert str(episodes_of(asked(UNRESTRICTED)).query) == str(Episode.objects.order_by().query)
+    assert str(Run.objects.seen_by(UNRESTRICTED).query) == str(Run.objects.all().query)

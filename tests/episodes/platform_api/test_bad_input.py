@@ -11,6 +11,7 @@ import httpx
 import pytest
 
 from environments import security_log
+from environments.models import UNRESTRICTED
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.trainer_updates import steer
 from tests.environments.protocol.serving import in_database, opened
@@ -32,7 +33,9 @@ async def test_ten_clients_that_name_a_new_run_at_once_share_it(client: httpx.As
     ids = [new_id() for _ in range(WRITERS)]
     sessions = [opened(client, secrets={"orsweb_run": "shared"}) for _ in range(WRITERS)]
     uploads = [upload(client, message(one, 0), rollout(one, runName="shared")) for one in ids]
-    described = [in_database(lambda n=n: steer("shared", {"tags": [f"t{n}"]}, None, [])) for n in range(WRITERS)]
+    described = [
+        in_database(lambda n=n: steer("shared", {"tags": [f"t{n}"]}, UNRESTRICTED, [])) for n in range(WRITERS)
+    ]
     answers = await asyncio.gather(*uploads, *described, *sessions)
     assert {answer.status_code for answer in answers[:WRITERS]} == {200}
     [run] = await names("shared")

@@ -10,6 +10,7 @@ from django.test import Client
 from django.utils import timezone
 from pytest_django import DjangoAssertNumQueries
 
+from environments.models import Viewer
 from episodes.analytics.people import people_of
 from tests.episodes.ended import end_episode
 from tests.stored import make_environment, make_episode
@@ -46,7 +47,7 @@ def test_hidden_environments_are_in_nobodys_figures() -> None:
     play()
     play(environment=hidden)
     play("@zoe", environment=hidden)
-    [ada] = people_of(frozenset([hidden.pk])).persons
+    [ada] = people_of(Viewer(frozenset([hidden.pk]))).persons
     assert (ada.name, ada.episodes, ada.seconds) == ("@ada", 1, 30.0)
     assert [one.environment.name for one in ada.played] == ["math"]
 

@@ -12,9 +12,10 @@ import pytest
 from django_eventstream.views import Listener, get_listener_manager
 
 from environments.cluster.messages import MAX_BYTES
+from environments.models import Viewer
 from environments.runtime.records import Row, SnapshotTaken
 from episodes.models import Step
-from episodes.recording.news import MAX_IDS, MAX_TEXTS, TEXT_ITEMS, News, channel_without, is_channel
+from episodes.recording.news import MAX_IDS, MAX_TEXTS, TEXT_ITEMS, News, channel_for, is_channel
 from episodes.recording.recorder import Recorder
 from tests.episodes.recorded import DEADLINE_SECONDS, commit, query, run
 from tests.factories import episode_ended, episode_noted, episode_started, step_taken
@@ -77,7 +78,7 @@ def test_followers_of_all_episodes_receive_ids_and_counts() -> None:
 def test_followers_from_whom_an_environment_is_hidden_receive_the_rest() -> None:
     make_episode(pk=7)
     hidden = make_episode(pk=8, environment=make_environment("secret")).environment_id
-    channel = channel_without(frozenset([hidden]))
+    channel = channel_for(Viewer(frozenset([hidden])))
     rows = (episode_started(7), step_taken(7, 0), episode_started(8), step_taken(8, 0), episode_ended(8))
     counts = {"started": 1, "steps": 1, "ended": 0}
     assert events_for(*rows, to=channel) == [

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from environments.models import UNRESTRICTED
 from environments.runtime.records import RunInfo
 from episodes.models import Episode, Run
 from episodes.recording.recorder import Recorder
@@ -36,7 +37,7 @@ def names() -> list[str]:
 
 
 def steered(**description: object) -> None:
-    steer("tiny", description, None, [])
+    steer("tiny", description, UNRESTRICTED, [])
 
 
 QUIET = QUIET_SECONDS + 1

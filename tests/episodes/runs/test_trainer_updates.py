@@ -13,7 +13,7 @@ from django.apps import apps
 from django.db import connection
 from django.db.models import F
 
-from environments.models import Environment
+from environments.models import UNRESTRICTED, Environment
 from environments.runtime.records import RunInfo
 from environments.scoring.definition import Definition
 from episodes.analytics.leaderboard import leaderboard
@@ -30,7 +30,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def steered(**description: object) -> None:
-    steer("grpo-3", description, None, [])
+    steer("grpo-3", description, UNRESTRICTED, [])
 
 
 def at_once(work: Sequence[Callable[[], None]]) -> list[BaseException | None]:
@@ -69,7 +69,7 @@ def test_ten_writers_of_one_run_lose_nothing() -> None:
 def test_processes_that_describe_a_new_run_at_once_begin_one(own_id: str) -> None:
     for number in range(8):
         described = {"model": "m-1", "run_id": own_id}
-        raised = at_once([lambda: steer(f"grpo-{number}", described, None, []) and None] * 10)  # type: ignore[func-returns-value]  # noqa: B023
+        raised = at_once([lambda: steer(f"grpo-{number}", described, UNRESTRICTED, []) and None] * 10)  # type: ignore[func-returns-value]  # noqa: B023
         assert raised == [None] * 10
         assert Run.objects.get(title=f"grpo-{number}").own_id == own_id
 
@@ -85,8 +85,8 @@ def test_a_run_that_another_server_began_since_it_was_read_is_the_same(own_id: s
 
 
 def test_of_ten_writers_with_one_etag_one_wins() -> None:
-    etag = etag_of(steer("grpo-3", {"step": 0}, None, []).run)
-    raised = at_once([lambda n=n: steer("grpo-3", {"step": n}, None, [etag]) and None for n in range(10)])  # type: ignore[misc,func-returns-value]
+    etag = etag_of(steer("grpo-3", {"step": 0}, UNRESTRICTED, []).run)
+    raised = at_once([lambda n=n: steer("grpo-3", {"step": n}, UNRESTRICTED, [etag]) and None for n in range(10)])  # type: ignore[misc,func-returns-value]
     assert sum(error is None for error in raised) == 1
 
 

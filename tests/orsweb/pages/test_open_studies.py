@@ -12,11 +12,11 @@ from django.contrib.auth.models import Group, Permission
 from django.test import Client
 from django.utils import timezone
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.models import Environment
 from episodes.analytics.leaderboard import leaderboard
 from episodes.models import Episode, Guest, Invite, Play, Study, Suite
-from episodes.recording.news import EPISODES, News, channel_without
+from episodes.recording.news import EPISODES, News, channel_for
 from tests.orsweb.pages.test_private import ADDRESSES, answer
 from tests.people import client_of, member
 from tests.private import NUMBER, make_private
@@ -126,9 +126,9 @@ def test_upgrades_know_the_suite_of_a_study(study: Study, name: str, description
 
 def test_figures_of_people_hold_it_for_makers_alone() -> None:
     environment = Environment.objects.get(pk=NUMBER)
-    viewer, maker = (hidden_from(member(group, name=group)) for group in ("viewer", "curator"))
+    viewer, maker = (viewer_of(member(group, name=group)) for group in ("viewer", "curator"))
     attempts = [
-        sum(row.n for row in leaderboard(environment, hidden=one).rows if row.is_human) for one in (viewer, maker)
+        sum(row.n for row in leaderboard(environment, viewer=one).rows if row.is_human) for one in (viewer, maker)
     ]
     assert attempts == [0, 1]
 
@@ -136,7 +136,7 @@ def test_figures_of_people_hold_it_for_makers_alone() -> None:
 def test_news_of_it_reaches_makers_alone() -> None:
     news = News()
     news.add_items([("started", NUMBER, None, 0), ("started", NUMBER - 1, None, 0)])
-    viewer, maker = (channel_without(hidden_from(member(group, name=group))) for group in ("viewer", "curator"))
+    viewer, maker = (channel_for(viewer_of(member(group, name=group))) for group in ("viewer", "curator"))
     assert maker == EPISODES != viewer
     [(_, _, seen), (_, _, everything)] = news.events([viewer, maker])
     assert (seen["ids"], everything["ids"]) == ([NUMBER - 1], [NUMBER, NUMBER - 1])

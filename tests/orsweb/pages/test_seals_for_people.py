@@ -13,11 +13,11 @@ import pytest
 from django.contrib.auth.models import Group, Permission, User
 from django.test import Client
 
-from environments.access.privacy import hidden_from
+from environments.access.privacy import viewer_of
 from environments.authoring.registry import Registry, load_class
 from environments.models import CurationAction, Environment, Split, SplitRemoval, SyncConflict, Task, TaskRevision
 from episodes.models import Episode, Play, Rollout, Run
-from episodes.recording.news import EPISODES, News, channel_without
+from episodes.recording.news import EPISODES, News, channel_for
 from episodes.rollups.follower import catch_up
 from episodes.search.index import index
 from episodes.transfer.exporting import FORMATS
@@ -256,8 +256,8 @@ def test_what_a_person_played_is_gone_for_them_too(sealed: Split) -> None:
 
 def test_news_and_shared_parts_are_divided_by_it(sealed: Split) -> None:
     viewer, curator = member("viewer", name="eve"), member("curator")
-    channel = channel_without(hidden_from(viewer))
-    assert channel_without(hidden_from(curator)) == EPISODES != channel
+    channel = channel_for(viewer_of(viewer))
+    assert channel_for(viewer_of(curator)) == EPISODES != channel
     other = make_episode().pk
     news = News()
     news.add_items([("started", NUMBER, None, 0), ("started", other, None, 0)])
