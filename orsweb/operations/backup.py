@@ -204,11 +204,14 @@ def _has_tables(file: Path) -> bool:
 
 
 def _check_sqlite(file: Path) -> None:
-    """Raises: Damaged."""
+    """Raises: Damaged. A quick_check would take a fifth of the time, but reads no index and follows no reference."""
     with _damage_noted(), _unchanged(file) as opened:
-        [found] = opened.execute("PRAGMA quick_check(1)").fetchone()
+        [found] = opened.execute("PRAGMA integrity_check(1)").fetchone()
+        orphan = opened.execute("PRAGMA foreign_key_check").fetchone()
     if found != "ok":
         raise Damaged(found)
+    if orphan:
+        raise Damaged(f"rows of {orphan[0]} refer to rows of {orphan[2]} that are gone")
 
 
 def _is_ours_sqlite(file: Path) -> bool:

@@ -76,7 +76,7 @@ def _migrations() -> Iterator[DoctorProblem]:
 def _file() -> Iterator[DoctorProblem]:
     if connection.vendor != "sqlite":
         return
-    found = rows("PRAGMA quick_check(5)")
+    found = rows("PRAGMA integrity_check(5)")
     if found != [("ok",)]:
         said = "; ".join(str(text) for (text,) in found)
         yield DoctorProblem(

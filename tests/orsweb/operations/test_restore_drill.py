@@ -230,6 +230,21 @@ if connection.vendor == "sqlite":
         assert "restored" in manage(stopped, "restore", str(tmp_path / "whole"), "--replace")  # it can be read
         assert ending in [path.read_bytes() for path in stopped.data_dir.glob("*before-restore*")]
 
+    def test_damage_of_indexes_and_references_is_found(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
+        file = tmp_path / "orsweb.sqlite3"
+        index = "SELECT rootpage FROM sqlite_master WHERE type = 'index' AND tbl_name = 'auth_permission'"
+        swap = f"UPDATE sqlite_master SET rootpage = (SELECT sum(rootpage) FROM ({index})) - rootpage WHERE name IN "
+        damages = {
+            "missing from index": f"PRAGMA writable_schema = ON; {swap} ({index.replace('rootpage', 'name')})",
+            "rows of auth_user_groups refer to": "INSERT INTO auth_user_groups (user_id, group_id) VALUES (9, 9)",
+        }
+        for reason, statements in damages.items():
+            file.write_bytes(whole)
+            with closing(sqlite3.connect(file)) as database:
+                database.executescript(statements)
+            said = manage(stopped, "restore", str(file), "--replace", expected=1)
+            assert f"{file} is damaged: " in said and reason in said
+
     def test_half_a_database_is_not_restored(stopped: LiveServer, whole: bytes, tmp_path: Path) -> None:
         file = tmp_path / "copied"
         file.write_bytes(whole)
