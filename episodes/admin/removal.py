@@ -21,7 +21,7 @@ from environments.database import jobs
 from environments.database.storable import id_in
 from environments.errors import OrsError
 from environments.models import Viewer
-from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
 from episodes.filtering.filters import EpisodeFilter
 from episodes.filtering.parameters import refuse_blanks
 from episodes.models import Episode
@@ -63,8 +63,7 @@ def _chosen(query: str, number: str, viewer: Viewer) -> QuerySet[Episode]:
         return Episode.objects.seen_by(viewer).filter(pk=id_in(number) or 0)
     refuse_blanks(given := QueryDict(query))
     asked = EpisodeFilter.parse(given, viewer=viewer)
-    if asked.is_empty:
-        raise OrsError(f"The filter {query!r} has no condition, so it would delete every episode.")
+    refuse_all(asked, f"The filter {query!r} would delete every episode.")
     asked.refuse_future()
     if unknown := NamedRows.of(asked).unknown:
         raise OrsError(unknown)

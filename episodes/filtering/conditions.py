@@ -22,7 +22,7 @@ from django.db.models.lookups import Exact, GreaterThan
 from django.db.models.sql.compiler import SQLCompiler
 from django.utils import timezone
 
-from environments.errors import nearest
+from environments.errors import OrsError, nearest
 from environments.models import Environment, Split, Task
 from environments.models.viewer import visible_environments
 from environments.scoring.returns import RETURNS, Return
@@ -31,7 +31,7 @@ from environments.tasks.unknown_environment import unknown_environment
 from environments.wire import value_json
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import ENDED, FAILURES, IS_UNCOUNTED_PLAY, AttemptQuerySet, is_attempt
-from episodes.filtering.filters import EpisodeFilter
+from episodes.filtering.filters import BOUNDS, EpisodeFilter
 from episodes.filtering.names import MAX_NAMES, REVISION_DIGITS, models, people, revisions, runs, studies
 from episodes.models import EnvironmentRevision, Episode, Play, Run, Study, Suite, SuiteMember, SuiteTask, SuiteVersion
 from episodes.models.privacy import (
@@ -164,6 +164,22 @@ def episodes_of(
     if named.environment is None:  # a filter by an environment finds no episodes of others
         found &= visible_environments(asked.viewer)
     return Episode.objects.filter(found).order_by()
+
+
+def refuse_all(asked: EpisodeFilter, advice: str) -> None:
+    """Refuse a filter that leaves no ended episode out, before all are removed or played again. Raises: OrsError.
+
+    It is empty, or has only bounds that every episode is within, such as `steps_from=0` or `since=1970-01-01`.
+    `advice`: the sentence that says what to do instead.
+    """
+    if asked.is_empty:
+        raise OrsError(advice)
+    if not BOUNDS.issuperset(asked.conditions):
+        return
+    ended = episodes_of(EpisodeFilter(viewer=asked.viewer)).ended()
+    if not ended.exclude(pk__in=episodes_of(asked).values("pk")).exists():
+        bounds = " and ".join(f"{name}={value}" for name, value in asked.values().items() if name in BOUNDS)
+        raise OrsError(f"No ended episode is outside of {bounds}. {advice}")
 
 
 def parts_of(asked: EpisodeFilter) -> frozenset[str]:

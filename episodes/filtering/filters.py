@@ -83,6 +83,11 @@ _PARSERS: dict[str, Callable[[str, str], Any]] = {
 PARAMETERS = tuple(_PARSERS)
 """Names of the parameters, in the order in which `to_query` writes them."""
 _UNCONDITIONAL = frozenset(("definition", *CONVENTION_PARTS, "viewer"))
+BOUNDS = frozenset(
+    ("step", "return_from", "return_to", "steps_from", "steps_to", "ends_from", "ends_to", "ends", "since")
+)
+"""Conditions that may leave nothing out. `until` is none of them: that every episode is older is reason to remove them,
+and `refuse_future` knows an end that leaves nothing out."""
 _RANGES = (("return_from", "return_to"), ("steps_from", "steps_to"), ("ends_from", "ends_to"))
 SPLIT_NEEDS_ENVIRONMENT = "splits belong to an environment; name it too, as environment="
 _SIGNS = {"from": "≥", "to": "≤"}

@@ -13,6 +13,7 @@ from django.utils import timezone
 from environments.models import TaskStatistics
 from episodes.models import Blob, Episode, Removal
 from tests.episodes.ended import count_statistics, end_episode
+from tests.rows import each
 from tests.stored import make_blob, make_environment, make_episode, make_step
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -40,6 +41,37 @@ def test_it_removes_by_the_filter_of_the_pages() -> None:
     end_episode()
     prune(query="environment=math&ending=finished")
     assert left() == [kept.pk]
+
+
+def test_bounds_that_leave_something_out_are_a_filter() -> None:
+    kept = end_episode(created=timezone.now(), steps_count=9)
+    end_episode(created=timezone.now(), steps_count=3)
+    prune(query="steps_to=3&since=7d")
+    assert left() == [kept.pk]
+    prune(query="steps_from=0", all=True)
+    assert left() == []
+
+
+@each(
+    ("query", "bounds"),
+    [
+        ("steps_from=0", "steps_from=0"),
+        ("steps_to=9999", "steps_to=9999"),
+        ("since=0001-01-01", "since=0001-01-01"),
+        ("since=99999w", "since=99999w"),
+        ("since=1d", "since=1d"),
+        ("return_from=-1e300", "return_from=-1e+300"),
+        ("ends_from=0", "ends_from=0"),
+        ("ends=0..9223372036854775807", "ends=0..9223372036854775807"),
+        ("return=sum&steps_from=0&since=7d", "steps_from=0 and since=7d"),
+    ],
+)
+def test_bounds_that_leave_nothing_out_are_no_filter(query: str, bounds: str) -> None:
+    end_episode(created=timezone.now())
+    with pytest.raises(CommandError) as refused:
+        prune(query=query)
+    assert str(refused.value).startswith(f"No ended episode is outside of {bounds}. Say which episodes to remove")
+    assert Episode.objects.exists()
 
 
 def test_it_removes_the_oldest_until_the_rest_fits() -> None:

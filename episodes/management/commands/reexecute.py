@@ -19,7 +19,7 @@ from environments.hosts.loading import EveryHost, load
 from environments.operator_secrets.source import secrets_of_operator
 from environments.runtime.threads import ThreadPool
 from episodes.attempts.components import components_in
-from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
 from episodes.models import Episode
@@ -118,8 +118,7 @@ async def _pool() -> ThreadPool:
 
 def _episodes(filters: EpisodeFilter) -> QuerySet[Episode]:
     """Return the ended episodes to play. Raises: OrsError."""
-    if filters.is_empty:
-        raise OrsError("Name the episodes to play, with --run NAME or --query FILTER.")
+    refuse_all(filters, "Name the episodes to play, with --run NAME or --query FILTER.")
     filters.refuse_future()
     rows = NamedRows.of(filters)
     if rows.unknown:

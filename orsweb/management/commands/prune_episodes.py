@@ -23,7 +23,7 @@ from rich.progress import Progress as ProgressBar
 
 from environments.display.terminal import TerminalCommand
 from environments.errors import OrsError
-from episodes.filtering.conditions import NamedRows, episodes_of
+from episodes.filtering.conditions import NamedRows, episodes_of, refuse_all
 from episodes.filtering.filters import PARAMETERS, EpisodeFilter
 from episodes.filtering.options import add_filter, filter_in
 from episodes.filtering.parameters import span
@@ -64,8 +64,8 @@ class Command(TerminalCommand):
         try:
             asked = EpisodeFilter.parse(_query(options))
             asked.refuse_future()
-            if asked.is_empty and options["keep_size"] is None and not options["all"]:
-                raise CommandError(NO_FILTER)
+            if options["keep_size"] is None and not options["all"]:
+                refuse_all(asked, NO_FILTER)
             self._prune(asked, options)
         except OrsError as error:
             raise CommandError(str(error)) from error

@@ -52,7 +52,14 @@ def test_a_plan_that_no_longer_holds_is_shown_again(client: Client) -> None:
     assert (page.status_code, Episode.objects.count()) == (200, 1)
 
 
-TOO_WIDE = ["environment=math&run=", "environment=math&run=+", "until=2999-01-01", "environment=math&until=9999-12-31"]
+TOO_WIDE = [
+    "steps_from=0",
+    "since=0001-01-01",
+    "environment=math&run=",
+    "environment=math&run=+",
+    "until=2999-01-01",
+    "environment=math&until=9999-12-31",
+]
 
 
 @each("query", ["environment=maths&x=1", "run=+", "run=", "return=sum", "run=a&run=b", *TOO_WIDE])

@@ -116,6 +116,8 @@ def test_only_the_newest_are_played() -> None:
     [
         ((), "--run NAME or --query FILTER"),
         (("--query", "return=sum"), "--run NAME or --query FILTER"),
+        (("--query", "steps_from=0"), "No ended episode is outside of steps_from=0. Name the episodes to play"),
+        (("--query", "since=0001-01-01"), "No ended episode is outside of since=0001-01-01. Name the episodes to play"),
         (("--run", "grpo-3", "--limit", "0"), "argument --limit: '0' is not a whole number above 0"),
         (("--run", "grpo-3", "--limit", "-1"), "argument --limit: '-1' is not a whole number above 0"),
         (("--run", "grpo-3", "--limit", "1_0"), "argument --limit: '1_0' is not a whole number above 0"),
