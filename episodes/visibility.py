@@ -25,7 +25,7 @@ from environments.access.permissions import SEE_HIDDEN
 from environments.access.privacy import viewer_of
 from environments.keys.agent_key import ADMIN, CURATE, EVERYBODY, SCOPES, AgentKey
 from environments.keys.task_view import public_hash, visible_spec
-from environments.models import Split, SplitEntry, Task
+from environments.models import Split, SplitEntry, Task, Viewer
 from environments.models.viewer import visible_tasks
 from environments.service import hidden_fields
 from episodes.models import Episode, Play, Run
@@ -130,12 +130,8 @@ class TaskGuard:
     those that are sealed for people, too, do not exist for them.
     """
 
-    def __init__(self, key: AgentKey, *, keeps_seals: bool = True) -> None:
-        self._reads_all, self._keeps_seals = key.may(CURATE), keeps_seals
-
-    @classmethod
-    def of_person(cls, user: Any) -> TaskGuard:
-        return cls(key_of_person(user), keeps_seals=False)
+    def __init__(self, viewer: Viewer) -> None:
+        self._reads_all, self._keeps_seals = viewer.reads_hidden_fields, viewer.is_key
 
     @property
     def reads_all(self) -> bool:

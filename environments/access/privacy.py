@@ -55,7 +55,12 @@ def _read(user: Any) -> Viewer:
         of_person = Environment.objects.filter(is_member, is_private=True)
         environments = environments.difference(of_person.values_list("pk", flat=True))
     sealed = {split: environment for environment, split in rows if split}
-    return Viewer(environments, sealed, sees_open_studies=user.has_perm(MAKE_STUDIES))
+    return Viewer(
+        environments,
+        sealed,
+        sees_open_studies=user.has_perm(MAKE_STUDIES),
+        reads_hidden_fields=user.has_perm(SEE_HIDDEN),
+    )
 
 
 MAX_NAMED = 20

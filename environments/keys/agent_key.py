@@ -65,7 +65,12 @@ class AgentKey:
     @property
     def viewer(self) -> Viewer:
         """What exists for the key. `environments/keys/task_view.py` has what it reads of tasks."""
-        return Viewer(self.hidden_ids, key_label=None if ADMIN in self.scopes else self.label)
+        return Viewer(
+            self.hidden_ids,
+            reads_hidden_fields=CURATE in self.scopes,
+            is_key=True,
+            key_label=None if ADMIN in self.scopes else self.label,
+        )
 
     def may(self, scope: str) -> bool:
         return scope in self.scopes

@@ -28,6 +28,10 @@ class Viewer:
     """Environment by split, as ids, of the splits that are sealed for people and that the viewer may not read."""
     sees_open_studies: bool = True
     """Whether studies that are not closed exist for the viewer."""
+    reads_hidden_fields: bool = True
+    """Whether the viewer reads tasks completely."""
+    is_key: bool = False
+    """Whether an API key looks. Splits that are sealed for keys are sealed for it, unless it reads hidden fields."""
     key_label: str | None = None
     """Label of the API key that looks, which reads only what was recorded with it. None: a person, or a key that reads
     all records."""

@@ -179,7 +179,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         name_tasks([row])
         return {
             "transcript": transcript_of(row, min(id_asked(request, "step") or 0, MAX_INDEX)),
-            **content_of(parts.fields(row.task.spec), row.environment.name, TaskGuard.of_person(request.user)),
+            **content_of(parts.fields(row.task.spec), row.environment.name, TaskGuard(viewer_of(request.user))),
             "prompt": parts.prompt(row.prompt.text if row.prompt else ""),
             "tools": parts.tools(row.tools.text if row.tools else ""),
             "can_delete": row.status == "ended" and self.has_delete_permission(request),
@@ -223,7 +223,7 @@ class EpisodeAdmin(ReadOnlyAdmin):
         if episode is None or name not in ("prompt", "tools", "task"):
             raise Http404(f"There is no {name} of episode {pk}; use prompt, tools or task.")
         blob = episode.prompt if name == "prompt" else episode.tools
-        guard = TaskGuard.of_person(request.user)
+        guard = TaskGuard(viewer_of(request.user))
         spec = guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null"
         return self._json(request, spec if name == "task" else blob.text if blob else "null")
 

@@ -58,7 +58,7 @@ class Reader:
     @property
     def guard(self) -> TaskGuard:
         """What the reader may read of tasks."""
-        return TaskGuard(self.key, keeps_seals=self.person is None)
+        return TaskGuard(self.viewer)
 
     @property
     def viewer(self) -> Viewer:

@@ -61,7 +61,7 @@ def episode_export(request: HttpRequest) -> HttpResponseBase:
     except BadFilter as error:
         raise BadRequest(str(error)) from error
     sources = PromptSources(Episode.objects.seen_by(viewer).exclude(pk__in=blind))
-    guard = TaskGuard.of_person(request.user)
+    guard = TaskGuard(viewer_of(request.user))
     pieces = exported(episodes, format, training=TrainingFile(options, sources), guard=guard)
     is_any = episodes.exists()
     if not is_any or (first := next(pieces, None)) is None:

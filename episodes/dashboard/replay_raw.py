@@ -6,6 +6,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.views.decorators.cache import cache_control
 from django.views.decorators.http import require_safe
 
+from environments.access.privacy import viewer_of
 from environments.display import parts
 from environments.display.addresses import takes
 from episodes.dashboard.replay import find
@@ -47,7 +48,7 @@ def text(request: HttpRequest, pk: int, name: str) -> HttpResponse:
     """Return the prompt, the tools or the task of the episode in full."""
     episode = find(pk)
     if name == "task":
-        guard = TaskGuard.of_person(request.user)
+        guard = TaskGuard(viewer_of(request.user))
         return _json(guard.spec(episode.task_id, episode.environment.name, episode.task.spec) or "null")
     if name not in ("prompt", "tools"):
         raise Http404(f"An episode has no {name[:50]!r}; it has prompt, tools and task.")

@@ -80,7 +80,7 @@ def _tools(episode: Episode, budget: PageBudget) -> dict[str, Any]:
 
 def _content(request: HttpRequest, episode: Episode, budget: PageBudget) -> dict[str, Any]:
     """Return the task as template variables, as far as the reader may see it and it fits."""
-    guard = TaskGuard.of_person(request.user)
+    guard = TaskGuard(viewer_of(request.user))
     found = content_of(parts.fields(episode.task.spec, MAX_SHOWN_CHARACTERS), episode.environment.name, guard)
     spec, spec_left = budget.cards(found["spec"], "spec", TASK_BYTES)
     hidden, hidden_left = budget.cards(found["hidden"], "spec", HIDDEN_BYTES)

@@ -56,7 +56,7 @@ def task(request: HttpRequest, pk: int) -> HttpResponse:
     statistics, counted = None, None
     if revisions or definition != definition_of(found.environment):
         statistics, counted = statistics_at(found, definition, conf.thresholds(), revisions)
-    guard = TaskGuard.of_person(request.user)
+    guard = TaskGuard(viewer_of(request.user))
     attempts = list(_attempts(found, before, revisions, viewer_of(request.user))[: ATTEMPTS_PER_PAGE + 1])
     shown = attempts[:ATTEMPTS_PER_PAGE]
     context = {

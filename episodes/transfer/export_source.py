@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from django.db.models import QuerySet
 
-from environments.keys.agent_key import EVERYBODY
+from environments.models import UNRESTRICTED
 from environments.scoring.convention import Convention, Treatment
 from environments.scoring.definition import DefinitionAsked
 from episodes.models import Blob, Episode, Note, Play, Step
@@ -68,7 +68,7 @@ class NoteFacts(NamedTuple):
     created: datetime
 
 
-UNGUARDED = TaskGuard(EVERYBODY)
+UNGUARDED = TaskGuard(UNRESTRICTED)
 
 
 class Additions:
