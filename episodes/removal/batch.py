@@ -5,8 +5,8 @@ them, so that every figure counts the episodes that there are. Statistics of tas
 environments are marked (`Environment.counted`), in the same transaction, and the next recount finds them. Blobs may
 have other references, so they are only noted as LooseBlob; `loose_blobs.py` deletes those that nothing needs.
 
-The follower may have read the episodes and not yet written what it derives from them. Each batch therefore first raises
-`Progress.removals`, which makes the follower read again.
+The follower may have read the episodes and not yet written what it derives from them, so each batch makes it read again
+(`rollups/changed_episodes.py`).
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from django.utils import timezone
 from environments import security_log
 from environments.database.json_rows import ID_LISTS
 from environments.models import Environment
-from episodes.attempts.endings import Ending, endings_of
-from episodes.models import Episode, Progress, Removal, RolloutText
+from episodes.models import Episode, Removal, RolloutText
 from episodes.removal.pace import RemovalPace
+from episodes.rollups.changed_episodes import counted_anew
 from episodes.rollups.follower import make_parts
 
 MAX_BATCH_STEPS = 5_000
@@ -102,12 +102,10 @@ def remove_batch(removal: Removal, episodes: Sequence[int]) -> RemovedCount:
     """Remove the ended ones among these episodes in one transaction, and add them to the row of the removal."""
     with transaction.atomic():
         began = time.monotonic()
-        Progress.objects.update(removals=F("removals") + 1)  # first: it locks the follower out
-        endings = endings_of(Episode.objects.filter(pk__in=episodes))
-        ids = json.dumps([ending.episode for ending in endings])
-        _take_from_rollups(endings)
-        _note_blobs(ids)
-        steps = _delete(ids)
+        with counted_anew(Episode.objects.filter(pk__in=episodes), make_parts()) as endings:
+            ids = json.dumps([ending.episode for ending in endings])
+            _note_blobs(ids)
+            steps = _delete(ids)
         Environment.objects.filter(pk__in={ending.environment for ending in endings}).update(counted="")
         last = max([ending.episode for ending in endings], default=0)
         Removal.objects.filter(pk=removal.pk, last_episode__lt=last).update(last_episode=last)
@@ -144,14 +142,6 @@ def _batches(ids: Sequence[int], pace: RemovalPace) -> Iterator[list[int]]:
         batch.append(pk)
     if batch:
         yield batch
-
-
-def _take_from_rollups(endings: Sequence[Ending]) -> None:
-    """Take the endings out of the rows of each part of the follower that has followed them."""
-    followed = dict(Progress.objects.values_list("name", "end_number"))
-    for part in make_parts():
-        if counted := [ending for ending in endings if ending.number <= followed.get(part.name, 0)]:
-            part.remove(counted)
 
 
 def _note_blobs(ids: str) -> None:

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable
+from itertools import chain
 from typing import NamedTuple
 
-from django.db.models import F
-
 from episodes.attempts.endings import endings_of
-from episodes.models import Episode, Progress
+from episodes.models import Episode
 from episodes.rollups.blocks import BlocksPart
+from episodes.rollups.changed_episodes import counted_anew
+from episodes.rollups.progress import followed_to
 from episodes.rollups.recount import hold_counting, recount_tasks
 from episodes.rollups.run_tasks import RunTasksPart
 from episodes.rollups.scopes import RollupScope
@@ -41,22 +42,21 @@ def give_names(names: Iterable[RolloutNames]) -> None:
             runs[told_run].append(episode)
     if not models and not runs:
         return
-    Progress.objects.update(removals=F("removals") + 1)  # locks the follower out, which then reads again
-    hold_counting()
-    for model, episodes in models.items():
-        Episode.objects.filter(pk__in=episodes, model="").update(model=model)
-    for run, episodes in runs.items():
-        _join(run, episodes)
+    blocks, joining = BlocksPart(), Episode.objects.filter(pk__in=chain(*runs.values()))
+    with counted_anew(joining, [RunTasksPart()]):
+        hold_counting()
+        for model, episodes in models.items():
+            Episode.objects.filter(pk__in=episodes, model="").update(model=model)
+        joined = {run: _joined(run, episodes) for run, episodes in runs.items()}
+    followed = Episode.objects.filter(end_number__lte=followed_to(blocks.name))
+    for run, episodes in joined.items():
+        blocks.insert(RollupScope("run", run), endings_of(followed.filter(pk__in=episodes)))
     recount_tasks(sorted(set(Episode.objects.ended().filter(pk__in=told).values_list("task", flat=True))))
 
 
-def _join(run: int, episodes: list[int]) -> None:
-    """Give the run to those of the episodes that still have none, and count those that were followed without it."""
+def _joined(run: int, episodes: list[int]) -> list[int]:
+    """Give the run to those of the episodes that still have none, and return them."""
     alone = Episode.objects.filter(pk__in=episodes, run=None)
     joining = list(alone.values_list("pk", flat=True))
     alone.update(run=run)
-    endings = endings_of(Episode.objects.filter(pk__in=joining))
-    followed = dict(Progress.objects.values_list("name", "end_number"))
-    blocks, tasks = BlocksPart(), RunTasksPart()
-    blocks.insert(RollupScope("run", run), [one for one in endings if one.number <= followed.get(blocks.name, 0)])
-    tasks.write(tasks.gather([one for one in endings if one.number <= followed.get(tasks.name, 0)]))
+    return joining

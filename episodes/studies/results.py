@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from statistics import median
 
 from django.db import transaction
-from django.db.models import BooleanField, ExpressionWrapper, F
+from django.db.models import BooleanField, ExpressionWrapper
 from django.utils import timezone
 
 from environments import security_log
 from environments.scoring.definition import definition_of
-from episodes.attempts.endings import endings_of
 from episodes.attempts.rule import RAN_OUT, kind_of
 from episodes.attempts.summary import returns_counted
-from episodes.models import Episode, Guest, Play, Progress, Study, SuiteTask
+from episodes.models import Episode, Guest, Play, Study, SuiteTask
 from episodes.rollups.activity import ActivityPart
+from episodes.rollups.changed_episodes import counted_anew
 from episodes.studies.dealing import USES_ATTEMPT, GuestDeck, Outcome, decks_of
 
 MAX_REASON_CHARACTERS = 200
@@ -186,12 +186,6 @@ def include(guest: Guest) -> None:
 
 
 def _mark(guest: Guest, *, is_excluded: bool, **values: object) -> None:
-    part = ActivityPart()
-    with transaction.atomic():
-        Progress.objects.update(removals=F("removals") + 1)  # first: it locks the follower out, which then reads again
-        followed = Progress.objects.filter(name=part.name).values_list("end_number", flat=True).first() or 0
-        counted = Episode.objects.filter(play__guest=guest, end_number__lte=followed)
-        part.remove(endings_of(counted))
+    with transaction.atomic(), counted_anew(Episode.objects.filter(play__guest=guest), [ActivityPart()]):
         Play.objects.filter(guest=guest).update(is_excluded=is_excluded)
         Guest.objects.filter(pk=guest.pk).update(**values)
-        part.write(part.gather(endings_of(counted)))
