@@ -25,6 +25,7 @@ from environments.admin.base import EnvironmentFilter, ReadOnlyAdmin, author_of,
 from environments.admin.jobs import job_url
 from environments.curation.action import Action, ActionOutcome
 from environments.curation.leaks import (
+    MAX_READ_BY_PAGE,
     MAX_READ_ON_REQUEST,
     LeakReport,
     SplitWarning,
@@ -145,7 +146,7 @@ def _review(split: Split, *, is_on_request: bool) -> LeakReport:
     total = split.size + sum(others.values_list("size", flat=True))
     if total > MAX_READ_ON_REQUEST and not is_on_request:  # a million take seconds
         return LeakReport((), f"Nothing was compared: this split and those of other types have {total:,} tasks.")
-    most = MAX_READ_ON_REQUEST if is_on_request else None
+    most = MAX_READ_ON_REQUEST if is_on_request else MAX_READ_BY_PAGE
     report = leaks_of_split(split, hidden=hidden_fields(split.environment.name) or (), most=most)
     if not (changed := changed_since_frozen(split)):
         return report

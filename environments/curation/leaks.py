@@ -1,8 +1,9 @@
 """Tasks that splits of different types share, and copies within a split.
 
 A task is its content, so the database finds the same content in any number of tasks, and that with other invisible
-characters. Near-duplicates, which say the same apart from case, spaces, punctuation, answers and labels, are found by
-reading contents. Whoever asks says how many may be read; where that is too few, a sentence says so.
+characters. Near-duplicates, which say the same apart from case, spaces, punctuation, empty fields, answers and
+labels, are found by reading contents. Whoever asks says how many may be read; where that is too few, a sentence says
+so.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import hashlib
 import json
 import re
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -22,18 +23,20 @@ from django.db.models.functions import Left
 from environments.curation.split_counts import tasks as counted
 from environments.database.json_rows import among
 from environments.display.task_line import MAX_READ_CHARACTERS
-from environments.display.text_comparison import answers_of, normalized, readable_answer, tells_apart
+from environments.display.text_comparison import readable_answer, tells_apart, words_of
 from environments.invisible import IGNORABLE_IN_JSON, without_invisible
 from environments.models import Split, SplitEntry, Task
 from environments.tasks.sync import content_hash
 from environments.tasks.task_places import places_of
 
-MAX_READ = 3000
-"""Tasks that a page reads without being asked to, with those of the splits that they are compared with."""
+MAX_READ_BY_PAGE = 3000
+"""Tasks that the page of a split reads without being asked to, with those of the splits that they are compared with."""
+MAX_READ = 25_000
+"""Tasks that a preview of an action reads, with those that they are compared with: about a second."""
 MAX_READ_ON_REQUEST = 100_000
 MAX_EXAMPLES = 5
 _INVISIBLE = re.compile(IGNORABLE_IN_JSON, re.IGNORECASE)
-_APART = "apart from case, spaces, punctuation"
+_APART = "apart from case, spaces, punctuation, empty fields"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +67,7 @@ class Contents:
     def __init__(self, specs: Iterable[tuple[int, dict[str, Any]]] = (), hidden: Collection[str] = ()) -> None:
         """Read `specs`: tasks with their contents. `hidden`: fields that agents do not get."""
         self._tasks_by_words = defaultdict[bytes, list[int]](list)
+        self._tasks_with_labels = defaultdict[bytes, list[int]](list)
         self._answers = dict[int, int]()
         self._tasks_by_answer, self._hidden = defaultdict[str, list[int]](list), hidden
         for task, spec in specs:
@@ -71,10 +75,13 @@ class Contents:
 
     def add(self, task: int, spec: dict[str, Any]) -> None:
         """Read a content. It need not be a task yet: `task` is a negative number then."""
-        digest = blake2b(normalized(spec).encode("utf-8", "surrogatepass"), digest_size=12)
-        self._tasks_by_words[digest.digest()].append(task)
-        answers = json.dumps(answers_of(spec), ensure_ascii=False, sort_keys=True)
-        self._answers[task] = hash(without_invisible(answers))
+        try:
+            words = words_of(spec)
+        except RecursionError:
+            return
+        self._tasks_by_words[_digest(words.question or words.labels)].append(task)
+        self._tasks_with_labels[_digest([*words.question, "", *words.labels])].append(task)
+        self._answers[task] = hash(without_invisible(" ".join(words.answers)))
         if name := readable_answer(spec, self._hidden):
             self._tasks_by_answer[name].append(task)
 
@@ -101,13 +108,19 @@ class Contents:
     def _near(
         self, others: Contents, where: str, leaving: Collection[int], *, is_within: bool
     ) -> Iterator[SplitWarning]:
-        if not (tells_apart(self._tasks_by_words) and tells_apart(others._tasks_by_words)):
+        for own, other in (
+            (self._tasks_by_words, others._tasks_by_words),
+            (self._tasks_with_labels, others._tasks_with_labels),
+        ):
+            if tells_apart(own) and tells_apart(other):
+                break
+        else:
             return
         near = list[int]()
-        for words in self._tasks_by_words.keys() & others._tasks_by_words.keys():
-            theirs = set(others._tasks_by_words[words]).difference(leaving)
-            answers = Counter(others._answers[other] for other in theirs) if is_within else Counter()
-            for task in set(self._tasks_by_words[words]):
+        for words in own.keys() & other.keys():
+            theirs = set(other[words]).difference(leaving)
+            answers = Counter(others._answers[task] for task in theirs) if is_within else Counter()
+            for task in set(own[words]):
                 if is_within:
                     is_near = answers[self._answers[task]] > (task in theirs)
                 else:
@@ -237,6 +250,10 @@ class InvisibleCopies:
             if copies := [task for task, same in own if same - {task}]:
                 where = f"in split {other.name!r} itself" if other == self._target else _named(other)
                 yield _invisible_warning(copies, where)
+
+
+def _digest(words: Sequence[str]) -> bytes:
+    return blake2b(" ".join(words).encode("utf-8", "surrogatepass"), digest_size=12).digest()
 
 
 def plain_hash(text: str) -> str:

@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Iterator, Mapping, Sized
+from collections.abc import Collection, Mapping, Sized
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -22,16 +23,118 @@ _ANNOUNCED = re.compile(r"\b(?:answers?|solutions?|target)(?: (?:is|are|was))?\W
 """The words before an answer that is given away."""
 _LABELS = frozenset(("id", "uuid", "index", "seed", "split", "source", "topic", "difficulty", "metadata"))
 """Names of fields, in lower case, that tell tasks apart but that no prompt shows."""
-_MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|[.,;:!?]+(?=\s|$)")
+_MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|(?<![.,;:!?])[.,;:!?]+(?=\s|$)")
+_ANSWER = re.compile(rf"{ANSWER_NAME.pattern}|ground_truth")
+_ANSWER_IN_LIST = re.compile(r"(.*_)?(answers?|solutions?)")
+"""An item of a list may have a target or a source that is no answer and no label, such as an edge of a graph."""
+_LABEL = re.compile(
+    r"(.*_)?(id|uuid|guid|index|idx|seed)|(task_)?(name|title)|split|subset|dataset|(data_)?source|topic|category"
+    r"|difficulty|tags?|version|author|license|(created|updated)(_at)?|comments?|notes?|meta|metadata|extra_info"
+)
+"""Names of fields that are labels in most environments; in others `tells_apart` says that they are not."""
+_WORD_BREAK = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[-. ]")
+_DASHES = dict.fromkeys(map(ord, "\u2010\u2011\u2012\u2013\u2014\u2015\u2212"), "-")
+_QUOTES = "\"'`\xab\xbb\u2018\u2019\u201a\u201b\u201c\u201d\u201e\u201f\u2039\u203a\xa1\xbf"
+_MARKS_OF_SENTENCES = re.compile(f"[{_QUOTES}.,;:!?\u3001\u3002]+")
+_OPENING, _CLOSING = " ([{*_#\u2022", " )]}*_-"
+
+
+@dataclass(slots=True)
+class Words:
+    """What a content says, without case, spaces, punctuation, invisible characters and fields without a value."""
+
+    question: list[str] = field(default_factory=list)
+    labels: list[str] = field(default_factory=list)
+    answers: list[str] = field(default_factory=list)
+    """As they are written, because an answer may differ from another by a sign alone."""
+
+
+def words_of(spec: Mapping[str, Any]) -> Words:
+    """Return what the content says. Raises: RecursionError."""
+    words = Words()
+    _sort(spec, words, words.question)
+    return words
 
 
 def normalized(spec: Mapping[str, Any]) -> str:
-    """Return the content without answers, labels, case, spaces, invisible characters, and punctuation of words.
+    """Return what the content says without answers and labels; with these if it says nothing else.
 
     Two tasks with the same text are near-duplicates; see `tells_apart`.
     """
-    question = question_of(spec)
-    return as_read(" ".join(_words({name: question[name] for name in sorted(question)})))
+    words = words_of(spec)
+    return " ".join(words.question or words.labels)
+
+
+def _sort(value: Mapping[str, Any], words: Words, others: list[str]) -> None:
+    """Add the fields of an object, and of those in it, to the words. `others`: where those of no other kind belong."""
+    for name in sorted(value):
+        member, kind = value[name], _kind_of(name)
+        if _is_blank(member):
+            continue
+        if kind == "answer":
+            words.answers += [name, json.dumps(member, ensure_ascii=False, sort_keys=True)]
+            continue
+        added = words.labels if kind == "label" else others
+        if not isinstance(member, dict):
+            added.append(name.casefold())
+            _add_words(member, words, added)
+            continue
+        added.append(name.casefold())
+        count = len(added)
+        _sort(member, words, added)
+        if len(added) == count:
+            added.pop()
+
+
+def _add_words(value: Any, words: Words, added: list[str]) -> None:
+    if isinstance(value, str):
+        added.append(_as_compared(value))
+    elif isinstance(value, list):
+        for item in value:
+            _add_words(item, words, added)
+    elif not isinstance(value, dict):
+        added.append(str(value) if type(value) is int else json.dumps(as_same(value)))
+    else:
+        for name in sorted(value):
+            if _is_blank(member := value[name]):
+                continue
+            if _ANSWER_IN_LIST.fullmatch(name.lower()):
+                words.answers += [name, json.dumps(member, ensure_ascii=False, sort_keys=True)]
+                continue
+            added.append(name.casefold())
+            _add_words(member, words, added)
+
+
+def _is_blank(value: Any) -> bool:
+    if isinstance(value, str):
+        return not without_invisible(value).strip()
+    if isinstance(value, dict):
+        return all(map(_is_blank, value.values()))
+    return all(map(_is_blank, value)) if isinstance(value, list) else value is None
+
+
+@lru_cache(1000)
+def _kind_of(name: str) -> str:
+    name = _WORD_BREAK.sub("_", name).lower()
+    return "answer" if _ANSWER.fullmatch(name) else "label" if _LABEL.fullmatch(name) else "question"
+
+
+def _as_compared(text: str) -> str:
+    """Return a text as it is read, also without punctuation at its ends and marks that are repeated."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", without_invisible(text)).translate(_DASHES)
+    text = text.casefold().strip()
+    plain = " ".join(_MARKS_OF_SENTENCES.sub(_unless_in_word, text).split())
+    return plain.lstrip(_OPENING).removeprefix("- ").rstrip(_CLOSING) or " ".join(text.split())
+
+
+def _unless_in_word(match: re.Match[str]) -> str:
+    """Return the marks if they are a single one within a word or a number, such as in 3.5, .5 and a:b."""
+    marks, text, end = match[0], match.string, match.end()
+    if len(marks) > 1 or marks in _QUOTES or end == len(text) or not (text[end].isalnum() or text[end] in "-$(["):
+        return " "
+    is_first = not text[: match.start()][-1:].strip()
+    return " " if is_first and not text[end].isdigit() else marks
 
 
 def as_read(text: str) -> str:
@@ -62,30 +165,12 @@ def _is_of_question(name: str) -> bool:
     return name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower())
 
 
-def answers_of(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the members of the content whose names say that they are answers."""
-    return {name: spec[name] for name in spec if ANSWER_NAME.fullmatch(name.lower())}
-
-
 def tells_apart(tasks: Mapping[Any, Sized]) -> bool:
     """Return whether normalized contents tell the tasks of a split apart: most contents have one task.
 
     Otherwise something that no text says makes their prompts, such as a seed, and the same text means nothing.
     """
     return 2 * len(tasks) > sum(map(len, tasks.values()))
-
-
-def _words(value: Any) -> Iterator[str]:
-    """Yield the names and values of the content, one after the other."""
-    if isinstance(value, dict):
-        for name, member in value.items():
-            yield name
-            yield from _words(member)
-    elif isinstance(value, list):
-        for item in value:
-            yield from _words(item)
-    else:
-        yield value if isinstance(value, str) else json.dumps(as_same(value))
 
 
 def readable_answer(spec: Mapping[str, Any], hidden: Collection[str] = ()) -> str:

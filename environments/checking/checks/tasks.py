@@ -126,7 +126,7 @@ def _near_duplicates(state: CheckState, hashed: dict[str, list[str]]) -> list[st
         if near := sum(not texts[one][text] & texts[other][text] for text in both):
             problems.append(
                 f"Splits {one!r} and {other!r} have {near} tasks that say the same, apart from case, spaces, "
-                "punctuation, answers and labels such as a seed; keep each in one of them."
+                "punctuation, empty fields, answers and labels such as a seed; keep each in one of them."
             )
     return problems
 

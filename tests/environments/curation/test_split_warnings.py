@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from typing import Any
+
 import pytest
 from django.core.management import call_command
 from django.test import Client
@@ -16,7 +19,7 @@ from environments.models import SecurityEvent, Split, Task
 from environments.scoring.definition import definition_of
 from environments.tasks.split_indexes import served
 from episodes.models import Suite
-from episodes.suites.leaks import leaks_of_list
+from episodes.suites.leaks import leaks_of_list, leaks_of_members
 from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.environments.curation.tasks import AUTHOR
 from tests.stored import make_split, make_statistics, make_task
@@ -71,7 +74,7 @@ def test_a_split_s_page_names_tasks_of_another_type_and_readable_answers(
     page = client.get(address).content.decode()
     assert f"1 task says the same as another in the train split &#x27;{train.name}&#x27;" in page
     assert "The field &#x27;answer&#x27; of 1 task shows in another field" in page and f"task {told.pk}</a>" in page
-    monkeypatch.setattr(leaks, "MAX_READ", 3)
+    monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
     assert "shows in another field" not in (page := client.get(address).content.decode()) and "?review=1" in page
     assert "shows in another field" in client.get(address + "?review=1").content.decode()
 
@@ -137,6 +140,7 @@ def test_the_same_content_is_found_however_many_tasks_there_are_and_the_rest_is_
     make_split(shared, make_task({"question": "How MANY ?"}))
     test = typed(make_split(shared, near, other, shared, name="test"), "test")
     monkeypatch.setattr(leaks, "MAX_READ", 3)
+    monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
     for address in ("freeze", "change"):
         page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
         assert "1 task is also in the train split &#x27;train&#x27;" in page
@@ -155,6 +159,7 @@ def test_copies_apart_from_invisible_characters_are_found_however_many_tasks_the
     make_split(make_task(plain), *(make_task({**plain, "seed": n}) for n in range(9)))
     test = typed(make_split(make_task(hidden), make_task({**hidden, "seed": 3}), name="test"), "test")
     monkeypatch.setattr(leaks, "MAX_READ", 3)
+    monkeypatch.setattr("environments.admin.split.MAX_READ_BY_PAGE", 3)
     for address in ("freeze", "change"):
         page = client.get(f"/admin/environments/split/{test.pk}/{address}/").content.decode()
         assert "2 tasks are copies of another in the train split &#x27;train&#x27;, apart from invisible" in page
@@ -181,6 +186,67 @@ def test_a_copy_apart_from_invisible_characters_is_named_in_its_split_and_where_
 def test_whole_numbers_written_with_a_point_are_the_same_words() -> None:
     assert normalized({"q": "How many?", "n": [1.0, {"m": 2}]}) == normalized({"q": "How many?", "n": [1, {"m": 2.0}]})
     assert normalized({"q": "How many?", "n": 1.5}) != normalized({"q": "How many?", "n": 1})
+
+
+QUESTION = "How many apples - of 3.5 kg - has {n}?"
+COPIES: list[dict[str, Any]] = [
+    {"hint": None},
+    {"hint": "", "tags": [], "more": {"hint": [None, " "]}},
+    {"name": "train/17", "task_id": "17", "taskId": 3, "example-id": 4},
+    {"meta": {"answer": 3, "id": 17}},
+    {"grading": {"answer": 3, "correctAnswer": "3"}, "reward_model": {"ground_truth": "3"}},
+    {"question": "how many apples \u2013 of 3.5 kg \u2212 has {n}"},
+    {"question": "**\u00bfHow many apples - of 3.5 kg - has {n}???**"},
+    {"question": "- \u00abHow many, apples - of 3.5 kg - has \u201c{n}\u201d...\u00bb )"},
+    {"question": "(How many apples... - of 3.5 kg - has {n}?!)"},
+]
+OTHERS: list[dict[str, Any]] = [
+    {"hint": "Count."},
+    {"question": "How many apples + of 3.5 kg - has {n}?"},
+    {"question": "How many apples - of 35 kg - has {n}?"},
+    {"question": "How many apples - of -3.5 kg - has {n}?"},
+    {"level": 0},
+    {"edges": [{"source": 1, "target": 2}]},
+    {"board": [None, "x"]},
+    {"board": ["x", None]},
+]
+
+
+def with_copies(changes: list[dict[str, Any]]) -> Split:
+    """Return a test split with a changed copy of each task of a train split."""
+    asked = [{"question": QUESTION.format(n=n), "answer": n} for n in range(len(changes))]
+    make_split(*map(make_task, asked))
+    copies = [
+        json.loads(json.dumps({**spec, **more}).replace("{n}", str(n)))
+        for n, (spec, more) in enumerate(zip(asked, changes, strict=True))
+    ]
+    return typed(make_split(*map(make_task, copies), name="test"), "test")
+
+
+def test_copies_that_differ_in_what_no_agent_reads_are_found_wherever_tasks_are_used() -> None:
+    test = with_copies(COPIES)
+    copies = f"{len(COPIES)} tasks say the same as another in the train split 'train'"
+    ids = frozenset(served(test).values_list("task", flat=True))
+    member = MemberAsked(test, definition_of(test.environment))
+    for told in (
+        sentences(FreezeSplit(test.pk).plan()),
+        sentences(SaveAsSplit(Selection(environment=test.environment_id, ids=tuple(ids)), "new", "test").plan()),
+        *("".join(leaks_of_list(test, only)) for only in (None, ids)),
+        "".join(leaks_of_members([member])),
+    ):
+        assert copies in told
+
+
+def test_tasks_that_ask_something_else_are_no_copies() -> None:
+    assert leaks.leaks_of_split(with_copies(OTHERS)).sentences == []
+
+
+def test_where_labels_alone_tell_tasks_apart_they_count() -> None:
+    mazes = [{"goal": "Find the way out.", "seed": n} for n in range(4)]
+    make_split(*map(make_task, mazes))
+    copies = [*({**maze, "hint": None} for maze in mazes[:2]), *({**mazes[0], "seed": n} for n in (7, 8))]
+    test = typed(make_split(*map(make_task, copies), name="test"), "test")
+    assert leaks.leaks_of_split(test).sentences[0].startswith("2 tasks say the same as another in the train split")
 
 
 def test_near_duplicates_and_readable_answers_are_found_behind_invisible_characters() -> None:

@@ -435,7 +435,8 @@ def test_a_dry_run_names_copies_apart_from_invisible_characters_however_many_tas
 
 def test_a_dry_run_names_near_duplicates_in_the_file_and_in_its_split(shelf: Shelf) -> None:
     shelf.apply(shelf.lines(*({"question": f"How many apples has {name}?"} for name in ("Ada", "Bob", "Cid"))))
-    rows = [{"question": text} for text in ("How many apples has ADA", "Which?", "which", "Who?", "When?")]
+    texts = ("How many apples has ADA", "Which?", "which", "Who?", "When?")
+    rows: list[dict[str, Any]] = [{"question": text, "hint": None, "tags": [], "task_id": text} for text in texts]
     warnings = shelf.dry_run(shelf.lines(*rows)).warnings
     assert [warning.split(",")[0] for warning in warnings] == [
         "2 tasks say the same as another of them",
