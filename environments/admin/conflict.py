@@ -26,6 +26,7 @@ WORDS = {
     "edit": "edited it; the edited task is served",
     "removal": "took it out; it stays out",
     "quarantine": "quarantined it; it stays quarantined",
+    "copies": "edited it; each copy of what they edited is quarantined",
 }
 """What people did, and what holds until the conflict is settled."""
 
@@ -52,7 +53,7 @@ class ConflictAdmin(ReadOnlyAdmin):
         before = row.former.spec
         return {
             "title": f"Conflict in {row.split}",
-            "words": WORDS[row.decision],
+            "words": self.people(row),
             "people": diff(before, row.kept.spec) if row.kept else None,
             "class_": diff(before, row.listed.spec) if row.listed else None,
             "may_settle": request.user.has_perm("environments.change_task"),
@@ -87,8 +88,9 @@ class ConflictAdmin(ReadOnlyAdmin):
 
     @admin.display(description="people")
     def people(self, row: SyncConflict) -> str:
-        return WORDS[row.decision]
+        is_copy = row.decision == "edit" and row.listed is not None and row.listed.state == "quarantined"
+        return WORDS["copies" if is_copy else row.decision]
 
     @admin.display(description="the class")
     def class_(self, row: SyncConflict) -> str:
-        return "changed it" if row.listed_id else "no longer lists it"
+        return f"changed it: task {row.listed_id}" if row.listed_id else "no longer lists it"

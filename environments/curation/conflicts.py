@@ -25,7 +25,7 @@ def open_conflicts() -> QuerySet[SyncConflict]:
     holds = (
         Q(Exists(places.filter(task=OuterRef("kept"), source_hash=listed)), decision="edit")
         | Q(Exists(removals), decision="removal")
-        | Q(decision="quarantine", listed__state="quarantined")
+        | Q(decision__in=("edit", "quarantine"), listed__state="quarantined")
     )
     is_listed = Q(listed=None) | Q(listed__dropped=None)
     rows = SyncConflict.objects.filter(holds, is_listed, settled=None, split__is_served=True)
@@ -50,12 +50,13 @@ class TakeFromClass:
 
     def _action(self, row: SyncConflict) -> Action:
         listed, reason = row.listed, self.reason or "what the class lists now"
+        if listed is not None and listed.state == "quarantined":
+            return Release(Selection(ids=(listed.pk,)), reason)
         if row.decision == "edit" and row.kept is not None:
             if listed is None:
                 return RemoveFromSplit(Selection(ids=(row.kept.pk,)), row.split_id, reason)
             return Edit(row.kept.pk, listed.spec, last_revision(row.kept), reason)
-        chosen = Selection(ids=(listed.pk if listed else 0,))
-        return CopyToSplit(chosen, row.split_id, reason) if row.decision == "removal" else Release(chosen, reason)
+        return CopyToSplit(Selection(ids=(listed.pk if listed else 0,)), row.split_id, reason)
 
 
 def keep_decision(conflict: int, author: str) -> None:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, Set
 from typing import Any
 
 from environments.display.text_comparison import as_read, as_same, question_of
@@ -17,33 +18,45 @@ _written = json.JSONEncoder(sort_keys=True).encode
 
 
 def new_versions(
-    wanted: Mapping[str, Sequence[str]], gone: Mapping[str, str], added: Mapping[str, str], listed: Iterable[str]
+    wanted: Mapping[str, Sequence[str]],
+    gone: Mapping[str, str],
+    added: Mapping[str, str],
+    listed: Iterable[str],
+    *,
+    still: Set[str] = frozenset(),
+    edits: Set[str] = frozenset(),
+    beside: Callable[[Collection[str]], Collection[str]],
 ) -> dict[str, str]:
-    """Return earlier hash -> hash of the content that the class lists instead, where there is one.
+    """Return content that the class lists newly -> the wanted one that it is a version of, by hash.
 
-    Two contents are versions of one task if they have the same question, or agree in all but one member of it, and the
-    class has no other content, earlier or now, that is as alike. Several that are wanted may be as alike; then the new
-    ones are versions of the first of them.
+    Two contents are versions of one task if they have the same question, or agree in all but one member of it, and
+    people left no content that is as alike beside the wanted one. As many new ones as are as alike get a wanted one
+    each; if they are more, all of them are versions of the first one, and the caller sees several copies of it.
 
     wanted: texts that a content had, by the hash of the content that is looked for; gone: all that the class lists no
-    longer; added: contents by hash that it lists newly; listed: all that it lists now.
+    longer; added: contents by hash that it lists newly, in order; listed: all that it lists now in any split; still:
+    those of `wanted` that it lists still, so that a new one is a copy beside it; edits: what people made of those;
+    beside: returns which of some hashes people left beside what they decided about.
     """
     known = _Known([text for texts in wanted.values() for text in texts])
-    news = known.holders((content, [text]) for content, text in added.items())
-    if not news:
+    if not any(map(known.of, added.values())):
         return {}
     others = ((content, [text]) for content, text in gone.items() if content not in wanted)
     olds, taken = known.holders(wanted.items()), set(known.holders(others))
-    own = {_identity(text) for texts in [*wanted.values(), added.values()] for text in texts}
-    for text in listed:
-        if (questions := known.of(text)) and _identity(text) not in own:
-            taken.update(questions)
+    questions = {_hash(text): alike for text in listed if (alike := known.of(text))}
+    left_alone = beside(questions.keys() - wanted.keys() - edits)
+    taken.update(question for content in left_alone for question in questions[content])
+    news = defaultdict[Question, list[str]](list)
+    for content in added:
+        if content not in left_alone and content not in edits:
+            for question in questions.get(content, ()):
+                news[question].append(content)
     found = dict[str, str]()
-    for question in sorted(news, key=len, reverse=True):  # the whole ones first
-        left = [content for content in news[question] if content not in found.values()]
-        free = [content for content in olds[question] if content not in found]
-        if question not in taken and len(left) <= len(free):
-            found |= zip(free, left, strict=False)
+    for question in sorted(news.keys() - taken, key=lambda question: (-len(question), sorted(question))):  # whole first
+        left = [content for content in news[question] if content not in found]
+        free = [content for content in olds[question] if content not in still and content not in found.values()]
+        is_enough = len(left) <= len(free)
+        found |= dict(zip(left, free, strict=False)) if is_enough else dict.fromkeys(left, olds[question][0])
     return found
 
 
@@ -96,8 +109,9 @@ def apart_from_spelling(text: str) -> str:
     return _written(as_same(_read(text)))
 
 
-def _identity(text: str) -> str:
-    return _written(_read(text))
+def _hash(text: str) -> str:
+    """Return the content hash, as `environments.tasks.sync.content_hash` does."""
+    return hashlib.sha256(_written(_read(text)).encode()).hexdigest()
 
 
 def _read(text: str) -> Any:

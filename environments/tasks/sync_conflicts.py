@@ -17,7 +17,7 @@ AUTHOR = "sync"
 
 
 def keep_quarantined(reasons: Mapping[int, str]) -> None:
-    """Quarantine tasks, for the reasons of what their class listed before, unless they are already."""
+    """Quarantine tasks, for these reasons, unless they are already."""
     change, now = uuid.uuid4().hex, timezone.now()
     for task, reason in reasons.items():
         if Task.objects.filter(pk=task, state="active").update(state="quarantined", reason=reason):
@@ -27,7 +27,7 @@ def keep_quarantined(reasons: Mapping[int, str]) -> None:
                 kind="sync",
                 change=change,
                 author=AUTHOR,
-                reason="Its class changed a task that was quarantined.",
+                reason="Its class changed a task that people edited or quarantined.",
                 before=json.dumps(before),
                 after=json.dumps(after),
                 created=now,
@@ -44,7 +44,7 @@ def note_conflicts(split: Split, merge: Merge, listed: Collection[str]) -> list[
     SyncConflict.objects.filter(pk__in=[pk for pk, content in dropped if content in now]).delete()
     SplitRemoval.objects.bulk_create(SplitRemoval(split=split, source_hash=content) for content in merge.removals)
     there = set(known.values_list("former", "kept", "listed"))
-    found = [one for one in merge.conflicts if (one.former, one.kept, one.listed) not in there]
+    found = [one for one in dict.fromkeys(merge.conflicts) if (one.former, one.kept, one.listed) not in there]
     for conflict in found:
         if conflict.kept is not None and conflict.listed is not None:  # it is superseded by the edit, too
             placed = SplitEntry.objects.filter(task=conflict.listed, until=None)

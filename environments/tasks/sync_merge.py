@@ -6,7 +6,8 @@ edited, leaves out the tasks that they removed, and keeps the tasks that they ad
 What people decided about a task holds also where its class lists it anew, and where its class changes a label or the
 like, which makes another task of it: the edited task is served in its place, and it stays taken out or quarantined. The
 latter is a conflict, because the class may have mended what people did; so is an edit of what the class drops. Edits
-and quarantines hold in all splits of the environment.
+and quarantines hold in all splits of the environment. Where a split lists several copies of what people edited, nobody
+can say which of them the edit replaces, so all are quarantined, and each is a conflict.
 """
 
 from __future__ import annotations
@@ -85,6 +86,12 @@ def merge_places(
         elif removals.get(content):
             removals[content] -= 1
             merge.withheld += 1
+        elif former and former.is_crowded:
+            kept = heirs.get(former.task) or left[former.content][0]
+            merge.added += 1
+            merge.reasons[task] = former.reason or "a copy of a task that people edited"
+            merge.order.append(SplitPlace(task, content))
+            merge.conflicts.append(Conflict(former.decision, former.task, kept, task))
         elif former and (former.decision != "edit" or left.get(former.content) or heir not in served):
             _decide_again(merge, former, SplitPlace(task, content), left, heirs)
             served.add(heir)
@@ -106,6 +113,8 @@ class _Former(NamedTuple):
     decision: Decision
     task: int
     reason: str = ""
+    is_crowded: bool = False
+    """Whether the split lists several copies of a task that people edited."""
 
 
 def _earlier_versions(
@@ -121,7 +130,7 @@ def _earlier_versions(
     First come those that the class has listed in this split, and then those of the environment. `every`: texts of all
     that the class lists in any split.
     """
-    added = {content: listed[content] for content in listed.keys() - left.keys() - removals.keys()}
+    added = {content: text for content, text in listed.items() if content not in left and content not in removals}
     if not added:
         return {}
     formers, gone = dict[str, _Former](), (left.keys() | removals.keys()) - listed.keys()
@@ -141,23 +150,27 @@ def _earlier_versions(
         if again := next((former for former, kept in edits.items() if kept == heir), None):
             found[content] = formers.pop(again)
             del edits[again]
-    formers |= {content: decided[content] for content in decided.keys() - listed.keys() - formers.keys()}
+    formers |= {content: former for content, former in decided.items() if content not in formers}
     if formers and added:
         texts = dict(_rows("spec", split.environment_id, gone | formers.keys()))
-        kept = dict(Task.objects.filter(among("pk", edits.values())).values_list("pk", "spec")) if edits else {}
+        people = Task.objects.filter(among("pk", {*edits.values(), *heirs.values()}))
+        kept = dict(people.filter(among("pk", edits.values())).values_list("pk", "spec")) if edits else {}
         wanted = {one: [texts[one], *([kept[edits[one]]] if one in edits else [])] for one in formers}
-        versions = new_versions(wanted, texts, added, every)
-        placed = _placed(split.environment_id, {versions[old] for old in versions.keys() - gone})
-        found |= {new: formers[old] for old, new in versions.items() if new not in placed}
+
+        def beside(hashes: Collection[str]) -> set[str]:
+            """Return those that a split serves: people saw them."""
+            ids = _ids(split.environment_id, set(hashes))
+            places = SplitEntry.objects.filter(among("task_id", ids.values()), until=None, split__is_served=True)
+            there = set(places.values_list("task_id", flat=True)) if ids else set()
+            return {content for content, task in ids.items() if task in there}
+
+        made = set(people.values_list("content_hash", flat=True)) if edits or heirs else set()
+        versions = new_versions(wanted, texts, added, every, still=listed.keys(), edits=made, beside=beside)
+        copies = Counter(versions.values())
+        for new, old in versions.items():
+            former, is_alone = formers[old], copies[old] == 1 and old not in listed
+            found[new] = former._replace(is_crowded=former.decision == "edit" and not is_alone)
     return found
-
-
-def _placed(environment: int, hashes: set[str]) -> set[str]:
-    """Return the hashes of the tasks that a split serves: people saw them beside what they decided about."""
-    ids = _ids(environment, hashes)
-    places = SplitEntry.objects.filter(among("task_id", ids.values()), until=None, split__is_served=True)
-    there = set(places.values_list("task_id", flat=True)) if ids else set()
-    return {content for content, task in ids.items() if task in there}
 
 
 def _decided(environment: int, heirs: Mapping[int, int]) -> dict[str, _Former]:

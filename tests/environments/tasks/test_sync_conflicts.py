@@ -14,8 +14,9 @@ from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import RemoveFromSplit
 from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
-from environments.models import Split, SplitEntry, SyncConflict, Task
+from environments.models import Environment, Split, SplitEntry, SyncConflict, Task
 from environments.tasks.new_versions import new_versions
+from environments.tasks.sync import content_hash
 from environments.tasks.sync_report import SplitSync
 from tests.environments.listings import listing, synced
 from tests.rows import each
@@ -44,6 +45,19 @@ def task(spec: dict[str, Any]) -> Task:
 def edit(old: dict[str, Any], new: dict[str, Any]) -> None:
     row = task(old)
     Edit(row.pk, json.dumps(new), last_revision(row)).apply("ada")
+
+
+def decide(decision: str) -> None:
+    if decision == "edit":
+        edit(APPLES, MENDED)
+    elif decision == "removal":
+        RemoveFromSplit(Selection(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
+    else:
+        Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+
+
+def listed_by_conflicts() -> list[str]:
+    return sorted(str(json.loads(row.listed.spec)) for row in open_conflicts() if row.listed)
 
 
 def press(client: Client, **button: str) -> None:
@@ -158,15 +172,59 @@ def test_a_decision_holds_in_every_split(
     decision: str, lists: dict[str, list[Any]], expected: dict[str, list[Any]], conflicts: list[str]
 ) -> None:
     sync_splits(train=[APPLES, PEARS])
-    if decision == "edit":
-        edit(APPLES, MENDED)
-    else:
-        Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+    decide(decision)
     said = [split.split for split in sync_splits(**lists) if split.conflicts]
     assert {name: served(name) for name in expected} == expected
     rows = open_conflicts().order_by("split__name")
     assert sorted(said) == [row.split.name for row in rows] == conflicts
     assert all(row.listed is not None for row in rows if row.split.name != "train" or len(rows) == 1)
+
+
+EASIER, SPELLED, HIDDEN = (
+    {**APPLES, "level": "1"},
+    {**APPLES, "answer": 3.0},
+    {**APPLES, "question": "How many\u200b apples has Ada ?"},
+)
+
+
+@each(("decision", "lists", "expected", "copies"), [
+    ("edit", {"train": [HARD, EASIER, PEARS]}, {"train": [PEARS, MENDED]}, [HARD, EASIER]),
+    ("edit", {"train": [APPLES, PEARS, HARD]}, {"train": [MENDED, PEARS]}, [HARD]),
+    ("edit", {"train": [APPLES, PEARS], "dev": [HARD, OTHER, EASIER]}, {"dev": [OTHER]}, [HARD, EASIER]),
+    ("edit", {"train": [APPLES, PEARS], "dev": [SPELLED, HIDDEN]}, {"dev": []}, [SPELLED, HIDDEN]),
+    ("edit", {"train": [APPLES, PEARS], "dev": [SPELLED, APPLES]}, {"dev": [MENDED]}, [SPELLED]),
+    ("edit", {"train": [PEARS], "dev": [HARD], "test": [EASIER]}, {"dev": [MENDED], "test": [MENDED]}, [HARD, EASIER]),
+    ("edit", {"train": [HARD, PEARS], "dev": [EASIER]}, {"train": [MENDED, PEARS], "dev": [MENDED]}, [HARD, EASIER]),
+    ("quarantine", {"train": [HARD, EASIER, PEARS]}, {"train": [PEARS]}, [HARD, EASIER]),
+    ("quarantine", {"train": [APPLES, PEARS], "dev": [HARD, EASIER]}, {"dev": []}, [HARD, EASIER]),
+    ("quarantine", {"train": [APPLES, HARD, PEARS]}, {"train": [PEARS]}, [HARD]),
+    ("removal", {"train": [HARD, EASIER, PEARS]}, {"train": [PEARS]}, [HARD, EASIER]),
+])  # fmt: skip
+def test_no_copy_of_what_people_decided_about_is_served_and_each_is_a_conflict(
+    decision: str, lists: dict[str, list[Any]], expected: dict[str, list[Any]], copies: list[Any]
+) -> None:
+    for model in (SplitEntry, SyncConflict, Split, Task, Environment):
+        model._default_manager.all().delete()
+    sync_splits(train=[APPLES, PEARS])
+    decide(decision)
+    sync_splits(**lists)
+    assert {name: served(name) for name in expected} == expected
+    assert listed_by_conflicts() == sorted(map(str, copies))
+    sync_splits(**{name: tasks[::-1] for name, tasks in lists.items()})
+    assert {name: len(served(name)) for name in expected} == {name: len(tasks) for name, tasks in expected.items()}
+    assert listed_by_conflicts() == sorted(map(str, copies))
+
+
+def test_a_copy_of_an_edited_task_is_served_once_its_conflict_is_settled_for_the_class(client: Client) -> None:
+    sync_splits(train=[APPLES, PEARS])
+    edit(APPLES, MENDED)
+    sync_splits(train=[APPLES, PEARS, HARD])
+    page = client.get("/admin/environments/syncconflict/").content.decode()
+    assert "each copy of what they edited is quarantined" in page and f"task {task(HARD).pk}" in page
+    press(client)
+    assert served() == [MENDED, PEARS, HARD]
+    sync_splits(train=[APPLES, PEARS, HARD], dev=[EASIER, HARD])
+    assert served("dev") == [EASIER, HARD] and not open_conflicts().exists()
 
 
 def test_a_task_that_people_left_beside_an_edited_one_stays_what_it_is_in_every_split() -> None:
@@ -189,12 +247,7 @@ def test_two_edits_of_one_question_stay_in_the_places_of_what_the_class_made_of_
 @pytest.mark.parametrize("decision", ["edit", "removal", "quarantine"])
 def test_a_conflict_ends_when_the_class_lists_the_original_again(decision: str) -> None:
     sync_splits(train=[APPLES, PEARS])
-    if decision == "edit":
-        edit(APPLES, MENDED)
-    elif decision == "removal":
-        RemoveFromSplit(Selection(ids=(task(APPLES).pk,)), Split.objects.get().pk).apply("ada")
-    else:
-        Quarantine(Selection(ids=(task(APPLES).pk,)), "ambiguous").apply("ada")
+    decide(decision)
     assert sync_splits(train=[HARD, PEARS])[0].conflicts == 1
     there = served()
     assert sync_splits(train=[APPLES, PEARS])[0].conflicts == 0
@@ -202,10 +255,10 @@ def test_a_conflict_ends_when_the_class_lists_the_original_again(decision: str) 
 
 
 def versions(wanted: Any, added: list[Any], others: tuple[Any, ...] = (), gone: tuple[Any, ...] = ()) -> Any:
-    old, more, new = ([json.dumps(spec) for spec in specs] for specs in ([wanted], gone, added))
-    listed = [*new, *(json.dumps(spec) for spec in others)]
-    earlier, news = ({text: text for text in texts} for texts in ([*old, *more], new))
-    return new_versions({text: [text] for text in old}, earlier, news, listed)
+    [old], more, new, rest = ([json.dumps(spec) for spec in specs] for specs in ([wanted], gone, added, others))
+    earlier, news = ({content_hash(text): text for text in texts} for texts in ([old, *more], new))
+    seen = {content_hash(text) for text in rest}
+    return new_versions({content_hash(old): [old]}, earlier, news, [*new, *rest], beside=seen.intersection)
 
 
 @each(("wanted", "added", "is_version"), [
@@ -218,7 +271,7 @@ def test_which_content_is_a_version_of_another(wanted: Any, added: Any, is_versi
     assert bool(versions(wanted, [added])) is is_version
 
 
-def test_a_content_that_is_like_several_is_a_version_of_none() -> None:
+def test_a_content_that_is_like_what_people_left_beside_is_a_version_of_none() -> None:
     maze, other, third = ({"goal": "Find the way out.", "seed": n} for n in range(3))
-    assert versions(maze, [other]) and not versions(maze, [other, third])
+    assert versions(maze, [other]) and len(versions(maze, [other, third])) == 2
     assert not versions(maze, [other], others=(third,)) and not versions(maze, [other], gone=(third,))
