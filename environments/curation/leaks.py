@@ -64,8 +64,9 @@ class LeakReport:
 class Contents:
     """What the contents of tasks say, and the answers that agents can read in them."""
 
-    def __init__(self, specs: Iterable[tuple[int, dict[str, Any]]] = (), hidden: Collection[str] = ()) -> None:
+    def __init__(self, specs: Iterable[tuple[int, dict[str, Any] | None]] = (), hidden: Collection[str] = ()) -> None:
         """Read `specs`: tasks with their contents. `hidden`: fields that agents do not get."""
+        self._long, self._contents = 0, set[bytes]()
         self._tasks_by_words = defaultdict[bytes, list[int]](list)
         self._tasks_with_labels = defaultdict[bytes, list[int]](list)
         self._answers = dict[int, int]()
@@ -73,20 +74,33 @@ class Contents:
         for task, spec in specs:
             self.add(task, spec)
 
-    def add(self, task: int, spec: dict[str, Any]) -> None:
-        """Read a content. It need not be a task yet: `task` is a negative number then."""
+    def add(self, task: int, spec: dict[str, Any] | None) -> None:
+        """Read a content; None: it is too long. It need not be a task yet: `task` is a negative number then."""
         try:
-            words = words_of(spec)
+            words = words_of(spec) if spec is not None else None
         except RecursionError:
+            words = None
+        if spec is None or words is None:
+            self._long += 1
             return
+        labelled, answers = [*words.question, "", *words.labels], sorted(words.answers)
         self._tasks_by_words[_digest(words.question or words.labels)].append(task)
-        self._tasks_with_labels[_digest([*words.question, "", *words.labels])].append(task)
-        self._answers[task] = hash(without_invisible(" ".join(words.answers)))
+        self._tasks_with_labels[_digest(labelled)].append(task)
+        self._contents.add(_digest([*labelled, "", *answers]))
+        self._answers[task] = hash(tuple(answers))
         if name := readable_answer(spec, self._hidden):
             self._tasks_by_answer[name].append(task)
 
+    def unread(self, where: str = "") -> Iterator[SplitWarning]:
+        """Yield a warning if some of the tasks were too long. `where`: words for their place."""
+        if self._long:
+            is_long = "is too long or too deep" if self._long == 1 else "are too long or too deep"
+            words = f"{counted(self._long)}{where} {is_long} to be read: only the same content was looked for."
+            yield SplitWarning(words)
+
     def readable(self) -> Iterator[SplitWarning]:
-        """Yield a warning for each field with answers that agents can read in another one."""
+        """Yield a warning for each field with answers that agents can read in another one, and what `unread` does."""
+        yield from self.unread()
         for name, tasks in sorted(self._tasks_by_answer.items()):
             words = f"The field {name!r} of {counted(len(tasks))} shows in another field that agents see."
             yield SplitWarning(words, _examples(tasks))
@@ -112,7 +126,7 @@ class Contents:
             (self._tasks_by_words, others._tasks_by_words),
             (self._tasks_with_labels, others._tasks_with_labels),
         ):
-            if tells_apart(own) and tells_apart(other):
+            if tells_apart(len(own), len(self._contents)) and tells_apart(len(other), len(others._contents)):
                 break
         else:
             return
@@ -292,7 +306,9 @@ def near_contents(own: Contents, others: Iterable[Split], leaving: Collection[in
     `leaving`: tasks that leave every split that is not frozen.
     """
     for other in others:
-        yield from own.near(_contents_of(_served(other)), _named(other), () if other.frozen else leaving)
+        contents = _contents_of(_served(other))
+        yield from contents.unread(f" {_named(other)}")
+        yield from own.near(contents, _named(other), () if other.frozen else leaving)
 
 
 def unread_sentence(count: int, others: Iterable[Split], most: int | None = None) -> str:
@@ -313,12 +329,12 @@ def mark_of(sentences: Collection[str]) -> str:
     return hashlib.sha256("\n".join(sentences).encode()).hexdigest() if sentences else ""
 
 
-def read_contents(rows: QuerySet[Any], task: str, spec: str) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield each task with its content, without contents longer than MAX_READ_CHARACTERS. `task`, `spec`: columns."""
+def read_contents(rows: QuerySet[Any], task: str, spec: str) -> Iterator[tuple[int, dict[str, Any] | None]]:
+    """Yield each task with its content; None: that has more than MAX_READ_CHARACTERS. `task`, `spec`: columns."""
     heads = rows.annotate(head=Left(spec, MAX_READ_CHARACTERS + 1)).values_list(task, "head")
     for pk, head in heads.iterator(2000):
-        if len(head) <= MAX_READ_CHARACTERS and isinstance(value := _json(head), dict):
-            yield pk, value
+        value = _json(head) if len(head) <= MAX_READ_CHARACTERS else None
+        yield pk, value if isinstance(value, dict) else None
 
 
 def _served(split: Split) -> QuerySet[SplitEntry]:

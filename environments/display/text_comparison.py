@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 import unicodedata
-from collections.abc import Collection, Mapping, Sized
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -45,7 +45,7 @@ class Words:
 
     question: list[str] = field(default_factory=list)
     labels: list[str] = field(default_factory=list)
-    answers: list[str] = field(default_factory=list)
+    answers: set[str] = field(default_factory=set)
     """As they are written, because an answer may differ from another by a sign alone."""
 
 
@@ -72,7 +72,7 @@ def _sort(value: Mapping[str, Any], words: Words, others: list[str]) -> None:
         if _is_blank(member):
             continue
         if kind == "answer":
-            words.answers += [name, json.dumps(member, ensure_ascii=False, sort_keys=True)]
+            words.answers.add(_as_written(member))
             continue
         added = words.labels if kind == "label" else others
         if not isinstance(member, dict):
@@ -99,10 +99,15 @@ def _add_words(value: Any, words: Words, added: list[str]) -> None:
             if _is_blank(member := value[name]):
                 continue
             if _ANSWER_IN_LIST.fullmatch(name.lower()):
-                words.answers += [name, json.dumps(member, ensure_ascii=False, sort_keys=True)]
+                words.answers.add(_as_written(member))
                 continue
             added.append(name.casefold())
             _add_words(member, words, added)
+
+
+def _as_written(answer: Any) -> str:
+    text = answer if isinstance(answer, str) else json.dumps(as_same(answer), ensure_ascii=False, sort_keys=True)
+    return without_invisible(text).strip()
 
 
 def _is_blank(value: Any) -> bool:
@@ -165,12 +170,13 @@ def _is_of_question(name: str) -> bool:
     return name.lower() not in _LABELS and not ANSWER_NAME.fullmatch(name.lower())
 
 
-def tells_apart(tasks: Mapping[Any, Sized]) -> bool:
-    """Return whether normalized contents tell the tasks of a split apart: most contents have one task.
+def tells_apart(words: int, contents: int) -> bool:
+    """Return whether what the tasks of a split say tells them apart: so many different words in so many contents.
 
-    Otherwise something that no text says makes their prompts, such as a seed, and the same text means nothing.
+    Otherwise something that no text says makes their prompts, such as a seed, and the same text means nothing. That
+    many tasks are there twice is no sign of it.
     """
-    return 2 * len(tasks) > sum(map(len, tasks.values()))
+    return 2 * words >= contents
 
 
 def readable_answer(spec: Mapping[str, Any], hidden: Collection[str] = ()) -> str:

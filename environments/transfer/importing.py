@@ -95,8 +95,9 @@ class _ImportLeaks:
         row, task = decision.candidate, decision.task
         number = task.id if task else -row.number
         self._invisible.add(number, task.hash if task else row.hash, decision.text)
-        if self._count <= self._room and len(decision.text) <= MAX_READ_CHARACTERS:
-            self._contents.add(number, json.loads(decision.text))
+        if self._count <= self._room:
+            is_short = len(decision.text) <= MAX_READ_CHARACTERS
+            self._contents.add(number, json.loads(decision.text) if is_short else None)
 
     def sentences(self) -> list[str]:
         found = [same_warning(self._same[other.pk], other) for other in self._others if self._same[other.pk]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping, Sized
 from itertools import combinations
 from typing import Any
 
@@ -121,7 +121,7 @@ def _near_duplicates(state: CheckState, hashed: dict[str, list[str]]) -> list[st
             if isinstance(task, dict):
                 texts[split][normalized(task)].add(exact)
     problems = []
-    for one, other in combinations([split for split in state.splits if tells_apart(texts[split])], 2):
+    for one, other in combinations([split for split in state.splits if _says_which(texts[split])], 2):
         both = texts[one].keys() & texts[other].keys()
         if near := sum(not texts[one][text] & texts[other][text] for text in both):
             problems.append(
@@ -129,6 +129,10 @@ def _near_duplicates(state: CheckState, hashed: dict[str, list[str]]) -> list[st
                 "punctuation, empty fields, answers and labels such as a seed; keep each in one of them."
             )
     return problems
+
+
+def _says_which(texts: Mapping[str, Sized]) -> bool:
+    return tells_apart(len(texts), sum(map(len, texts.values())))
 
 
 # --- by index --------------------------------------------------------------------------------------------------------

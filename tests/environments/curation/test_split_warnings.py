@@ -241,6 +241,24 @@ def test_tasks_that_ask_something_else_are_no_copies() -> None:
     assert leaks.leaks_of_split(with_copies(OTHERS)).sentences == []
 
 
+def test_a_split_that_has_all_twice_is_compared() -> None:
+    asked = [{"question": QUESTION.format(n=n), "answer": n} for n in range(3)]
+    twice = [*asked, *({**spec, "name": "again", "meta": {"answer": str(spec["answer"])}} for spec in asked)]
+    train = make_split(*map(make_task, twice))
+    test = typed(make_split(make_task({**asked[0], "hint": ""}), name="test"), "test")
+    assert "1 task says the same as another in the train split" in leaks.leaks_of_split(test).sentences[0]
+    assert "6 tasks say the same as another in the same split" in leaks.leaks_of_split(train).sentences[1]
+
+
+def test_contents_that_are_too_long_to_be_read_are_counted() -> None:
+    make_split(make_task({"question": "x" * 9_000}), make_task())
+    test = typed(make_split(make_task({"question": "x" * 9_000, "hint": None}), name="test"), "test")
+    assert leaks.leaks_of_split(test).sentences == [
+        "1 task in the train split 'train' is too long or too deep to be read: only the same content was looked for.",
+        "1 task is too long or too deep to be read: only the same content was looked for.",
+    ]
+
+
 def test_where_labels_alone_tell_tasks_apart_they_count() -> None:
     mazes = [{"goal": "Find the way out.", "seed": n} for n in range(4)]
     make_split(*map(make_task, mazes))
