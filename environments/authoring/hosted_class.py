@@ -370,8 +370,9 @@ class HostedClass(HostedEnvironment):
         return wire.model_json(self.class_tools)
 
     @property
-    def tool_names(self) -> list[str]:
-        return list(dict.fromkeys([*super().tool_names, *self.tools.by_name]))
+    def tool_schemas(self) -> dict[str, Any]:
+        own = {spec.name: spec.input_schema for spec in [*self.tools.shared, *self.tools.task_specific]}
+        return {**dict.fromkeys(self.tools.by_name), **own, **super().tool_schemas}
 
     def session_tools(self, table: ToolTable, task_tools: Sequence[ToolSpec] | None) -> ListToolsOutput:
         """Return the response to GET /{env}/task_tools: every tool once, without the terminal tool.

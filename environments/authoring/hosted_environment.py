@@ -125,10 +125,12 @@ class HostedEnvironment(ABC):
         """The response to GET /{env}/tools; empty while it is unknown."""
 
     @property
-    def tool_names(self) -> list[str]:
-        """Names of the tools that are known without a session, also of those that only sessions list."""
+    def tool_schemas(self) -> dict[str, Any]:
+        """Input schemas, by name, of the tools known without a session, also of those that only sessions list."""
         listing = json.loads(self.tools_json or '{"tools": []}')
-        return [tool["name"] for tool in [*listing["tools"], listing.get("terminal_tool")] if tool]
+        return {
+            tool["name"]: tool.get("input_schema") for tool in [*listing["tools"], listing.get("terminal_tool")] if tool
+        }
 
     @property
     @abstractmethod

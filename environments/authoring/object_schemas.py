@@ -11,11 +11,11 @@ at every level, so the work is bounded.
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from environments.display.schema_references import References, parts_of, with_references
+from environments.display.portable_schemas import names_in, portable
+from environments.display.schema_references import References
 
 Schema = dict[str, Any]
 
@@ -50,33 +50,49 @@ def object_schema(schema: Any) -> Schema:
     return _merged(schema)[0]
 
 
-def merge_problems(schema: Any) -> list[str]:
-    """Return what `object_schema` cannot say at the root, such as "it refers to '#/x', which it does not contain"."""
+def schema_problems(schema: Any) -> list[str]:
+    """Return what `object_schema` cannot say, such as "it refers to '#/x', which it does not contain"."""
     return _merged(schema)[1]
 
 
+def unsent_schemas(schemas: Mapping[str, Any]) -> list[str]:
+    """Return a sentence for each tool, by its name, whose schema is not sent to models as it is."""
+    sentences = []
+    for name, schema in schemas.items():
+        if not isinstance(schema, Mapping):
+            continue
+        label, reasons = f"Input schema of tool {name!r}", "; ".join(schema_problems(schema))
+        if not has_object_root(schema):
+            because = f"; {reasons}" if reasons else ""
+            sentences.append(
+                f"{label} is a union or a reference at its root{because}; write type, properties and required there."
+            )
+        elif reasons:
+            sentences.append(f"{label} cannot be sent to models as it is: {reasons}.")
+    return sentences
+
+
 def _merged(schema: Any) -> tuple[Schema, list[str]]:
-    root = _mapping(schema)
+    root, problems = portable(_mapping(schema))
     if has_object_root(root):
-        return _valid(root), []
+        return _valid(root), problems
     merge = _Merge(root)
     try:
-        merged = merge.with_definitions(merge.part(root) or {})
-        problems = list(dict.fromkeys(merge.problems))
+        merged = merge.part(root) or {}
+        problems += dict.fromkeys(merge.problems)
     except _TooLarge as error:
         merged = {keyword: value for keyword, value in root.items() if keyword not in _NOT_AT_ROOT}
-        problems = [str(error)]
+        problems.append(str(error))
     return _valid({**NO_PARAMETERS, **merged}), problems
 
 
 def _valid(schema: Mapping[str, Any]) -> Schema:
-    """Return a schema whose type, properties and required are what clients read there."""
+    """Return a schema whose type and properties are what clients read there."""
     properties = {
         name: form if isinstance(form, Mapping) else {"not": {}} if form is False else {}
         for name, form in _mapping(schema.get("properties")).items()
     }
-    valid = {**schema, "type": "object", "properties": properties}
-    return {**valid, "required": _names(schema["required"])} if "required" in schema else valid
+    return {**schema, "type": "object", "properties": properties}
 
 
 class _TooLarge(ValueError):
@@ -103,7 +119,7 @@ class _Merge:
         if len(self._open) == MAX_LEVELS:
             raise _TooLarge(f"its root has more than {MAX_LEVELS} levels of unions and references")
         self._open.append(id(part))
-        parts = [self._target(part["$ref"])] if "$ref" in part else []
+        parts = [self.part(self._references.target(part["$ref"]))] if "$ref" in part else []
         parts += [self.part(each) for each in _list(part.get("allOf"))]
         parts += [self._alternatives(part[union]) for union in ("anyOf", "oneOf") if _list(part.get(union))]
         is_root = len(self._open) == 1
@@ -115,18 +131,11 @@ class _Merge:
         if None in parts:
             self.problems.append("no object fits a union or reference at its root")
         merged = self._all_of([each for each in parts if each])
-        if not is_root and "object" not in _names(merged.get("type", "object")):
+        if not is_root and "object" not in names_in(merged.get("type", "object")):
             return None
         if merged.get("unevaluatedProperties") is False and not merged.keys() & {"if", "dependentSchemas"}:
             merged["additionalProperties"] = merged.pop("unevaluatedProperties")  # all others are evaluated by now
         return merged
-
-    def _target(self, reference: Any) -> Schema | None:
-        try:
-            return self.part(self._references.target(reference))
-        except LookupError as error:
-            self.problems.append(str(error.args[0]))
-            return {}
 
     def _alternatives(self, union: list[Any]) -> Schema | None:
         branches = [branch for each in union if (branch := self.part(each)) is not None]
@@ -139,11 +148,14 @@ class _Merge:
         merged = {keyword: value for part in parts for keyword, value in part.items()}
         forms, required = (
             self._forms(parts),
-            dict.fromkeys(name for part in parts for name in _names(part.get("required"))),
+            dict.fromkeys(name for part in parts for name in names_in(part.get("required"))),
         )
         if closed := [_mapping(part.get("properties")).keys() for part in parts if _is_closed(part)]:
             merged["additionalProperties"] = False
             allowed = set[str].intersection(*map(set, closed))
+            if refused := [name for name in [*required, *forms] if name not in allowed]:
+                verb = "requires" if refused[0] in required else "has"
+                self.problems.append(f"a part of its root {verb} {refused[0]!r}, which another part does not allow")
             forms = {name: form for name, form in forms.items() if name in allowed}
             required = {name: None for name in required if name in allowed}
         if "properties" in merged:
@@ -159,7 +171,7 @@ class _Merge:
         if len(branches) == 1:
             return branches[0]
         forms = self._forms(branches)
-        shared = set[str].intersection(*({*_names(branch.get("required"))} for branch in branches))
+        shared = set[str].intersection(*({*names_in(branch.get("required"))} for branch in branches))
         merged: Schema = {"properties": {name: self._choice(each) for name, each in forms.items()}}
         if required := [name for name in forms if name in shared]:
             merged["required"] = required
@@ -186,27 +198,6 @@ class _Merge:
         kind = types.popitem()[1] if len(types) == 1 else None
         return {"enum": list(values.values())} | ({"type": kind} if kind else {})
 
-    def with_definitions(self, merged: Schema) -> Schema:
-        """Return the merged root with definitions of what its references point at, and what is elsewhere now."""
-        definitions = dict(_mapping(merged.get("$defs")))
-        names: dict[str, str] = {}
-        present, waiting = References(merged), [merged]
-        while waiting:
-            for reference in _references(waiting.pop()):
-                if reference in names or reference == "#":
-                    continue
-                target = _found(self._references, reference)
-                if target is None or target is _found(present, reference):
-                    continue
-                self._text(target)
-                name = re.sub(r"[^a-zA-Z0-9_-]+", "_", reference).strip("_")
-                while name in definitions:
-                    name += "_"
-                names[reference], definitions[name] = f"#/$defs/{name}", target
-                waiting.append(target)
-        renamed: Schema = with_references({**merged, "$defs": definitions}, names) if names else merged
-        return renamed
-
     def _text(self, value: Any) -> str:
         """Return the JSON of a value, by which values are compared: 1 and true are equal in Python."""
         text = json.dumps(value, sort_keys=True)
@@ -219,28 +210,12 @@ class _Merge:
             raise _TooLarge(f"merging its root takes more than {MAX_CHARACTERS} characters")
 
 
-def _references(schema: Any) -> Iterable[str]:
-    return [part["$ref"] for part in parts_of(schema) if isinstance(part.get("$ref"), str)]
-
-
-def _found(references: References, reference: str) -> Any:
-    try:
-        return references.target(reference)
-    except LookupError:
-        return None
-
-
 def _is_closed(part: Schema) -> bool:
     return part.get("additionalProperties") is False and not part.get("patternProperties")
 
 
 def _values(form: Mapping[str, Any]) -> list[Any]:
     return _list(form.get("enum")) or ([form["const"]] if "const" in form else [])
-
-
-def _names(value: Any) -> list[str]:
-    names = [value] if isinstance(value, str) else _list(value)
-    return [name for name in names if isinstance(name, str)]
 
 
 def _list(value: Any) -> list[Any]:

@@ -30,7 +30,7 @@ class ClassDescription(BaseModel):
     unavailable: str
     revision: ClassRevision | None
     tools_json: str
-    tool_names: list[str]
+    tool_schemas: dict[str, Any]
     hidden_fields: frozenset[str]
     hand_controls: HandControls
     sdk: str
@@ -122,8 +122,8 @@ class DescribedClass(HostedEnvironment):
         return self._of.tools_json
 
     @property
-    def tool_names(self) -> list[str]:
-        return self._of.tool_names
+    def tool_schemas(self) -> dict[str, Any]:
+        return self._of.tool_schemas
 
     @property
     def hidden_fields(self) -> frozenset[str]:

@@ -8,10 +8,16 @@ from functools import cached_property
 from typing import Any
 from urllib.parse import unquote
 
+from environments.errors import shorten
+
 _INDEX = re.compile(r"0|[1-9][0-9]{0,8}")
-_NO_SCHEMAS = frozenset({"const", "enum", "default", "example", "examples", "required"})
-_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+NO_SCHEMAS = frozenset({"const", "enum", "default", "example", "examples", "required"})
+SCHEMA_MAPS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 """Keywords whose value has a schema at each name."""
+
+
+def missing(reference: Any) -> LookupError:
+    return LookupError(f"it refers to {shorten(repr(reference), 100)}, which it does not contain")
 
 
 class References:
@@ -25,13 +31,12 @@ class References:
 
         Raises: LookupError for a part that the schema does not have, and for another document.
         """
-        missing = LookupError(f"it refers to {reference!r}, which it does not contain")
         if not isinstance(reference, str) or not reference.startswith("#"):
-            raise missing
+            raise missing(reference)
         pointer, target = unquote(reference[1:]), self._root
         if pointer and not pointer.startswith("/"):
             if pointer not in self._anchors:
-                raise missing
+                raise missing(reference)
             return self._anchors[pointer]
         for escaped in pointer.split("/")[1:]:
             name = escaped.replace("~1", "/").replace("~0", "~")
@@ -40,7 +45,7 @@ class References:
             elif isinstance(target, list) and _INDEX.fullmatch(name) and int(name) < len(target):
                 target = target[int(name)]
             else:
-                raise missing
+                raise missing(reference)
         return target
 
     @cached_property
@@ -60,25 +65,13 @@ def parts_of(schema: Any) -> Iterator[Mapping[str, Any]]:
             waiting += part
         elif isinstance(part, Mapping):
             yield part
-            for keyword, value in part.items():
-                if keyword in _MAPS and isinstance(value, Mapping):
-                    waiting += value.values()
-                elif keyword not in _NO_SCHEMAS:
-                    waiting.append(value)
+            waiting += members_of(part)
 
 
-def with_references(schema: Any, names: Mapping[str, str]) -> Any:
-    """Return a copy of a schema in which references have other names."""
-    if isinstance(schema, list):
-        return [with_references(part, names) for part in schema]
-    if not isinstance(schema, Mapping):
-        return schema
-    copy: dict[str, Any] = {}
-    for keyword, value in schema.items():
-        if keyword == "$ref" and isinstance(value, str):
-            copy[keyword] = names.get(value, value)
-        elif keyword in _MAPS and isinstance(value, Mapping):
-            copy[keyword] = {name: with_references(part, names) for name, part in value.items()}
-        else:
-            copy[keyword] = value if keyword in _NO_SCHEMAS else with_references(value, names)
-    return copy
+def members_of(part: Mapping[str, Any]) -> Iterator[Any]:
+    """Yield the values in a schema that are, or hold, schemas."""
+    for keyword, value in part.items():
+        if keyword in SCHEMA_MAPS and isinstance(value, Mapping):
+            yield from value.values()
+        elif keyword not in NO_SCHEMAS:
+            yield value

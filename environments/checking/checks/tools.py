@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments.authoring.callable_tools import uncallable_names
-from environments.authoring.object_schemas import has_object_root, is_of_objects, merge_problems
+from environments.authoring.object_schemas import is_of_objects, unsent_schemas
 from environments.checking.check_state import CheckState, canonical
 from environments.checking.inputs import Inputs, Unproducible
 from environments.wire import ListToolsOutput
@@ -58,17 +58,13 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
         if not (tool["description"] or "").strip()
     ]
     state.report.judge(subject, "described", undescribed, "Every tool has a description.", "warning")
-    problems, roots, unproducible = [], [], []
+    problems, unsent, unproducible = [], list[str](), []
     for tool in (tool for tool in tools if "input_schema" in tool):
         schema, label = tool["input_schema"], f"Input schema of tool {tool['name']!r}"
         if schema is not None and not is_of_objects(schema):
             problems.append(f"{label} is of type {schema.get('type')!r}; a tool's input is always an object.")
             continue
-        if schema is not None and not has_object_root(schema):
-            reasons = "".join(f"; {problem}" for problem in merge_problems(schema))
-            roots.append(
-                f"{label} is a union or a reference at its root{reasons}; write type, properties and required there."
-            )
+        unsent += unsent_schemas({tool["name"]: schema})
         try:
             inputs = Inputs(schema, state.random(f"schema/{tool['name']}"))
         except Unproducible as error:
@@ -79,7 +75,7 @@ def _judge(state: CheckState, subject: str, tools: list[Any]) -> None:
         except Unproducible as error:
             unproducible.append(f"{label}: no input could be made for it ({error}); play this tool by hand.")
     state.report.judge(subject, "valid schemas", problems, "Every input schema is a JSON Schema of an object.")
-    state.report.judge(subject, "object roots", roots, "The APIs of models accept the root of every schema.", "warning")
+    state.report.judge(subject, "portable schemas", unsent, "The APIs of models accept every schema.", "warning")
     state.report.judge(subject, "producible inputs", unproducible, "Inputs can be made for every schema.", "warning")
 
 

@@ -23,6 +23,7 @@ from django.db import DatabaseError, connection
 
 from environments import conf
 from environments.authoring.callable_tools import uncallable_names
+from environments.authoring.object_schemas import unsent_schemas
 from environments.authoring.registry import Registry
 from environments.authoring.revision import note_revisions
 from environments.display.terminal import TerminalCommand
@@ -192,7 +193,8 @@ def _check(host: str, begin: Begin) -> None:
         for hosted in registry:
             if hosted.is_described:
                 check_declared(hosted)
-                for sentence in uncallable_names(hosted.tool_names):
+                schemas = hosted.tool_schemas
+                for sentence in [*uncallable_names(schemas), *unsent_schemas(schemas)]:
                     print(f"{hosted.name}: {sentence}", file=sys.stderr)
         note_revisions(registry, conf.version())
         asyncio.run(_check_tasks(registry, begin))

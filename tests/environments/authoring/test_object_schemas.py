@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import time
+from contextlib import suppress
 from typing import Any, get_args
 
 import jsonschema
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from environments.authoring.object_schemas import has_object_root, merge_problems, object_schema
+from environments.authoring.object_schemas import has_object_root, object_schema, schema_problems
+from environments.display.schema_references import References, parts_of
 from environments.mcp_protocol.content import tools_of
 from episodes.playtest.provider_formats import Format, tools_as
 from tests.rows import each
@@ -52,10 +54,10 @@ def test_the_work_for_a_schema_is_bounded(number: int) -> None:
 
 
 def test_a_schema_that_is_too_large_keeps_what_stands_next_to_its_union() -> None:
-    beside = {"type": "object", "description": "d", "properties": {"a": A}, "$defs": CHAIN}
+    beside = {"type": "object", "description": "d", "properties": {"a": A}, "$defs": {**CHAIN, "d8": {}}}
     schema = {**beside, "anyOf": [{"$ref": "#/$defs/d0"}] * 60}
     assert object_schema(schema) == beside
-    assert "takes more than 400000 characters" in merge_problems(schema)[0]
+    assert "takes more than 400000 characters" in schema_problems(schema)[0]
 
 
 def members(schema: Any) -> Any:
@@ -127,9 +129,92 @@ def test_references_point_at_what_they_did(schema: Any, fits: Any, does_not: Any
     assert (validator.is_valid(fits), validator.is_valid(does_not)) == (True, False)
 
 
+TREE = has(data=True, children={"items": {"$dynamicRef": "#node"}})
+OLD_TREE = has(data=True, children={"items": {"$recursiveRef": "#"}})
+STRICT = {"type": "object", "$id": "https://a.example/strict", "$ref": "tree", "unevaluatedProperties": False}
+INNER = {"$id": "https://a.example/inner", "$defs": {"T": A}, **has(b={"$ref": "#/$defs/T"})}
+NODE, OLD = {"$dynamicAnchor": "node"}, {"$recursiveAnchor": True}
+OF_2019 = {"$schema": "https://json-schema.org/draft/2019-09/schema", "type": "object"}
+
+
+@each(
+    ("schema", "fits", "does_not"),
+    [
+        ({**has(a={"$dynamicRef": "#T"}), "$defs": {"x": {"$dynamicAnchor": "T", **A}}}, 1, ""),
+        ({"$defs": {"x": B}, **has(a={"$id": "i", "$defs": {"x": A}, "$ref": "#/$defs/x"})}, 1, ""),
+        ({**has(a={"$ref": "i#/$defs/T"}), "$defs": {"i": {"$id": "i", "$defs": {"T": A}}}}, 1, ""),
+        ({"$id": "urn:x", **has(a={"$ref": "urn:x#/$defs/T"}), "$defs": {"T": A}}, 1, ""),
+        (has(a=INNER), {"b": 1}, {"b": ""}),
+        (has(a={"$ref": "https://a.example/inner"}, c={"items": INNER}), {"b": 1}, {"b": ""}),
+        ({**OF_2019, **has(a={"$recursiveRef": "#"})}, {"a": {}}, {"a": 1}),
+        (
+            {**NODE, **STRICT, "$defs": {"t": {"$id": "tree", **NODE, **TREE}}},
+            {"children": [{}]},
+            {"children": [{"x": 1}]},
+        ),
+        (
+            {**OF_2019, **OLD, **STRICT, "$defs": {"t": {"$id": "tree", **OLD, **OLD_TREE}}},
+            {"children": [{}]},
+            {"children": [{"x": 1}]},
+        ),
+        (
+            {
+                **has(a={"$ref": "#/$defs/T", "$dynamicRef": "#U"}),
+                "$defs": {"T": A, "U": {"$dynamicAnchor": "U", "not": NO}},
+            },
+            1,
+            False,
+        ),
+    ],
+)
+def test_references_of_documents_within_it_become_local(schema: Any, fits: Any, does_not: Any) -> None:
+    whole = {"type": "object", **schema}
+    sent = object_schema(whole)
+    assert (schema_problems(whole), dangling(sent)) == ([], [])
+    inputs = [value if "children" in str(value) else {"a": value} for value in (fits, does_not)]
+    for document in (whole, sent):
+        validator = jsonschema.validators.validator_for(document, default=jsonschema.Draft202012Validator)(document)
+        assert [validator.is_valid(value) for value in inputs] == [True, False]
+
+
+def dangling(schema: Any) -> list[Any]:
+    """Return the references of a schema that no client can follow."""
+    references = [(word, part[word]) for part in parts_of(schema) for word in part if word.endswith("Ref")]
+    places = References(schema)
+    for part in parts_of(schema):
+        if "$ref" in part:
+            with suppress(LookupError):
+                places.target(part["$ref"])
+                continue
+            references.append(("$ref", part["$ref"]))
+    return references
+
+
+@each("required", [["a", "a"], ["a", 3, "a"], True, "a"])
+def test_required_of_every_part_is_a_list_of_distinct_names(required: Any) -> None:
+    schema = {"type": "object", "required": ["b", "b"], **has(a={"type": "object", "required": required})}
+    sent = object_schema(schema)
+    assert (sent["required"], sent["properties"]["a"]["required"]) == (["b"], [] if required is True else ["a"])
+    assert len(schema_problems(schema)) == 2
+
+
 @each(
     ("schema", "problem"),
     [
+        ({"type": "object", **has(a={"$ref": "#/$defs/X"})}, "it refers to '#/$defs/X', which it does not contain"),
+        ({"type": "object", **has(a={"$dynamicRef": "#x"})}, "it refers to '#x', which it does not contain"),
+        ({"type": "object", **has(a={"$id": "i", "$ref": "#/$defs/T"}), "$defs": {"T": A}}, "it refers to '#/$defs/T'"),
+        ({"type": "object", **has(a={"$ref": 5})}, "it refers to 5, which it does not contain"),
+        ({"type": "object", "required": ["a", "a"]}, "'required' has 'a' twice"),
+        ({"type": "object", "required": "a"}, "'required' is 'a', which is no list of names"),
+        (
+            {"allOf": [{**has(a=A), "additionalProperties": False}, {**has(b=B), "additionalProperties": False}]},
+            "a part of its root has 'a', which another part does not allow",
+        ),
+        (
+            {"allOf": [{**has(a=A), "additionalProperties": False}, {**has(b=B), "required": ["b"]}]},
+            "a part of its root requires 'b', which another part does not allow",
+        ),
         ({"anyOf": [{"$ref": "#/$defs/X"}, {"properties": {"a": A}}]}, "it refers to '#/$defs/X', which it does not"),
         ({"$ref": "https://example.org/schema"}, "it refers to 'https://example.org/schema', which it does not"),
         ({"anyOf": [A, B]}, "no object fits a union or reference at its root"),
@@ -137,7 +222,7 @@ def test_references_point_at_what_they_did(schema: Any, fits: Any, does_not: Any
     ],
 )
 def test_it_says_what_it_could_not_merge(schema: Any, problem: str) -> None:
-    [said] = merge_problems(schema)
+    [said] = schema_problems(schema)
     assert said.startswith(problem)
 
 
@@ -155,6 +240,10 @@ KEYWORDS = st.sampled_from(
         "const",
         "a",
         "$anchor",
+        "$id",
+        "$dynamicRef",
+        "$dynamicAnchor",
+        "$recursiveRef",
         "additionalProperties",
         "unevaluatedProperties",
         "patternProperties",
@@ -167,11 +256,18 @@ JSON = st.recursive(
 )
 
 
-@settings(max_examples=60, deadline=None, derandomize=True, database=None)
+@settings(
+    max_examples=60,
+    deadline=None,
+    derandomize=True,
+    database=None,
+    suppress_health_check=[HealthCheck.too_slow],  # a busy machine may hold the process for a minute
+)
 @given(st.dictionaries(KEYWORDS, JSON, max_size=6))
 def test_any_schema_becomes_one_that_clients_read(schema: dict[str, Any]) -> None:
     tool = {"name": "t", "description": "", "input_schema": schema}
     merged = object_schema(schema)
+    assert dangling(merged) == []
     assert has_object_root(merged) and all(isinstance(form, dict) for form in merged["properties"].values())
     assert object_schema(merged) == merged
     assert tools_of({"tools": [tool]})[0]["inputSchema"] == merged

@@ -431,7 +431,8 @@ class OddSessionTools(Sound):
         union = {"anyOf": [Step.model_json_schema(), Number.model_json_schema()]}
         odd = ToolSpec(name="gehe weiter", description="", input_schema=union)
         guess = {"anyOf": [{"type": "integer"}, {"$ref": "#/$defs/Word"}], "$defs": {"Word": {"type": "string"}}}
-        others = {"count": {"type": "array"}, "guess": guess}
+        lost = {"type": "object", "properties": {"a": {"$ref": "#/$defs/X"}}, "required": ["a", "a"]}
+        others = {"count": {"type": "array"}, "guess": guess, "lost": lost}
         return ListToolsOutput(
             tools=[odd, *(ToolSpec(name=name, description="-", input_schema=others[name]) for name in others)]
         )

@@ -1,0 +1,204 @@
+"""Makes a JSON Schema one that all readers follow: each reference is a `$ref` to its root or to a definition.
+
+Providers and clients know neither documents within a schema nor dynamic references, and converters drop branches to
+which a pointer may lead. Source: JSON Schema Core 2020-12, sections 8.2 and 9.2; 2019-09, section 8.2.4.2.
+
+A part with an `$id` is a document of its own: references in it are to its parts. A dynamic or recursive reference is to
+the root's part of that name, if the root has one, and else to that of its own document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import urldefrag, urljoin
+
+from environments.display.schema_references import NO_SCHEMAS, SCHEMA_MAPS, References, members_of, missing
+from environments.errors import shorten
+
+_SHOWN_CHARACTERS = 60
+_PORTABLE = re.compile(r"#(/(\$defs|definitions)/[^/]+)?")
+_PLAIN, _NOT_PLAIN = re.compile(r"[a-zA-Z0-9_-]+"), re.compile(r"[^a-zA-Z0-9_-]+")
+_REFERENCES = frozenset({"$ref", "$dynamicRef", "$recursiveRef"})
+_OF_A_DOCUMENT = frozenset({"$id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
+
+
+def portable(schema: Mapping[str, Any]) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the schema, and what is wrong with it. A reference that leads nowhere is left out."""
+    document = _Document(schema)
+    return (document.copy() if document.is_changed else schema), list(dict.fromkeys(document.problems))
+
+
+class _Document:
+    """A schema whose references were followed."""
+
+    def __init__(self, root: Mapping[str, Any]) -> None:
+        self.problems: list[str] = []
+        self.is_changed = False
+        self._root = root
+        self._bases: dict[int, str] = {}
+        """The document of each part, which is known by its identity."""
+        self._documents: dict[str, References] = {"": References(root)}
+        self._anchors: dict[tuple[str, str], Any] = {}
+        parts = [part for part, base in _parts(root) if self._is_new(part, base)]
+        self._targets = {id(part): self._targets_of(part) for part in parts}
+        for part in parts:
+            self._check_required(part)
+        own = root.get("$defs")
+        self._definitions: dict[str, Any] = dict(own) if isinstance(own, Mapping) else {}
+
+    def _is_new(self, part: Mapping[str, Any], base: str) -> bool:
+        if id(part) in self._bases:
+            return False
+        self._bases[id(part)] = base
+        self._documents.setdefault(base, References(part))
+        for keyword in ("$anchor", "$dynamicAnchor", "$id"):
+            name = part.get(keyword)
+            if isinstance(name, str) and (keyword != "$id" or name.startswith("#")):
+                self._anchors.setdefault((base, name.removeprefix("#")), part)
+        self.is_changed |= part is not self._root and not part.keys().isdisjoint(_OF_A_DOCUMENT)
+        return True
+
+    def _check_required(self, part: Mapping[str, Any]) -> None:
+        if "required" in part and part["required"] != names_in(part["required"]):
+            self.is_changed = True
+            counts = Counter(name for name in _list(part["required"]) if isinstance(name, str))
+            if counts and (most := counts.most_common(1)[0])[1] > 1:
+                self.problems.append(f"'required' has {shorten(repr(most[0]), _SHOWN_CHARACTERS)} twice")
+            else:
+                shown = shorten(repr(part["required"]), _SHOWN_CHARACTERS)
+                self.problems.append(f"'required' is {shown}, which is no list of names")
+
+    def _targets_of(self, part: Mapping[str, Any]) -> list[tuple[str, Any]]:
+        """Return the references of a part, each with what it points at. One that leads nowhere is a problem."""
+        targets = []
+        for keyword in [keyword for keyword in part if keyword in _REFERENCES]:
+            reference = part[keyword]
+            try:
+                target = self._target(keyword, reference, self._bases[id(part)])
+                targets.append((reference, target))
+                self.is_changed |= keyword != "$ref" or not self._is_portable(reference, target)
+            except LookupError as error:
+                self.problems.append(str(error.args[0]))
+                self.is_changed = True
+        return targets
+
+    def _target(self, keyword: str, reference: Any, base: str) -> Any:
+        """Return the part at a reference in the document `base`. Raises: LookupError."""
+        if not isinstance(reference, str):
+            raise missing(reference)
+        try:
+            uri, fragment = (base, reference[1:]) if reference.startswith("#") else urldefrag(urljoin(base, reference))
+        except ValueError:
+            raise missing(reference) from None
+        root = self._bases[id(self._root)]
+        if uri not in self._documents:
+            raise missing(reference)
+        if keyword == "$recursiveRef" and self._root.get("$recursiveAnchor") is True:
+            uri = root
+        if keyword == "$dynamicRef" and (root, fragment) in self._anchors:
+            uri = root
+        if (uri, fragment) in self._anchors:
+            target = self._anchors[uri, fragment]
+        else:
+            target = self._documents[uri].target(f"#{fragment}")
+        if not isinstance(target, bool) and id(target) not in self._bases:
+            raise missing(reference)
+        return target
+
+    def _is_portable(self, reference: str, target: Any) -> bool:
+        """Return whether a reference means the same at any place of the schema."""
+        if not (match := _PORTABLE.fullmatch(reference)):
+            return False
+        if match[2] and not isinstance(self._root.get(match[2]), Mapping):
+            return False
+        try:
+            return self._documents[""].target(reference) is target
+        except LookupError:
+            return False
+
+    # --- the copy
+
+    def copy(self) -> Mapping[str, Any]:
+        self._pointed = {id(part): reference for found in self._targets.values() for reference, part in found}
+        self._names = {
+            id(part): f"#/$defs/{name}" for name, part in self._definitions.items() if _PLAIN.fullmatch(name)
+        }
+        self._names[id(self._root)] = "#"
+        self._waiting: list[tuple[str, Any]] = []
+        copy: dict[str, Any] = self._copied(self._root)
+        added = {}
+        while self._waiting:
+            name, part = self._waiting.pop()
+            added[name] = self._copied(part, part)
+        if added:
+            own = copy.get("$defs")
+            copy["$defs"] = {**(own if isinstance(own, Mapping) else {}), **added}
+        return copy
+
+    def _copied(self, value: Any, definition: Any = None) -> Any:
+        """Return a copy of a part. `definition`: the one that it is copied into; None for the schema itself."""
+        if isinstance(value, list):
+            return [self._copied(part, definition) for part in value]
+        if not isinstance(value, Mapping):
+            return value
+        if definition is not None and value is not definition and id(value) in self._pointed:
+            return self._reference(self._pointed[id(value)], value)  # so that no part is in two definitions
+        dropped = (_REFERENCES | _OF_A_DOCUMENT) - ({"$id"} if value is self._root else set())
+        copy: dict[str, Any] = {}
+        for keyword, inner in value.items():
+            if keyword == "required":
+                copy[keyword] = names_in(inner)
+            elif keyword in SCHEMA_MAPS and isinstance(inner, Mapping):
+                copy[keyword] = {name: self._copied(part, definition) for name, part in inner.items()}
+            elif keyword not in dropped:
+                copy[keyword] = inner if keyword in NO_SCHEMAS else self._copied(inner, definition)
+        forms = [self._reference(*target) for target in self._targets.get(id(value), ())]
+        if len(forms) == 1:
+            return {**forms[0], **copy}
+        return {**copy, "allOf": [*_list(copy.get("allOf")), *forms]} if forms else copy
+
+    def _reference(self, reference: str, target: Any) -> dict[str, Any]:
+        """Return the reference as it is in the copy, in which it is to the root or to a definition."""
+        if isinstance(target, bool):
+            return {} if target else {"not": {}}
+        if self._is_portable(reference, target):
+            return {"$ref": reference}
+        if id(target) not in self._names:
+            name = _NOT_PLAIN.sub("_", reference).strip("_") or "root"
+            while name in self._definitions:
+                name += "_"
+            self._definitions[name] = target
+            self._names[id(target)] = f"#/$defs/{name}"
+            self._waiting.append((name, target))
+        return {"$ref": self._names[id(target)]}
+
+
+def names_in(value: Any) -> list[str]:
+    """Return the distinct names of `required`, whatever it is."""
+    names = [value] if isinstance(value, str) else _list(value)
+    return list(dict.fromkeys(name for name in names if isinstance(name, str)))
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _parts(root: Any) -> Iterator[tuple[Mapping[str, Any], str]]:
+    """Yield all parts of a schema, each after the one around it and with the address of its document."""
+    waiting: list[tuple[Any, str]] = [(root, "")]
+    while waiting:
+        part, base = waiting.pop()
+        if isinstance(part, list):
+            waiting += [(each, base) for each in part]
+        elif isinstance(part, Mapping):
+            identifier = part.get("$id")
+            if isinstance(identifier, str) and not identifier.startswith("#"):
+                try:
+                    base = urldefrag(urljoin(base, identifier)).url
+                except ValueError:
+                    base = identifier
+            yield part, base
+            waiting += [(each, base) for each in members_of(part)]
