@@ -24,11 +24,11 @@ _ANNOUNCED = re.compile(r"\b(?:answers?|solutions?|target)(?: (?:is|are|was))?\W
 _LABELS = frozenset(("id", "uuid", "index", "seed", "split", "source", "topic", "difficulty", "metadata"))
 """Names of fields, in lower case, that tell tasks apart but that no prompt shows."""
 _MARKS = re.compile(r"[\"'`\u2018\u2019\u201c\u201d]|(?<![.,;:!?])[.,;:!?]+(?=\s|$)")
-_ANSWER = re.compile(rf"{ANSWER_NAME.pattern}|ground_truth")
+_ANSWER = re.compile(rf"{ANSWER_NAME.pattern}|ground_truth|expected_.*|label")
 _ANSWER_IN_LIST = re.compile(r"(.*_)?(answers?|solutions?)")
 """An item of a list may have a target or a source that is no answer and no label, such as an edge of a graph."""
 _LABEL = re.compile(
-    r"(.*_)?(id|uuid|guid|index|idx|seed)|(task_)?(name|title)|split|subset|dataset|(data_)?source|topic|category"
+    r"(.*_)?(id|uid|uuid|guid|hash|index|idx|seed)|(task_)?(name|title)|split|subset|dataset|(data_)?source|topic|category"
     r"|difficulty|tags?|version|author|license|(created|updated)(_at)?|comments?|notes?|meta|metadata|extra_info"
 )
 """Names of fields that are labels in most environments; in others `tells_apart` says that they are not."""
@@ -136,10 +136,10 @@ def _as_compared(text: str) -> str:
 def _unless_in_word(match: re.Match[str]) -> str:
     """Return the marks if they are a single one within a word or a number, such as in 3.5, .5 and a:b."""
     marks, text, end = match[0], match.string, match.end()
-    if len(marks) > 1 or marks in _QUOTES or end == len(text) or not (text[end].isalnum() or text[end] in "-$(["):
+    if len(marks) > 1 or marks in _QUOTES or end == len(text) or text[end] in " \n\t\r)]}*_":
         return " "
-    is_first = not text[: match.start()][-1:].strip()
-    return " " if is_first and not text[end].isdigit() else marks
+    is_first = not text[match.start() - 1 : match.start()].strip()
+    return " " if is_first and text[end].isalpha() else marks
 
 
 def as_read(text: str) -> str:

@@ -22,6 +22,7 @@ from episodes.models import Suite
 from episodes.suites.leaks import leaks_of_list, leaks_of_members
 from episodes.suites.versions import MemberAsked, SuiteAsked, publish
 from tests.environments.curation.tasks import AUTHOR
+from tests.rows import each
 from tests.stored import make_split, make_statistics, make_task
 
 pytestmark = pytest.mark.django_db
@@ -194,7 +195,7 @@ COPIES: list[dict[str, Any]] = [
     {"hint": "", "tags": [], "more": {"hint": [None, " "]}},
     {"name": "train/17", "task_id": "17", "taskId": 3, "example-id": 4},
     {"meta": {"answer": 3, "id": 17}},
-    {"grading": {"answer": 3, "correctAnswer": "3"}, "reward_model": {"ground_truth": "3"}},
+    {"grading": {"answer": 3, "correctAnswer": "3"}, "reward_model": {"ground_truth": "3"}, "expected_output": 3},
     {"question": "how many apples \u2013 of 3.5 kg \u2212 has {n}"},
     {"question": "**\u00bfHow many apples - of 3.5 kg - has {n}???**"},
     {"question": "- \u00abHow many, apples - of 3.5 kg - has \u201c{n}\u201d...\u00bb )"},
@@ -239,6 +240,13 @@ def test_copies_that_differ_in_what_no_agent_reads_are_found_wherever_tasks_are_
 
 def test_tasks_that_ask_something_else_are_no_copies() -> None:
     assert leaks.leaks_of_split(with_copies(OTHERS)).sentences == []
+
+
+@each(
+    ("text", "other"), [("a != b", "a = b"), ("2**3", "2*3"), ("-1 + 2", "1 + 2"), (".5", "5"), ("5%", "5"), ("?", "!")]
+)
+def test_signs_of_formulas_tell_texts_apart(text: str, other: str) -> None:
+    assert normalized({"formula": text}) != normalized({"formula": other})
 
 
 def test_a_split_that_has_all_twice_is_compared() -> None:
