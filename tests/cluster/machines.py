@@ -47,7 +47,7 @@ def needs_namespaces() -> None:
 
 
 def run(*command: str) -> None:
-    subprocess.run(command, check=True, timeout=60, stdout=subprocess.DEVNULL)
+    subprocess.run(command, check=True, timeout=180, stdout=subprocess.DEVNULL)
 
 
 @dataclass
@@ -215,8 +215,8 @@ def machines(classes: tuple[str, ...], settings: Mapping[str, str], count: int =
         nodes = [Machine(*place, cpus=RAY_CPUS) for place in places[count:]]
         for machine in (*servers, *nodes):
             machine.folder.mkdir()
+            stack.callback(machine.switch_off)  # also if Ray does not start on it
             machine.switch_on()
-            stack.callback(machine.switch_off)
         servers[0].migrate()
         for server in servers:
             server.start()
