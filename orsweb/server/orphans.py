@@ -82,12 +82,14 @@ def _is_reaped(pid: int) -> bool:
 
 
 def _name_of(pid: int) -> str:
-    """Return what it is for people, such as "of leaver (pid 7)" or "sleep 100 (pid 8)"; empty if it is ours."""
+    """Return what it is for people, "of leaver (pid 7)" or "sleep 100 (pid 8)"; empty if it is ours, or is ending."""
     line, name = _line(pid), _comm(pid)
     if any(ours in line for ours in _OURS):
         return ""
+    if name.startswith(forks.PREFIX):
+        return f"{name} (pid {pid})"
     words = line.replace(b"\0", b" ").decode("utf-8", "replace").strip()
-    return f"{name if name.startswith(forks.PREFIX) else words[:MAX_NAME] or name} (pid {pid})"
+    return words and f"{words[:MAX_NAME]} (pid {pid})"  # one that ends, as workers do with their server, has none
 
 
 def _comm(pid: int) -> str:
