@@ -311,7 +311,7 @@ class _TrialResult:
         exception = _dict((part or values).get("exception_info"))
         kind = _text(exception.get("exception_type"))
         rewards = self.rewards()
-        is_failure = bool(kind) and not rewards.has_number
+        is_failure = bool(kind) and (not rewards.has_number or part.get("reward_valid") is False)
         model = _dict(_dict(values.get("agent_info")).get("model_info"))
         times = _dict(part.get("agent_execution")) if self._step else values
         return TrialFacts(
@@ -379,7 +379,10 @@ class _TrialResult:
             for name in reward_names(part):
                 if (place := f"{prefix}{name}") != read_place and part[name] != rewards.total:
                     shown = f"{place} is {shorten(repr(part[name]), _SHOWN_CHARACTERS)}"
-                    raise self._refusal(f"{shown}; a reward is read only in verifier_result.rewards")
+                    whose = (
+                        f" of step {shorten(repr(self._step), _SHOWN_CHARACTERS)} in step_results" if self._step else ""
+                    )
+                    raise self._refusal(f"{shown}; a reward is read only in verifier_result.rewards{whose}")
 
     def _written(self) -> tuple[Any, str]:
         """Return what the verifier wrote, in the file that Harbor reads first, and its name; None if there is none."""

@@ -223,6 +223,14 @@ def test_a_trial_whose_reward_cannot_be_read_is_refused(tmp_path: Path, result: 
     assert reason in report.refusals[0][1].reason
 
 
+def test_a_reward_of_a_trial_is_none_of_a_step_that_the_result_does_not_name(tmp_path: Path) -> None:
+    job = write_trial(tmp_path)
+    shutil.copytree(job / "zebras__a1" / "agent", job / "zebras__a1" / "steps" / "first" / "agent")
+    shutil.rmtree(job / "zebras__a1" / "agent")
+    [(_, refused)] = Import([job]).run().refusals
+    assert "in verifier_result.rewards of step 'first' in step_results" in refused.reason
+
+
 def test_a_trajectory_whose_only_reward_stands_elsewhere_is_refused_with_its_trial(tmp_path: Path) -> None:
     job = write_trial(tmp_path, trajectory(extra={"rewards": {"a": 1}}), RESULT | {"verifier_result": None})
     [(_, refused)] = Import([job]).run().refusals

@@ -271,11 +271,13 @@ def test_a_single_file_over_many_lines_is_a_trajectory(tmp_path: Path) -> None:
         ("AgentTimeoutError", None, "expired"),
         ("DockerError", None, "env_error"),
         ("AgentTimeoutError", {"reward": 0.0}, "finished"),
+        ("ApiRateLimitError", {"reward": 0.0}, "env_error"),
     ],
 )
 def test_an_exception_is_the_ending(tmp_path: Path, kind: str, rewards: Any, cause: str) -> None:
     info = {"exception_type": kind, "exception_message": "after 60 s"}
     result = RESULT | {"exception_info": info, "verifier_result": {"rewards": rewards} if rewards else None}
+    result["reward_valid"] = bool(rewards) and kind != "ApiRateLimitError"
     Import([write_trial(tmp_path, result=result)]).run()
     episode = Episode.objects.get()
     assert (episode.cause, episode.detail) == (cause, f"{kind}: after 60 s")
