@@ -1,6 +1,8 @@
 from django.apps import AppConfig
+from django.utils.module_loading import import_string
 
 from environments.curation.quotations import register_quotation
+from environments.features import features
 
 
 class EpisodesConfig(AppConfig):
@@ -9,6 +11,6 @@ class EpisodesConfig(AppConfig):
     default_auto_field = "django.db.models.BigAutoField"
 
     def ready(self) -> None:
-        from episodes.suites.versions import quoted_in  # has models
-
-        register_quotation(quoted_in)
+        for feature in features():
+            if feature.quotation:
+                register_quotation(import_string(feature.quotation))

@@ -244,6 +244,7 @@ INSTALLED_APPS = [
     "environments",
     "episodes",
 ]
+FEATURES = ["episodes.doctor", "episodes.suites"]
 MIDDLEWARE = [
     "orsweb.pages.middleware.Security",
     "orsweb.pages.middleware.ContentPolicy",
@@ -272,11 +273,12 @@ TEMPLATES = [
         "DIRS": [BASE_DIR / "templates"] if IS_CHECKOUT else [],
         "APP_DIRS": True,
         "OPTIONS": {
+            "libraries": {"suites": "episodes.suites.template_filters"},
             "context_processors": [
                 "django.template.context_processors.request",
                 "django.contrib.auth.context_processors.auth",
                 "django.contrib.messages.context_processors.messages",
-            ]
+            ],
         },
     }
 ]

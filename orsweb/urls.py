@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+
 from django.contrib import admin
 from django.urls import URLPattern, URLResolver, include, path
 
 from environments import conf
+from environments.features import features
 from orsweb.accounts import admin as accounts
 from orsweb.operations.page import operations
 
 admin.autodiscover()
+for feature in features():
+    if feature.admin:
+        import_module(feature.admin)
 accounts.register(admin.site)
 
 pages: list[URLPattern | URLResolver] = [

@@ -26,7 +26,7 @@ LAYERS = {
 }
 """The rooms of each application by floor, lowest first."""
 
-UNDRAWN = {"errors", "invisible", "wire", "command_line", "templatetags"}
+UNDRAWN = {"errors", "features", "invisible", "wire", "command_line", "templatetags"}
 """Rooms that the picture of docs/architecture.md leaves out."""
 
 FACES = {"protocol", "mcp_protocol", "admin", "management"}
@@ -170,7 +170,7 @@ def test_what_authors_install_imports_nothing_else() -> None:
     assert not used - needed - {"pydantic_core"}  # which pydantic needs
 
 
-def test_only_faces_conf_and_service_of_environments_read_settings() -> None:
+def test_only_faces_conf_features_and_service_of_environments_read_settings() -> None:
     readers = {name for name in modules() if "django.conf.settings" in imported(name)}
     inner = {name for name in readers if name.startswith("environments.") and name.split(".")[1] not in FACES}
-    assert inner <= {"environments.conf", "environments.service"}
+    assert inner <= {"environments.conf", "environments.features", "environments.service"}

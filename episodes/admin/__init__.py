@@ -28,14 +28,13 @@ from environments.models import Environment
 from environments.models.viewer import visible_environments
 from episodes.admin.redaction import RedactionAdmin
 from episodes.admin.removal import removal_view
-from episodes.admin.suites import SuiteAdmin
 from episodes.attempts.rule import ENDED
 from episodes.filtering.conditions import COUNTED_CAUSES
 from episodes.filtering.filters import PLAYERS
 from episodes.filtering.names import name_tasks
 from episodes.filtering.page import describe_tasks
 from episodes.filtering.page import shown as with_tasks
-from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step, Suite
+from episodes.models import Episode, Incident, Redaction, Removal, Retention, Run, Step
 from episodes.models.privacy import outside_hidden_parts, visible_episodes, visible_runs
 from episodes.templatetags import record
 from episodes.transcript.steps import step_json, transcript_of
@@ -409,4 +408,3 @@ class RemovalAdmin(ReadOnlyAdmin):
 
 
 admin.site.register(Redaction, RedactionAdmin)
-admin.site.register(Suite, SuiteAdmin)

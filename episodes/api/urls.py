@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from django.urls import path, re_path
 
+from environments import features
 from episodes.api.base import unknown
 from episodes.api.curves import CurvesView
-from episodes.api.doctor import DoctorView
 from episodes.api.environments import EnvironmentsView, EnvironmentView
 from episodes.api.episodes import EpisodesView, EpisodeView
 from episodes.api.events import EventsView
@@ -17,7 +17,6 @@ from episodes.api.openapi import DocumentView, reference
 from episodes.api.rollouts import RolloutListView, RolloutMessagesView, RolloutView
 from episodes.api.runs import RunsView, RunView, SteeredRunView
 from episodes.api.steps import StepsView, StepView
-from episodes.api.suites import SuitesView, SuiteView
 from episodes.api.tasks import TasksView, TaskView
 
 urlpatterns = [
@@ -39,11 +38,9 @@ urlpatterns = [
     path("rollouts", RolloutListView.as_view(), name="api-rollouts"),
     path("rollouts/<id:pk>", RolloutView.as_view(), name="api-rollout"),
     path("rollouts/<id:pk>/messages", RolloutMessagesView.as_view(), name="api-rollout-messages"),
-    path("suites", SuitesView.as_view(), name="api-suites"),
-    path("suites/<str:name>", SuiteView.as_view(), name="api-suite"),
     path("curves", CurvesView.as_view(), name="api-curves"),
     path("environments/<str:name>/leaderboard", LeaderboardView.as_view(), name="api-leaderboard"),
-    path("environments/<str:name>/doctor", DoctorView.as_view(), name="api-doctor"),
+    *features.api(),
     path("keys/me", OwnKeyView.as_view(), name="api-own-key"),
     re_path(r"^(?P<rest>[\s\S]+)$", unknown),
 ]

@@ -88,7 +88,8 @@ of_run = _seen(sees_run, "There is no run {pk}. The Runs page lists all runs tha
 def environment_named(request: HttpRequest, name: str, rows: EnvironmentQuerySet | None = None) -> Environment:
     """Return the environment among `rows`. Raises: Http404 with similar names if there is none for the person."""
     viewer = viewer_of(request.user)
-    found = (rows or Environment.objects).seen_by(viewer).filter(name=name).first()
+    known = Environment.objects.all() if rows is None else rows
+    found = known.seen_by(viewer).filter(name=name).first()
     if found is None:
         raise Http404(unknown_environment(name, viewer))
     return found

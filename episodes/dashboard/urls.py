@@ -6,11 +6,11 @@ from typing import Any
 
 from django.urls import path
 
+from environments import features
 from episodes.dashboard import replay, replay_conversation, replay_raw
 from episodes.dashboard.browse import delete_view, episode_preview, episodes, save_view
 from episodes.dashboard.compare import compare
 from episodes.dashboard.curves import curves
-from episodes.dashboard.doctor import doctor
 from episodes.dashboard.environment import environment, environments
 from episodes.dashboard.events import events
 from episodes.dashboard.export import episode_export
@@ -23,8 +23,6 @@ from episodes.dashboard.rollout_export import rollout_export
 from episodes.dashboard.rollouts import rollout, rollout_link, rollouts
 from episodes.dashboard.run_choices import run_choices
 from episodes.dashboard.runs import run, runs
-from episodes.dashboard.suite_form import suite_edit, suite_new
-from episodes.dashboard.suites import suite, suite_compare, suites
 from episodes.dashboard.task import group, task
 
 OF_EPISODE: list[tuple[str, Any, str]] = [
@@ -66,13 +64,6 @@ urlpatterns = [
     path("episodes/views/<id:pk>/delete/", delete_view, name="delete_view"),
     path("compare/", compare, name="compare"),
     path("environments/<str:name>/leaderboard/", board, name="leaderboard"),
-    path("environments/<str:name>/doctor/", doctor, name="doctor"),
-    path("suites/", suites, name="suites"),
-    path("suites/new/", suite_new, name="suite_new"),
-    path("suites/<str:name>/", suite, name="suite"),
-    path("suites/<str:name>/edit/", suite_edit, name="suite_edit"),
-    path("suites/<str:name>/v<int:version_number>/", suite, name="suite_version"),
-    path("suites/<str:name>/v<int:version_number>/compare/", suite_compare, name="suite_compare"),
     path("rollouts/export", rollout_export, name="rollout_export"),
     path("rollouts/", rollouts, name="rollouts"),
     path("rollouts/<path:event_id>/", rollout, name="rollout"),
@@ -84,4 +75,5 @@ urlpatterns = [
     path("runs/choices/", run_choices, name="run_choices"),
     path("runs/curves/", curves, name="curves"),
     path("events/", events, name="events"),
+    *features.pages(),
 ]

@@ -56,7 +56,7 @@ class AdminSite(UnfoldAdminSite):  # type: ignore[misc]  # unfold has no types
         """
         sidebar: Any = settings.UNFOLD["SIDEBAR"]
         found = []
-        for group in sidebar["navigation"]:
+        for group in sidebar["navigation"](request):
             links = [(one, str(one["link"])) for one in group["items"] if one["permission"](request)]
             items = [{**one, "link": link, "active": request.path.startswith(link)} for one, link in links]
             found += [{"title": group.get("title"), "items": items}] if items else []

@@ -18,7 +18,6 @@ from environments.access.permissions import (
     MAKE_STUDIES,
     OPEN_ADMIN,
     PLAY,
-    PUBLISH_SUITES,
     SAVE_VIEWS,
     SEE_OPERATIONS,
     SEE_PAGES,
@@ -26,6 +25,7 @@ from environments.access.permissions import (
     may_open_admin,
     read_permissions,
 )
+from environments.features import features
 
 PERMISSIONS = {
     **dict.fromkeys(
@@ -36,14 +36,13 @@ PERMISSIONS = {
         PLAY,
     ),
     **dict.fromkeys(("invites", "revoke_invite"), INVITE),
-    **dict.fromkeys(("suite_new", "suite_edit"), PUBLISH_SUITES),
     **dict.fromkeys(("study_new", "study_links", "study_revoke", "study_exclude", "study_close"), MAKE_STUDIES),
     **dict.fromkeys(("study_home", "study_begin", "study_next"), PLAY),
     **dict.fromkeys(("save_view", "delete_view"), SAVE_VIEWS),
     "flag": FLAG_TASKS,
     "operations": SEE_OPERATIONS,
 }  # fmt: skip
-"""Permission by the name of the page's URL; all others need SEE_PAGES."""
+"""Permission by the name of the page's URL; all others need that of their feature, or SEE_PAGES."""
 CHANGES = {"notes": WRITE_NOTES}
 """Permission for requests that change something, where it is not that of the page."""
 OPEN = frozenset(("login", "logout", "password", "password_changed", "invite", "study_return", "leave"))
@@ -60,7 +59,8 @@ def permission_for(name: str, method: str = "GET") -> str:
         return ""
     if name in CHANGES and method not in ("GET", "HEAD", "OPTIONS"):
         return CHANGES[name]
-    return PERMISSIONS.get(name, SEE_PAGES)
+    own = (feature.permissions[name] for feature in features() if name in feature.permissions)
+    return next(own, PERMISSIONS.get(name, SEE_PAGES))
 
 
 def may_open(user: Any, permission: str) -> bool:

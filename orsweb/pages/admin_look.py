@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Any
 
 from django.templatetags.static import static
 from django.urls import reverse_lazy
+
+from environments.features import features
 
 
 def sidebar_page(title: str, icon: str, name: str) -> dict[str, Any]:
@@ -27,6 +30,52 @@ def shades_of(hue: float, chroma: float) -> dict[str, str]:
     }
 
 
+@cache
+def sidebar() -> list[dict[str, Any]]:
+    """Return the groups of links of the sidebar, with those of features."""
+    return [
+        {
+            "items": [
+                sidebar_page("Operations", "monitor_heart", "operations")
+                | {"permission": lambda request: request.user.has_perm("episodes.view_operations")},
+            ]
+        },
+        {
+            "title": "Episodes and runs",
+            "items": [
+                sidebar_page("Episodes", "timeline", "admin:episodes_episode_changelist"),
+                sidebar_page("Redactions", "ink_eraser", "admin:episodes_redaction_changelist"),
+                sidebar_page("Runs", "stacks", "admin:episodes_run_changelist"),
+                *(sidebar_page(*link) for feature in features() for link in feature.admin_pages),
+                sidebar_page("Incidents", "warning", "admin:episodes_incident_changelist"),
+                sidebar_page("Retention", "auto_delete", "admin:episodes_retention_changelist"),
+                sidebar_page("Removals", "delete_history", "admin:episodes_removal_changelist"),
+            ],
+        },
+        {
+            "title": "Environments and tasks",
+            "items": [
+                sidebar_page("Environments", "deployed_code", "admin:environments_environment_changelist"),
+                sidebar_page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
+                sidebar_page("Tasks", "checklist", "admin:environments_task_changelist"),
+                sidebar_page("Activity", "history", "admin:environments_curationaction_changelist")
+                | {"permission": lambda request: request.user.has_perm("environments.view_task")},
+                sidebar_page("Conflicts", "call_split", "admin:environments_syncconflict_changelist")
+                | {"permission": lambda request: request.user.has_perm("environments.view_task")},
+            ],
+        },
+        {
+            "title": "Access",
+            "items": [
+                sidebar_page("API keys", "key", "admin:environments_apikey_changelist"),
+                sidebar_page("Security log", "policy", "admin:environments_securityevent_changelist"),
+                sidebar_page("Users", "person", "admin:auth_user_changelist"),
+                sidebar_page("Groups", "group", "admin:auth_group_changelist"),
+            ],
+        },
+    ]
+
+
 UNFOLD = {
     "SITE_TITLE": "orsweb",
     "SITE_HEADER": "Admin",
@@ -44,47 +93,5 @@ UNFOLD = {
         lambda request: static("orsweb/admin.css"),
     ],
     "SCRIPTS": [lambda request: static("orsweb/admin_labels.js"), lambda request: static("orsweb/scrolling.js")],
-    "SIDEBAR": {
-        "navigation": [
-            {
-                "items": [
-                    sidebar_page("Operations", "monitor_heart", "operations")
-                    | {"permission": lambda request: request.user.has_perm("episodes.view_operations")},
-                ]
-            },
-            {
-                "title": "Episodes and runs",
-                "items": [
-                    sidebar_page("Episodes", "timeline", "admin:episodes_episode_changelist"),
-                    sidebar_page("Redactions", "ink_eraser", "admin:episodes_redaction_changelist"),
-                    sidebar_page("Runs", "stacks", "admin:episodes_run_changelist"),
-                    sidebar_page("Suites", "trophy", "admin:episodes_suite_changelist"),
-                    sidebar_page("Incidents", "warning", "admin:episodes_incident_changelist"),
-                    sidebar_page("Retention", "auto_delete", "admin:episodes_retention_changelist"),
-                    sidebar_page("Removals", "delete_history", "admin:episodes_removal_changelist"),
-                ],
-            },
-            {
-                "title": "Environments and tasks",
-                "items": [
-                    sidebar_page("Environments", "deployed_code", "admin:environments_environment_changelist"),
-                    sidebar_page("Splits", "format_list_numbered", "admin:environments_split_changelist"),
-                    sidebar_page("Tasks", "checklist", "admin:environments_task_changelist"),
-                    sidebar_page("Activity", "history", "admin:environments_curationaction_changelist")
-                    | {"permission": lambda request: request.user.has_perm("environments.view_task")},
-                    sidebar_page("Conflicts", "call_split", "admin:environments_syncconflict_changelist")
-                    | {"permission": lambda request: request.user.has_perm("environments.view_task")},
-                ],
-            },
-            {
-                "title": "Access",
-                "items": [
-                    sidebar_page("API keys", "key", "admin:environments_apikey_changelist"),
-                    sidebar_page("Security log", "policy", "admin:environments_securityevent_changelist"),
-                    sidebar_page("Users", "person", "admin:auth_user_changelist"),
-                    sidebar_page("Groups", "group", "admin:auth_group_changelist"),
-                ],
-            },
-        ],
-    },
+    "SIDEBAR": {"navigation": lambda request: sidebar()},
 }

@@ -5,7 +5,6 @@ Used by `templates/base.html`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -14,26 +13,10 @@ from django.template.loader import render_to_string
 from django.urls import NoReverseMatch, reverse
 from django.utils.safestring import SafeString
 
+from environments.features import MenuPage, PageLink, features
 from orsweb.accounts.page_rules import may_open, permission_for
 
 register = template.Library()
-
-
-@dataclass(frozen=True, slots=True)
-class MenuPage:
-    name: str
-    """The name of its URL."""
-    label: str
-    key: str
-    """The key that opens the page after `g`."""
-    icon: str
-    """An SVG path within the view box 0 0 24 24, drawn as a line."""
-    sections: tuple[str, ...] = ()
-    """First segments of further paths that belong to the page."""
-    is_foot: bool = False
-    """Whether the foot of the rail starts here; the bar on phones has no room for it."""
-    is_wide_only: bool = False
-    """Whether the bar on phones has no room for it."""
 
 
 RAIL = (
@@ -49,13 +32,6 @@ RAIL = (
         "M17 15a2 2 0 1 0 0 4 2 2 0 0 0 0-4z",
         is_wide_only=True,
     ),
-    MenuPage(
-        "suites",
-        "Suites",
-        "s",
-        "M4 6h10M4 12h10M4 18h6M18 4v9M15.5 10.5L18 13l2.5-2.5M15 17l2 2 4-4",
-        is_wide_only=True,
-    ),
     MenuPage("compare", "Compare", "c", "M4 5h6v14H4zM14 5h6v14h-6zM10 12h4"),
     MenuPage("play", "Play", "p", "M7 4l12 8-12 8z"),
     MenuPage("api", "API", "i", "M8 6l-5 6 5 6M16 6l5 6-5 6M14 4l-4 16", is_foot=True),
@@ -66,6 +42,16 @@ RAIL = (
         "M4 7h8M18 7h2M4 17h2M12 17h8M15 10a3 3 0 1 0 0-6 3 3 0 0 0 0 6zM9 20a3 3 0 1 0 0-6 3 3 0 0 0 0 6z",
     ),
 )
+
+
+@cache
+def _menu() -> tuple[MenuPage, ...]:
+    """Return the pages of the rail in order, with those of features."""
+    pages = list(RAIL)
+    for page in (page for feature in features() for page in feature.menu):
+        place = next(number for number, other in enumerate(pages, 1) if other.name == page.after)
+        pages.insert(place, page)
+    return tuple(pages)
 
 
 @register.simple_tag(takes_context=True)
@@ -118,9 +104,25 @@ def url_if_any(context: dict[str, Any], name: str, *args: object) -> str:
     return _url(name, *args) if _may_open(context, name) else ""
 
 
+@register.simple_tag(takes_context=True)
+def environment_pages(context: dict[str, Any], environment: str) -> list[tuple[PageLink, str]]:
+    """Return the pages of features about the environment that the visitor may open, with their addresses."""
+    return _links(context, [link for feature in features() for link in feature.environment_pages], environment)
+
+
+@register.simple_tag(takes_context=True)
+def lists_of_features(context: dict[str, Any]) -> list[tuple[PageLink, str]]:
+    """Return the lists of features that the visitor may open, with their addresses."""
+    return _links(context, [link for feature in features() for link in feature.lists])
+
+
+def _links(context: dict[str, Any], links: list[PageLink], *args: object) -> list[tuple[PageLink, str]]:
+    return [(link, _url(link.name, *args)) for link in links if _may_open(context, link.name)]
+
+
 def _open_pages(context: dict[str, Any]) -> tuple[MenuPage, ...]:
     """Return the pages of the rail that the visitor may see. On a bare page, all of them."""
-    return tuple(page for page in RAIL if _may_open(context, page.name) and _page_url(page.name))
+    return tuple(page for page in _menu() if _may_open(context, page.name) and _page_url(page.name))
 
 
 def _may_open(context: dict[str, Any], name: str) -> bool:

@@ -17,8 +17,8 @@ from episodes.models import Episode
 from episodes.search.index import index
 from episodes.transfer.exporting import FORMATS
 from tests.episodes.dashboard.test_page_plans import EXCEPTIONS as OF_PAGES
-from tests.episodes.dashboard.test_suites import form
 from tests.episodes.ended import end_episode
+from tests.episodes.suites.test_pages import form
 from tests.episodes.transfer.record import make_rich_episodes
 from tests.people import client_of
 from tests.private import NUMBER, make_private

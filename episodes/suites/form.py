@@ -20,9 +20,9 @@ from environments.models import Split
 from environments.scoring.convention import CONVENTION_PARTS
 from environments.scoring.definition import DefinitionAsked, definition_of
 from environments.scoring.returns import RETURNS
-from episodes.dashboard.suites import asked_version
 from episodes.models import Suite, SuiteVersion
 from episodes.suites.leaks import leaks_of_members
+from episodes.suites.pages import asked_version
 from episodes.suites.versions import (
     MAX_MEMBERS,
     MAX_NAME_CHARACTERS,
@@ -132,7 +132,7 @@ def _answer(request: HttpRequest, latest: SuiteVersion | None) -> HttpResponse:
         **{"latest": latest, "form": form, "rows": rows, "trouble": trouble, "has_splits": bool(splits)},
         **{"leaks": leaks, "seen": mark_of(leaks)},
     }
-    return render(request, "episodes/suite_form.html", context, status=400 if is_wrong else 200)
+    return render(request, "suites/suite_form.html", context, status=400 if is_wrong else 200)
 
 
 def _forms(request: HttpRequest, latest: SuiteVersion | None, splits: list[Split]) -> tuple[SuiteForm, Any]:

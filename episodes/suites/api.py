@@ -11,9 +11,9 @@ from rest_framework.response import Response
 
 from episodes.api.base import ApiView, one_of, whole
 from episodes.api.openapi import documented, parameter
-from episodes.api.serializers_suites import SuiteSerializer, SuiteStandingsSerializer, standings_content
 from episodes.models import Suite, SuiteVersion
 from episodes.suites.results import Players
+from episodes.suites.serializers import SuiteSerializer, SuiteStandingsSerializer, standings_content
 from episodes.suites.standings import standings
 from episodes.suites.versions import version_named
 

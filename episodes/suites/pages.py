@@ -44,7 +44,7 @@ def suites(request: HttpRequest) -> HttpResponse:
     lines = [(row, row.versions.all()[0], row.versions.all()[0].members.all()) for row in rows]
     shown = [(row, version, members, sum(one.tasks_count for one in members)) for row, version, members in lines]
     may_publish = request.user.has_perm(PUBLISH_SUITES)
-    return render(request, "episodes/suites.html", {"lines": shown, "may_publish": may_publish})
+    return render(request, "suites/suites.html", {"lines": shown, "may_publish": may_publish})
 
 
 @require_safe
@@ -69,7 +69,7 @@ def suite(request: HttpRequest, name: str, version_number: int | None = None) ->
         file = f"{version.suite.name}-v{version.number}.csv"
         headers = {"Content-Disposition": f'attachment; filename="{file}"', "X-Suite-Hash": version.hash}
         return HttpResponse("".join(_csv(found)), content_type="text/csv; charset=utf-8", headers=headers)
-    return render(request, "episodes/suite.html", _context(request, found, cite))
+    return render(request, "suites/suite.html", _context(request, found, cite))
 
 
 @require_safe
@@ -93,7 +93,7 @@ def suite_compare(request: HttpRequest, name: str, version_number: int) -> HttpR
         "counted": rows_named(version, by, found.names),
         "rows": [(pair, places[pair.task], line_of(tasks[pair.task])) for pair in found.tasks if pair.task in tasks],
     }
-    return render(request, "episodes/suite_compare.html", context)
+    return render(request, "suites/suite_compare.html", context)
 
 
 def asked_version(request: HttpRequest, name: str, number: int | None = None) -> SuiteVersion:

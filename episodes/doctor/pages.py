@@ -58,4 +58,4 @@ def doctor(request: HttpRequest, name: str) -> HttpResponse:
         "most_steps": MAX_STEPS,
         **definition_context(definition, environment),
     }
-    return render(request, "episodes/doctor.html", context)
+    return render(request, "doctor/doctor.html", context)

@@ -10,9 +10,10 @@ from environments.scoring.definition import DEFINITION_PARAMETERS, definition_of
 from episodes.api.base import ApiView
 from episodes.api.environments import environment_of
 from episodes.api.openapi import documented, parameter
-from episodes.api.serializers_figures import DoctorSerializer, definition_content
+from episodes.api.serializers_figures import definition_content
 from episodes.doctor.report import examine
 from episodes.doctor.scope import DoctorScope
+from episodes.doctor.serializers import DoctorSerializer
 from episodes.doctor.thresholds import MEANINGS, THRESHOLDS
 from episodes.filtering.parameters import definition_in
 

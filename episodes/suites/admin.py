@@ -73,3 +73,6 @@ class SuiteAdmin(ReadOnlyAdmin):
     @admin.display(description="")
     def removal(self, suite: Suite) -> SafeString:
         return format_html('<a href="{}">Delete</a>', reverse("admin:episodes_suite_delete", args=[suite.pk]))
+
+
+admin.site.register(Suite, SuiteAdmin)

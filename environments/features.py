@@ -1,0 +1,94 @@
+"""Features: folders beside the core that it does not import. The setting FEATURES lists them.
+
+Each has a module `feature.py` whose FEATURE says what it adds to the site. The core asks here and knows no names, so a
+feature that is left out of the list is gone with its pages, links and JSON. Its tables stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any, NamedTuple
+
+from django.conf import settings
+from django.urls import URLPattern
+from django.utils.module_loading import import_string
+
+
+@dataclass(frozen=True, slots=True)
+class MenuPage:
+    """A page in the left rail of all pages."""
+
+    name: str
+    """The name of its URL."""
+    label: str
+    key: str
+    """The key that opens the page after `g`."""
+    icon: str
+    """An SVG path within the view box 0 0 24 24, drawn as a line."""
+    sections: tuple[str, ...] = ()
+    """First segments of further paths that belong to the page."""
+    is_foot: bool = False
+    """Whether the foot of the rail starts here; the bar on phones has no room for it."""
+    is_wide_only: bool = False
+    """Whether the bar on phones has no room for it."""
+    after: str = ""
+    """Name of the URL of the page that it follows, for a page of a feature."""
+
+
+class PageLink(NamedTuple):
+    label: str
+    name: str
+    """Name of the URL."""
+    title: str = ""
+    """What is shown on hover."""
+
+
+class AdminLink(NamedTuple):
+    label: str
+    icon: str
+    name: str
+    """Name of the URL."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Feature:
+    """What a feature adds. Modules are named by their dotted paths, because settings are read before models load."""
+
+    urls: str
+    """Module with the URL patterns of its pages, `pages`, and of its JSON, `api`."""
+    permissions: Mapping[str, str] = field(default_factory=dict)
+    """Permission by the name of a page's URL; all other pages need SEE_PAGES."""
+    menu: Sequence[MenuPage] = ()
+    """Its pages in the left rail."""
+    environment_pages: Sequence[PageLink] = ()
+    """Pages about an environment. Their addresses take its name, and `?run=`."""
+    lists: Sequence[PageLink] = ()
+    """Pages that the list of environments leads to."""
+    admin: str = ""
+    """Module that registers its pages of the admin; empty if there are none."""
+    admin_pages: Sequence[AdminLink] = ()
+    """Links of the admin's sidebar."""
+    quotation: str = ""
+    """Function that returns a sentence if the feature quotes the tasks of a split (`curation/quotations.py`)."""
+
+
+@cache
+def features() -> tuple[Feature, ...]:
+    return tuple(import_string(f"{folder}.feature.FEATURE") for folder in settings.FEATURES)
+
+
+def pages() -> list[URLPattern]:
+    """Return the patterns of the pages of all features, below the root of the site."""
+    return [pattern for feature in features() for pattern in _urls_of(feature).pages]
+
+
+def api() -> list[URLPattern]:
+    """Return the patterns of the JSON of all features, below /api/."""
+    return [pattern for feature in features() for pattern in _urls_of(feature).api]
+
+
+def _urls_of(feature: Feature) -> Any:
+    return import_module(feature.urls)

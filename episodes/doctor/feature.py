@@ -1,0 +1,5 @@
+"""What the reward doctor adds to the site."""
+
+from environments.features import Feature, PageLink
+
+FEATURE = Feature(urls="episodes.doctor.urls", environment_pages=[PageLink("Reward doctor", "doctor")])

@@ -1,0 +1,23 @@
+"""What suites add to the site."""
+
+from environments.access.permissions import PUBLISH_SUITES
+from environments.features import AdminLink, Feature, MenuPage, PageLink
+
+FEATURE = Feature(
+    urls="episodes.suites.urls",
+    permissions=dict.fromkeys(("suite_new", "suite_edit"), PUBLISH_SUITES),
+    menu=[
+        MenuPage(
+            "suites",
+            "Suites",
+            "s",
+            "M4 6h10M4 12h10M4 18h6M18 4v9M15.5 10.5L18 13l2.5-2.5M15 17l2 2 4-4",
+            is_wide_only=True,
+            after="groups",
+        )
+    ],
+    lists=[PageLink("Suites", "suites", "Benchmarks over several environments")],
+    admin="episodes.suites.admin",
+    admin_pages=[AdminLink("Suites", "trophy", "admin:episodes_suite_changelist")],
+    quotation="episodes.suites.versions.quoted_in",
+)
