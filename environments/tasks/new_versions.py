@@ -38,7 +38,7 @@ def new_versions(
     those of `wanted` that it lists still, so that a new one is a copy beside it; edits: what people made of those;
     beside: returns which of some hashes people left beside what they decided about.
     """
-    known = _Known([text for texts in wanted.values() for text in texts])
+    known = KnownQuestions([text for texts in wanted.values() for text in texts])
     if not any(map(known.of, added.values())):
         return {}
     others = ((content, [text]) for content, text in gone.items() if content not in wanted)
@@ -60,8 +60,8 @@ def new_versions(
     return found
 
 
-class _Known:
-    """The questions of some contents."""
+class KnownQuestions:
+    """The questions of some contents, by which others are recognized. Used by sync and imports."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._members = {member for text in texts for member in _members(text)}

@@ -41,6 +41,8 @@ class TaskImportReport:
     """Rows whose content an edit has replaced."""
     as_written: bool = False
     """Whether these are added as they are in the file. Otherwise what the edits made of them is."""
+    quarantined: int = 0
+    """Rows that are quarantined tasks in another spelling; those are added, and stay quarantined."""
     from_elsewhere: int = 0
     """Rows whose `_split` names another split."""
     warnings: list[str] = field(default_factory=list)
@@ -89,6 +91,9 @@ class TaskImportReport:
             notes.append(f"{split!r} is frozen; unchanged there: {many(count, 'task')}.")
         if self.superseded:
             notes.append(self.edited_since)
+        if self.quarantined:
+            rows = many(self.quarantined, self.unit)
+            notes.append(f"Quarantined tasks in another spelling: {rows}. They stay quarantined.")
         if self.from_elsewhere:
             notes.append(f"Exported from another split, according to _split: {many(self.from_elsewhere, self.unit)}.")
         return [*notes, *self.warnings]

@@ -9,16 +9,17 @@ import hashlib
 import json
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 
 from environments.authoring import task_schema
 from environments.database.json_rows import among, rows_among
 from environments.models import SplitEntry, Task, TaskTag, seen_at
-from environments.tasks.new_versions import apart_from_spelling
+from environments.tasks.new_versions import KnownQuestions, Question, apart_from_spelling
 from environments.tasks.stored_spec import Unfit, spec_text
-from environments.tasks.successors import is_superseded, successors_of
+from environments.tasks.successors import is_superseded, successors, successors_of
 from environments.transfer.columns import Labels, separated
 from environments.transfer.report import TaskImportReport
 from environments.transfer.rows import BadRow, FileRow, Refusal
@@ -106,7 +107,9 @@ class _Found:
     heirs: dict[int, KnownTask] = field(default_factory=dict)
     """What edits made of superseded tasks, by their ids."""
     respelled: dict[str, int] = field(default_factory=dict)
-    """Superseded tasks that new rows have in another spelling, by the hashes of the rows."""
+    """Superseded tasks that new rows have in another spelling or with another label, by the hashes of the rows."""
+    quarantined: dict[str, KnownTask] = field(default_factory=dict)
+    """Quarantined tasks that new rows have in another spelling, by the hashes of the rows."""
 
 
 class Review:
@@ -118,10 +121,13 @@ class Review:
         """`as_written`: content that an edit replaced is added as it is in the file, and not the edit of it."""
         self._target, self.report, self._scratch, self._as_written = target, report, scratch, as_written
         self._split = target.split.pk if target.split else None
-        edited = Task.objects.filter(is_superseded(), environment=target.environment.pk)
-        self._superseded = {
-            _digest(apart_from_spelling(spec)): pk for pk, spec in edited.values_list("pk", "spec").iterator(2000)
-        }
+        tasks = Task.objects.filter(environment=target.environment.pk)
+        edited = dict(tasks.filter(is_superseded()).values_list("pk", "spec").iterator(2000))
+        self._superseded = {_digest(apart_from_spelling(spec)): pk for pk, spec in edited.items()}
+        self._known = KnownQuestions(list(edited.values()))
+        self._edited_with = self._known.holders((str(pk), [spec]) for pk, spec in edited.items())
+        quarantined = tasks.filter(state="quarantined").values_list("content_hash", "spec").iterator(2000)
+        self._quarantined = {_digest(apart_from_spelling(spec)): digest for digest, spec in quarantined}
 
     def decisions(self, batch: Iterable[FileTask | Refusal]) -> Iterator[Decision]:
         """Yield the decisions about the rows that are not refused, in order."""
@@ -137,6 +143,9 @@ class Review:
 
     def _decide(self, row: FileTask, found: _Found) -> Decision | Refusal:
         task, digest = found.tasks.get(row.hash), row.hash
+        if task is None and (task := found.quarantined.get(row.hash)):
+            self.report.quarantined += 1
+            digest = task.hash
         heir = found.heirs.get(task.id if task else found.respelled.get(row.hash, 0))
         if heir and heir.hash != row.origin:  # a row that names the edit brings the earlier content back on purpose
             self.report.superseded += 1
@@ -188,10 +197,18 @@ class Review:
         hashes = {row.hash for row in rows} | {row.origin for row in rows if row.origin}
         found = _Found()
         tasks = tasks_by_hash(self._target.environment.pk, hashes)
-        known = {digest for digest, *_ in tasks}
-        for row in rows if self._superseded else ():
-            if row.hash not in known and (old := self._superseded.get(_digest(apart_from_spelling(row.text)))):
-                found.respelled[row.hash] = old
+        known, respelled = {digest for digest, *_ in tasks}, dict[str, str]()
+        for row in rows if self._superseded or self._quarantined else ():
+            if row.hash not in known:
+                spelling = _digest(apart_from_spelling(row.text))
+                old = self._superseded.get(spelling)
+                if old or row.origin:  # a row with an origin says itself what it edits
+                    found.respelled |= {row.hash: old} if old else {}
+                elif spelling in self._quarantined:
+                    respelled[row.hash] = self._quarantined[spelling]
+                elif old := self._superseded_like(row.text):
+                    found.respelled[row.hash] = old
+        tasks += tasks_by_hash(self._target.environment.pk, set(respelled.values()) - known)
         heirs = successors_of([*(pk for _, pk, *_ in tasks), *found.respelled.values()])
         edits = Task.objects.filter(among("pk", heirs.values())) if heirs else Task.objects.none()
         edited = list(edits.values_list("content_hash", "pk", "state", "reason", "spec"))
@@ -202,6 +219,7 @@ class Review:
             tags.setdefault(task, []).append(name)
         for digest, pk, state, reason in tasks:
             found.tasks[digest] = KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest)
+        found.quarantined = {row: found.tasks[digest] for row, digest in respelled.items()}
         by_id = {
             pk: KnownTask(pk, state, reason, tuple(sorted(tags.get(pk, ()))), digest, spec)
             for digest, pk, state, reason, spec in edited
@@ -210,6 +228,24 @@ class Review:
         for task, place in _places(ids):
             found.places.setdefault(task, []).append(place)
         return found
+
+    def _superseded_like(self, text: str) -> int | None:
+        """Return the superseded task that a content is a version of, as `new_versions` defines it; None if it is none.
+
+        It is none if people left a task that is as alike beside the edited one.
+        """
+        questions = [question for question in self._known.of(text) if question in self._edited_with]
+        return next((int(self._edited_with[one][0]) for one in questions if one not in self._taken), None)
+
+    @cached_property
+    def _taken(self) -> set[Question]:
+        """The questions of superseded tasks that tasks in splits have, too, other than what the edits made."""
+        tasks = Task.objects.filter(environment=self._target.environment.pk)
+        made = set(successors(tasks.filter(replaced_by__isnull=False)).values())
+        places = SplitEntry.objects.filter(seen_at(F("split__version")), split__is_served=True, is_hidden=False)
+        served = tasks.filter(Exists(places.filter(task=OuterRef("pk")))).exclude(among("pk", made))
+        specs = served.values_list("spec", flat=True).iterator(2000)
+        return {question for spec in specs for question in self._known.of(spec)}
 
 
 def checked(row: FileRow | Refusal, schema: str, own: Collection[str]) -> FileTask | Refusal:

@@ -14,6 +14,7 @@ from environments.curation import leaks
 from environments.curation.action import ActionRefused
 from environments.curation.edit import Edit, last_revision
 from environments.curation.membership import SaveAsSplit
+from environments.curation.quarantine import Quarantine
 from environments.curation.selection import Selection
 from environments.curation.splits import DeleteSplit, existing_splits
 from environments.models import CurationAction, Split, SplitEntry, Task, TaskRevision, TaskTag
@@ -26,6 +27,7 @@ from environments.transfer.rows import Unreadable
 from environments.transfer.source import FileSource
 from environments.transfer.target import ImportTarget
 from tests.environments.transfer.files import Shelf, counts, served
+from tests.rows import each
 from tests.stored import make_episode, make_statistics
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -481,6 +483,36 @@ def test_content_that_was_edited_since_is_found_in_another_spelling(shelf: Shelf
         assert served("test") == [PLUM]
     shelf.apply(file, "train", as_written=True)
     assert served("train") == [PLUM, PEAR, row]
+
+
+ADA = {"question": "How many apples has Ada?", "answer": 3, "level": "easy"}
+BOB = {"question": "How many pears has Bob?", "answer": 3, "level": "easy"}
+HARD = {**ADA, "level": "hard"}
+
+
+@each("row", [HARD, {**ADA, "answer": 4}, {**ADA, "hint": "Count."}, {**ADA, "id": 7}])
+def test_content_that_was_edited_since_is_found_with_another_label(shelf: Shelf, row: dict[str, Any]) -> None:
+    if not Task.objects.exists():
+        shelf.apply(shelf.lines(ADA, BOB))
+        replaced(ADA, {**ADA, "question": "How many green apples has Ada?"})
+    file, target = shelf.lines(row, BOB, name="again.jsonl"), ImportTarget.of(shelf.environment, "test", "test")
+    assert importing.dry_run(FileSource.of(file), target).superseded == 1
+
+
+def test_content_is_not_taken_for_an_edited_task_beside_one_that_is_as_alike(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(ADA, HARD, BOB))
+    replaced(ADA, {**ADA, "question": "How many green apples has Ada?"})
+    assert shelf.dry_run(shelf.lines({**ADA, "level": "middle"}, name="again.jsonl")).superseded == 0
+
+
+def test_a_quarantined_task_is_found_in_another_spelling_and_stays_quarantined(shelf: Shelf) -> None:
+    shelf.apply(shelf.lines(ADA, BOB))
+    Quarantine(Selection(ids=(task(ADA).pk,)), "ambiguous").apply("ada")
+    others = {**ADA, "answer": 3.0}, {**ADA, "question": "How many\u200b apples has Ada ?"}
+    file, target = shelf.lines(*others, BOB, name="again.jsonl"), ImportTarget.of(shelf.environment, "test", "test")
+    report = importing.apply(FileSource.of(file), target, author="ada")
+    assert (counts(report), served("test")) == ((2, 0, 1, 0), [BOB])
+    assert "Quarantined tasks in another spelling: 2 lines. They stay quarantined." in report.notes
 
 
 def test_an_edit_of_content_that_was_edited_since_is_refused_with_what_to_write(shelf: Shelf) -> None:
