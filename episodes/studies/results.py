@@ -186,6 +186,7 @@ def include(guest: Guest) -> None:
 
 
 def _mark(guest: Guest, *, is_excluded: bool, **values: object) -> None:
-    with transaction.atomic(), counted_anew(Episode.objects.filter(play__guest=guest), [ActivityPart()]):
+    numbered = Episode.objects.filter(play__guest=guest, end_number__isnull=False)  # the follower reads no others
+    with transaction.atomic(), counted_anew(numbered, [ActivityPart()]):
         Play.objects.filter(guest=guest).update(is_excluded=is_excluded)
         Guest.objects.filter(pk=guest.pk).update(**values)
