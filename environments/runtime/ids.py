@@ -9,14 +9,6 @@ _buffer = b""
 _position = 0
 
 
-def _sixteen_bytes() -> bytes:
-    global _buffer, _position
-    if _position >= len(_buffer):
-        _buffer, _position = os.urandom(16 * _BUFFERED_IDS), 0
-    _position += 16
-    return _buffer[_position - 16 : _position]
-
-
 def new_session_id() -> str:
     """Return a new session id: a UUID4 with dashes."""
     digits = new_task_id()
@@ -25,5 +17,9 @@ def new_session_id() -> str:
 
 def new_task_id() -> str:
     """Return a UUID4 as 32 hex digits, assembled as text because a uuid.UUID takes several times as long."""
-    digits = _sixteen_bytes().hex()
+    global _buffer, _position
+    if _position >= len(_buffer):
+        _buffer, _position = os.urandom(16 * _BUFFERED_IDS), 0
+    digits = _buffer[_position : _position + 16].hex()
+    _position += 16
     return f"{digits[:12]}4{digits[13:16]}{'89ab'[int(digits[16], 16) & 3]}{digits[17:]}"

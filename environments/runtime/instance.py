@@ -213,7 +213,20 @@ class Instance:
         try:
             if self._is_finished:  # by a call that ran while this one waited
                 return refused_after_end(name, waited_ms=waited_ms)
-            return await self._run_alone(tool, arguments, waited_ms)
+            has_own_dispatch = self._hosted.dispatches_itself and (
+                self._session_toolset is None or tool.toolset is not self._session_toolset
+            )
+            if has_own_dispatch:
+                return await self._run_by_class(name, arguments, waited_ms)
+            return await self._run_method(tool, arguments, waited_ms)
+        except ToolError as error:
+            return refused(str(error) or "ToolError", "tool_error", waited_ms=waited_ms)
+        except EnvironmentFault as fault:
+            return faulted(fault, waited_ms=waited_ms)
+        except TimeoutError:
+            await self._code.abandon_unawaited()
+            text = f"{name!r} ran longer than {self._limits.tool_timeout_seconds:g} s (ORSWEB_TOOL_TIMEOUT)"
+            return failed(text, "timeout", waited_ms=waited_ms)
         finally:
             self._turns.leave(tool)
 
@@ -229,23 +242,6 @@ class Instance:
         known = ", ".join(sorted(one for one in names if one in self._table.by_name))
         has = f"this session has: {known}" if known else "this session has no tools"
         return refused(f"{name!r} is not a valid tool; {has}", "not_found")
-
-    async def _run_alone(self, tool: Tool, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
-        try:
-            if self._hosted.dispatches_itself and (
-                self._session_toolset is None or tool.toolset is not self._session_toolset
-            ):
-                return await self._run_by_class(tool.name, arguments, waited_ms)
-            return await self._run_method(tool, arguments, waited_ms)
-        except ToolError as error:
-            return refused(str(error) or "ToolError", "tool_error", waited_ms=waited_ms)
-        except EnvironmentFault as fault:
-            return faulted(fault, waited_ms=waited_ms)
-        except TimeoutError:
-            await self._code.abandon_unawaited()
-            limit = self._limits.tool_timeout_seconds
-            text = f"{tool.name!r} ran longer than {limit:g} s (ORSWEB_TOOL_TIMEOUT)"
-            return failed(text, "timeout", waited_ms=waited_ms)
 
     async def _run_by_class(self, name: str, arguments: wire.JSONObject, waited_ms: float) -> CallOutcome:
         """Call the class's own `_call_tool`. Raises: ToolError, EnvironmentFault, TimeoutError."""
