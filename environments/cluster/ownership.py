@@ -1,7 +1,7 @@
 """Which server has a session, as requests of any server ask, and how this one takes over the sessions of dead ones.
 
 A session that another server has left is opened again as after a restart of this one
-(`environments/runtime/returning_sessions.py`), or its episode ends as interrupted. That happens at the session's next
+(`environments/runtime/session_return.py`), or its episode ends as interrupted. That happens at the session's next
 request; the leader takes over what nobody has asked for.
 """
 

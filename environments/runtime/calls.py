@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterator
 
 from environments.errors import InvalidRequest
 from environments.runtime.call_outcome import CallOutcome, CallResult, result_of
-from environments.runtime.crash_notes import CallNote
+from environments.runtime.crash_notes import CallNote, NotedCall, hash_of
 from environments.runtime.limits import ReturnErrors
 from environments.runtime.records import RecalledCall
 from environments.wire import JSONObject, value_json
@@ -135,9 +135,10 @@ def _wake(waiter: asyncio.Future[None]) -> None:
 class Calls:
     """The calls of one session by task_id. The value is None once a call's result was removed from memory."""
 
-    __slots__ = ("_by_id", "_orphans", "running", "streaming")
+    __slots__ = ("_by_id", "_orphans", "lost", "running", "streaming")
 
     def __init__(self) -> None:
+        self.lost: list[NotedCall] = []  # that ran when an earlier server died, and are not made again
         self._by_id: dict[str, Call | None] = {}
         self._orphans: list[Call] = []
         self.running: set[Call] = set()
@@ -165,6 +166,14 @@ class Calls:
         self._by_id[task_id] = call
         self.running.add(call)
         return call
+
+    def take_lost(self, call: Call) -> bool:
+        """Return whether the call is one that ran when an earlier server died; its answer says so once."""
+        digest = hash_of(call.input_json)
+        lost = next((noted for noted in self.lost if (noted.what, noted.input_hash) == (call.tool, digest)), None)
+        if lost is not None:
+            self.lost.remove(lost)
+        return lost is not None
 
     async def adopt(self, tool: str, arguments: JSONObject) -> Call | None:
         """Return the oldest call that was the same request and has lost its readers, if there is one.

@@ -1,33 +1,16 @@
-"""The state of one session while it is live: its owner, how far it is, its calls, and the rows to record of it.
-
-SessionService and Sessions change it.
-"""
+"""The episode of a live session: what is recorded of it, without secrets, and what is counted over its steps."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable
-from dataclasses import replace
-from typing import Any, Literal
+from dataclasses import dataclass, replace
 
 import structlog
 
 from environments.authoring.hosted_environment import HostedEnvironment
-from environments.errors import REMOTE_ERROR, WORKER_LOST, EnvironmentFault, SessionDeleted
-from environments.runtime.call_outcome import (
-    CallOutcome,
-    Snapshot,
-    cut_short,
-    failed,
-    recorded_outcome,
-    refused_after_limit,
-    truncate_error,
-)
-from environments.runtime.calls import Call, Calls
-from environments.runtime.crash_notes import NotedCall, hash_of
-from environments.runtime.host import PlayedInstance
+from environments.errors import REMOTE_ERROR, WORKER_LOST, EnvironmentFault
+from environments.runtime.call_outcome import CallOutcome, Snapshot, recorded_outcome, truncate_error
+from environments.runtime.calls import Call
 from environments.runtime.play_counts import EnvironmentCounts
-from environments.runtime.quotas import Places
 from environments.runtime.records import (
     GOES_ON,
     Cause,
@@ -35,7 +18,6 @@ from environments.runtime.records import (
     EpisodeNoted,
     EpisodeStarted,
     OpenEpisode,
-    RecordedPast,
     SnapshotTaken,
     StepTaken,
     Survival,
@@ -46,9 +28,6 @@ from environments.runtime.steady_clock import SteadyClock
 
 log = structlog.get_logger(__name__)
 
-State = Literal["dormant", "unbound", "constructing", "setting_up", "ready", "failed", "closing"]
-"""A session is dormant from a restart of the server until its client's next request."""
-
 _OURS = frozenset({"deleted", "interrupted", "limit"})
 """Reasons of failed calls for which this server is responsible, not the environment."""
 
@@ -56,132 +35,107 @@ _EXPLAINED = frozenset({REMOTE_ERROR, WORKER_LOST, "timeout"})
 """Reasons of failed calls whose text explains the end of an episode, because it says where and why it failed."""
 
 
-class LiveEpisode:
-    """The state of one session. Used on the event loop only.
+@dataclass(slots=True)
+class EpisodeTally:
+    """What is counted over the steps of an episode.
 
     Counts and returns cover the steps with status ok or failed; refused steps are counted separately.
     """
 
-    __slots__ = (
-        *("_failed", "_failed_readings", "_first_acted", "_has_failed_last", "_has_noted_prompt"),
-        *("_has_noted_ready", "_is_named", "_last_acted", "_last_failure", "_last_reward", "_mask", "_maximum"),
-        *("_next_index", "_noted_tools", "_refused", "_remark", "_rewards", "_steps", "_sum", "_waiters", "calls"),
-        *("cause", "clock", "closing_cause", "closing_detail", "counts", "detail", "ended", "environment", "fault"),
-        *("has_snapshot", "instance", "is_suspended", "key", "last_used", "limit", "lost_calls", "number"),
-        *(
-            "on_step",
-            "owner",
-            "past",
-            "place",
-            "player",
-            "ready",
-            "request",
-            "run",
-            "sid",
-            "state",
-            "survival",
-            "timer",
-        ),
-        *("is_reopened", "is_replayable", "sealed", "secrets", "unsent", "usage", "work"),
-    )
+    next_index: int = 0
+    steps: int = 0
+    failed: int = 0
+    refused: int = 0
+    rewards: int = 0
+    reward_sum: float = 0.0
+    reward_max: float | None = None
+    last_reward: float | None = None
+    acted_first: float | None = None
+    acted_last: float | None = None
+    has_failed_last: bool = False
+    last_failure: str = ""
+    """Why the last step failed, if the host says so."""
+    failed_readings: dict[str, str] | None = None
+    """What the agent requested since the last step and did not get, such as the prompt, with why."""
+    remark: str = ""
+    """About the latest step whose reward was no number."""
 
-    def __init__(self, request: SessionRequest, now: float) -> None:
-        self.sid, self.owner, self.player = request.sid, request.owner, request.player
-        self.request: SessionRequest | None = request  # None once bound, because it holds the secrets
-        self.environment = ""
+    def count(self, outcome: CallOutcome, started: float, now: float) -> None:
+        """Count the step of a call that has ended."""
+        self.next_index += 1
+        self.acted_last = now
+        if self.acted_first is None:
+            self.acted_first = started
+        if outcome.status == "refused":
+            self.refused += 1
+            return
+        self.steps += 1
+        has_failed = outcome.status == "failed"
+        self.failed += has_failed
+        self.has_failed_last = has_failed and outcome.reason not in _OURS
+        if has_failed:
+            self.last_failure = outcome.error if outcome.reason in _EXPLAINED else ""
+        self.failed_readings = None
+        if outcome.status == "ok" and outcome.reason:  # see NO_NUMBER
+            self.remark = f" Step {self.next_index - 1}: {outcome.reason}."
+        if (reward := outcome.reward) is not None:
+            self.rewards += 1
+            self.reward_sum += reward
+            self.last_reward = reward
+            self.reward_max = reward if self.reward_max is None else max(self.reward_max, reward)
+
+    def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
+        """Store whether the agent's last request for `what` (the prompt, the task tools, …) failed with a fault."""
+        if fault is None:
+            if self.failed_readings is not None:
+                self.failed_readings.pop(what, None)
+        else:
+            self.failed_readings = {**(self.failed_readings or {}), what: f"{what} failed: {fault}"}
+
+
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an episode has ended."""
+
+    cause: Cause
+    detail: str
+    time: float
+
+
+class LiveEpisode:
+    """Used on the event loop only."""
+
+    def __init__(self, request: SessionRequest) -> None:
+        self.sid, self.owner, self.player, self.usage = request.sid, request.owner, request.player, request.usage
+        self.environment, self.number = "", 0  # until the session is bound to an environment
         self.counts: EnvironmentCounts | None = None  # of the environment, once it is known
-        self.instance: PlayedInstance | None = None  # from the start of construction until it is closed
-        self.number = 0
-        self.state: State = "unbound" if request.environment is None else "constructing"
-        self.fault: EnvironmentFault | None = None
-        self.calls = Calls()
-        self.work: asyncio.Task[Any] | None = None  # construction or setup, while the author's code runs
-        self.last_used = now
         self.clock = SteadyClock()  # of every time on the episode's record
         self.ready: float | None = None
-        self.ended: float | None = None
-        self.cause: Cause | None = None
-        self.closing_cause: Cause | None = None  # while the session is being ended
-        self.detail = self.closing_detail = self._remark = ""
-        self.usage = request.usage
-        self.place: Places | None = None  # of an environment that bears a number of sessions only
-        self.limit = ""  # why the server has ended the episode although its session is open; completes a sentence
-        self.timer: asyncio.TimerHandle | None = None  # ends the episode when the time of its key's quota is over
+        self.ending: Ending | None = None
         self.survival: Survival = None  # how it goes on after a restart of the server
-        self.past: asyncio.Task[RecordedPast] | None = None  # of a dormant session, once it is being read
-        self.unsent: frozenset[int] = frozenset()  # steps of a dormant session whose results were perhaps not sent
-        self.key = ""  # the API key of a dormant session, once its client has sent it
         self.is_replayable = False  # whether its calls can be made again
         self.has_snapshot = False  # whether one is on record
-        self.lost_calls: list[NotedCall] = []  # that ran when an earlier server died, and are not made again
-        self.is_suspended = False  # whether the server stops, and the next one goes on with the episode
-        self.is_reopened = False  # whether its client opens the session again, so that its id stays in use
-        self.on_step: Callable[[StepTaken], None] | None = None  # called with each step once it is on record
-        self.sealed = b""  # the secrets of a dormant session, encrypted
         self.secrets = request.masked  # what is masked
         self._mask = mask_of(request.masked)
         self.run = self._mask.text(request.run.name) if request.run.name else ""
-        self._waiters: list[asyncio.Future[None]] | None = None
-        self._next_index = self._steps = self._failed = self._refused = self._rewards = 0
-        self._sum = 0.0
-        self._maximum: float | None = None
-        self._last_reward: float | None = None
-        self._first_acted: float | None = None
-        self._last_acted: float | None = None
-        self._has_failed_last = False
-        self._last_failure = ""  # why, if the host says so
-        self._failed_readings: dict[str, str] | None = None  # "prompt", "task tools", … -> why the agent did not get it
+        self.tally = EpisodeTally()
         self._has_noted_ready = self._has_noted_prompt = False
         self._noted_tools = ""
         self._is_named = bool(request.run.name or request.run.model)
 
-    def get_instance(self) -> PlayedInstance:
-        """Return what plays the session. Raises: SessionDeleted when it was closed."""
-        if self.instance is None:
-            raise SessionDeleted
-        return self.instance
-
-    # --- states -------------------------------------------------------------------------------------------------------
-
-    def change(self, state: State) -> None:
-        """Enter `state` and wake everyone who waits for a change."""
-        self.state = state
-        waiters, self._waiters = self._waiters, None
-        for waiter in waiters or ():
-            if not waiter.done():
-                waiter.set_result(None)
-
-    async def wait_for_change(self) -> None:
-        waiter = asyncio.get_running_loop().create_future()
-        self._waiters = [*(self._waiters or ()), waiter]
-        await waiter
-
-    @property
-    def is_survivor(self) -> bool:
-        """Return whether the next server can go on with the episode after this one has stopped."""
-        return self.survival in GOES_ON and self.state != "failed" and self.number > 0 and self.cause is None
-
-    @property
-    def repeats_calls(self) -> bool:
-        """Return whether the server stops, and the next one makes the calls again that have not ended."""
-        return self.is_suspended and self.is_replayable
-
     # --- after a restart ----------------------------------------------------------------------------------------------
 
     def continue_from(self, left: OpenEpisode) -> None:
-        """Become dormant, with what is known about an episode that an earlier server left running."""
-        self.state, self.request, self.survival = "dormant", None, left.survival
-        self.environment, self.number, self.ready = left.environment, left.number, left.ready
-        self._is_named, self.unsent, self.lost_calls = left.is_named, left.unsent, list(left.running)
-        self.sealed = left.sealed
-        self._has_noted_prompt, self._has_noted_ready = left.has_prompt, left.ready is not None
+        """Go on with what an earlier server left running."""
+        self.environment, self.number, self.survival = left.environment, left.number, left.survival
+        self.ready, self._has_noted_ready = left.ready, left.ready is not None
+        self._is_named, self._has_noted_prompt = left.is_named, left.has_prompt
 
     def recount(self, step: StepTaken) -> None:
         """Count a step that an earlier server has recorded."""
-        self._next_index = step.index + 1
-        self.calls.note_used(step.task_id)
         completed = step.started + (step.waited_ms + step.duration_ms) / 1000
-        self._count(recorded_outcome(step), step.started, completed)
+        self.tally.next_index = step.index
+        self.tally.count(recorded_outcome(step), step.started, completed)
 
     def mask_further(self, secrets: tuple[str, ...]) -> None:
         """Mask these secrets too, of a session that an earlier server has started."""
@@ -250,11 +204,10 @@ class LiveEpisode:
     def step_row(self, call: Call, outcome: CallOutcome, arrived: float, started: float, now: float) -> StepTaken:
         """Count a completed call and return its row. Between `arrived` and `started` the call waited for setup."""
         mask = self._mask
-        index = self._next_index
-        self._next_index += 1
-        self._count(outcome, started, now)
+        index = self.tally.next_index
+        self.tally.count(outcome, started, now)
         queued_ms = outcome.waited_ms
-        input_json = self.recorded_input(call)
+        input_json = call.input_json or self.recorded_input(call)
         output_json = None if outcome.output_json is None else mask.json(outcome.output_json)
         self.usage.record(len(input_json) + len(output_json or outcome.error), now)
         return StepTaken(
@@ -277,7 +230,7 @@ class LiveEpisode:
 
     def snapshot_row(self, index: int, snapshot: Snapshot) -> SnapshotTaken | None:
         """Return the row of a snapshot that contains all steps up to `index`; None if it is of no use."""
-        if self.survival not in GOES_ON or self.cause is not None:
+        if self.survival not in GOES_ON or self.ending is not None:
             return None
         state, problem = snapshot.state, self.mask_text(snapshot.problem.rstrip("."))
         if state and self._mask.text(text := state.decode("utf-8", "surrogateescape")) != text:
@@ -287,117 +240,59 @@ class LiveEpisode:
         self.has_snapshot = True
         return SnapshotTaken(self.number, index, state, problem)
 
-    def take_lost(self, call: Call) -> bool:
-        """Return whether the call is one that ran when an earlier server died; its answer says so once."""
-        digest = hash_of(self.recorded_input(call))
-        found = next((one for one in self.lost_calls if (one.what, one.input_hash) == (call.tool, digest)), None)
-        if found is not None:
-            self.lost_calls.remove(found)
-        return found is not None
-
     def recorded_input(self, call: Call) -> str:
         """Return the JSON text of a call's arguments as it is recorded, without secrets; made once."""
         if not call.input_json:
             call.input_json = self._mask.json(call.arguments_json)
         return call.input_json
 
-    def reach_limit(self) -> str:
-        """Return why the episode ends with the step that was just made, and set `limit`; empty if it may go on."""
-        if self.limit:  # its time is over, and its end is about to be recorded
-            return ""
-        self.limit = self.usage.limit_of_steps(self._next_index)
-        return self.limit
-
-    def _count(self, outcome: CallOutcome, started: float, now: float) -> None:
-        self._last_acted = now
-        if self._first_acted is None:
-            self._first_acted = started
-        if outcome.status == "refused":
-            self._refused += 1
-            return
-        self._steps += 1
-        self._failed += outcome.status == "failed"
-        self._has_failed_last = outcome.status == "failed" and outcome.reason not in _OURS
-        if outcome.status == "failed":
-            self._last_failure = outcome.error if outcome.reason in _EXPLAINED else ""
-        self._failed_readings = None
-        if outcome.status == "ok" and outcome.reason and self.player != "human":  # see NO_NUMBER
-            self._remark = f" Step {self._next_index - 1}: {outcome.reason}."
-        if (reward := outcome.reward) is not None:
-            self._rewards += 1
-            self._sum += reward
-            self._last_reward = reward
-            self._maximum = reward if self._maximum is None else max(self._maximum, reward)
-
-    def note_reading(self, what: str, fault: EnvironmentFault | None) -> None:
-        """Store whether the agent's last request for `what` (the prompt, the task tools, …) failed with a fault."""
-        if fault is None:
-            if self._failed_readings is not None:
-                self._failed_readings.pop(what, None)
-        elif self.state != "closing":  # a fault during teardown may be caused by the teardown
-            self._failed_readings = {**(self._failed_readings or {}), what: f"{what} failed: {fault}"}
-
     def leave(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Set the cause of the session's end, and return its row.
 
-        For an agent that leaves right after the environment failed, the cause is that failure.
+        For an agent that leaves right after the environment failed, the cause is that failure. An expiry has a `detail`
+        if a limit has ended the episode; then that is the cause.
         """
-        if cause not in ("abandoned", "expired"):
-            return self.end(cause, now, detail)
-        if self._failed_readings:
-            return self.end("env_error", now, next(iter(self._failed_readings.values())))
-        if self._has_failed_last:
-            return self.end("env_error", now, detail or self._last_failure)
+        if cause == "abandoned" or (cause == "expired" and not detail):
+            if self.tally.failed_readings:
+                return self.end("env_error", now, next(iter(self.tally.failed_readings.values())))
+            if self.tally.has_failed_last:
+                return self.end("env_error", now, detail or self.tally.last_failure)
         return self.end(cause, now, detail)
 
     def end(self, cause: Cause, now: float, detail: str = "") -> EpisodeEnded:
         """Set the ending unless there already is one, and return its row."""
-        if self.cause is None:
-            self.cause, self.ended, self.detail = cause, now, self.mask_text(f"{detail}{self._remark}".strip())
+        if self.ending is None:
+            remark = "" if self.player == "human" else self.tally.remark
+            self.ending = Ending(cause, self.mask_text(f"{detail}{remark}".strip()), now)
             if self.counts is not None:
                 self.counts.count_ending(cause)
         return self.ended_row()
 
     def ended_row(self) -> EpisodeEnded:
         """Return the row of the ending with the current counts, which include calls refused after the end."""
-        assert self.cause is not None and self.ended is not None
+        ending, tally = self.ending, self.tally
+        assert ending is not None
         return EpisodeEnded(
             episode=self.number,
-            cause=self.cause,
-            detail=self.detail,
+            cause=ending.cause,
+            detail=ending.detail,
             player=self.player,
             is_named=self._is_named,
             has_prompt=self._has_noted_prompt,
-            ended=self.ended,
-            steps=self._steps,
-            failed=self._failed,
-            refused=self._refused,
-            return_sum=self._sum,
-            return_last=self._last_reward,
-            return_max=self._maximum,
-            return_mean=None if self._maximum is None else min(self._sum / self._rewards, self._maximum),
+            ended=ending.time,
+            steps=tally.steps,
+            failed=tally.failed,
+            refused=tally.refused,
+            return_sum=tally.reward_sum,
+            return_last=tally.last_reward,
+            return_max=tally.reward_max,
+            return_mean=None if tally.reward_max is None else min(tally.reward_sum / tally.rewards, tally.reward_max),
             ready=self.ready,
-            first_acted=self._first_acted,
-            last_acted=self._last_acted,
+            first_acted=tally.acted_first,
+            last_acted=tally.acted_last,
             has_snapshot=self.has_snapshot,
             has_sealed=self.survival == "sealed",
         )
-
-    @property
-    def limit_sentence(self) -> str:
-        return f"It was ended, because {self.limit}."
-
-    def refusal(self, tool: str) -> CallOutcome:
-        """Return the outcome of a call that came after `limit` was reached."""
-        return refused_after_limit(tool, self.limit)
-
-    def cut_short(self) -> CallOutcome:
-        """Return the outcome of a call that the end of its session, a limit or the tool itself has stopped."""
-        if self.state == "closing":
-            return cut_short(self.closing_cause, self.closing_detail)
-        if self.limit:
-            return failed(self.limit_sentence, "limit")
-        return failed("CancelledError", "CancelledError")
 
     @property
     def masked_sid(self) -> str:
@@ -408,11 +303,9 @@ class LiveEpisode:
         """Return `text` without the session's secrets and truncated, for the log, the record and the agent."""
         return text and truncate_error(self._mask.text(text))
 
-    def masked_failure(self, outcome: CallOutcome) -> CallOutcome:
-        """Return `outcome`, with the session's secrets masked in its error and traceback if it is a failure."""
-        if outcome.status != "failed":
-            return outcome
-        return replace(outcome, error=self.mask_text(outcome.error), trace=self.mask_text(outcome.trace))
+    def masked_failure(self, failure: CallOutcome) -> CallOutcome:
+        """Return the outcome of a failed call, with the session's secrets masked in its error and traceback."""
+        return replace(failure, error=self.mask_text(failure.error), trace=self.mask_text(failure.trace))
 
     def masked(self, fault: EnvironmentFault) -> EnvironmentFault:
         """Return `fault` without the session's secrets."""

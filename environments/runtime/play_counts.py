@@ -1,4 +1,4 @@
-"""What was played since the process started, counted by environment on the event loop.
+"""What was played since the process started, counted by environment on the event loop, and how much is played now.
 
 A call costs a few additions and no lock, and nothing is kept about a session. `orsweb/operations` shows the counts.
 """
@@ -69,3 +69,16 @@ class PlayCounts(defaultdict[str, EnvironmentCounts]):
     def snapshot(self) -> dict[str, PlayedOfEnvironment]:
         """Return the counts of every environment that was played. Called on the event loop."""
         return {name: counts.snapshot() for name, counts in self.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class PlayLoad:
+    """What is played at one moment, by environment, and what was played since the process started."""
+
+    live: Mapping[str, int]
+    """Live sessions of every environment that is served; empty name: those that are not bound to one yet."""
+    running: Mapping[str, int]
+    """Tool calls that run, or wait for the setup."""
+    played: Mapping[str, PlayedOfEnvironment]
+    is_draining: bool
+    """Whether the server is stopping, so that it takes no further sessions and calls."""

@@ -36,7 +36,7 @@ from environments.cluster.membership import ENDINGS, LOCKS
 from environments.database.json_rows import ID_LISTS
 from environments.database.storable import finite, storable
 from environments.runtime.call_outcome import NO_NUMBER
-from environments.runtime.ending_sessions import STAYS
+from environments.runtime.session_return import STAYS
 from episodes.models import Episode, SessionSecrets, SessionSnapshot, Step
 from episodes.rollups.progress import last_end
 from episodes.rollups.task_statistics import count_ended

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from environments.cluster.cluster_load import ClusterLoad, cluster_load_of
 from environments.hosts.worker_host import WorkerLoad
-from environments.runtime.play_load import PlayLoad
+from environments.runtime.play_counts import PlayLoad
 from environments.runtime.service import SessionService
 from environments.service import get_record, ownership_or_none, worker_loads
 from episodes.recording.recorder_load import RecorderLoad

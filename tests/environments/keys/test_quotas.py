@@ -86,7 +86,7 @@ def patience(client: httpx.AsyncClient, monkeypatch: pytest.MonkeyPatch) -> None
     service = get_service()
     limits = replace(service.limits, quota_wait_seconds=60.0, quota_call_wait_seconds=60.0)
     monkeypatch.setattr(service, "limits", limits)
-    monkeypatch.setattr(service._sessions, "_limits", limits)
+    monkeypatch.setattr(service._life, "limits", limits)
 
 
 @pytest.mark.usefixtures("patience")

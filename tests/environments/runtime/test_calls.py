@@ -141,7 +141,7 @@ async def test_after_the_linger_the_record_answers() -> None:
     async with Play(Counter, result_linger_seconds=0.02) as play:
         await play.open("s")
         first = await play.answer("s", "count", task_id="mine")
-        await until(lambda: play.service._sessions.live["s"].calls.find("mine") is None)
+        await until(lambda: play.service._table.find("s", "").calls.find("mine") is None)
         assert await play.answer("s", "count", task_id="mine") == first
         assert len(play.record.steps) == 1
 
@@ -151,7 +151,7 @@ async def test_large_results_linger_less() -> None:
         await play.open("s")
         for number in range(5):
             await play.answer("s", "count", task_id=f"t{number}")
-        calls = play.service._sessions.live["s"].calls
+        calls = play.service._table.find("s", "").calls
         assert calls.find("t0") is None and calls.find("t4") is not None
 
 

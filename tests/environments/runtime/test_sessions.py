@@ -17,8 +17,8 @@ from environments.errors import (
     SessionStarting,
     TooManySessions,
 )
-from environments.runtime.ending_sessions import RUN_ENDED
 from environments.runtime.records import EpisodeEnded, RunInfo
+from environments.runtime.service import RUN_ENDED
 from tests.environments.runtime.play import Play, ended, until, within
 from tests.environments.runtime.staged import OnALoopOfItsOwn, OnItsThread, SlowTasks, Staged, ToldSlowly, Wrapped
 from tests.envs import Counter, Echo, FailingConstructor, FailingSetup, FailingTeardown, SlowSetup
@@ -32,7 +32,7 @@ def creating(play: Play, sid: str, *waits: str) -> asyncio.Task[None]:
 async def closing(play: Play, sid: str) -> asyncio.Task[None]:
     """Return a deletion that has started."""
     deleting = asyncio.ensure_future(play.service.delete(sid, ""))
-    await until(lambda: play.service._sessions.live[sid].state == "closing")
+    await until(lambda: play.service._table.find(sid, "").is_ending)
     return deleting
 
 
@@ -300,7 +300,7 @@ async def test_pings_keep_a_session() -> None:
     async with Play(Echo, session_timeout_seconds=1.0) as play:
         await play.open("pinged")
         await play.open("idle")
-        while "idle" in play.service._sessions.live:
+        while play.service.is_live("idle"):
             play.service.ping("pinged", "")
             await asyncio.sleep(0)
         assert play.service.live_sessions == 1
@@ -344,10 +344,10 @@ async def test_one_session_more_than_a_class_bears_waits_for_its_place() -> None
         await play.open("a", "single")
         await play.open("other", "echo")
         waiting = asyncio.create_task(play.open("b", "single"))
-        await until(lambda: play.service._sessions.places_in["single"].waiting == 1)
+        await until(lambda: play.service._table.places_in["single"].waiting == 1)
         await play.service.delete("a", "")
         await within(waiting)
-        assert play.service._sessions.places_in["single"].taken == 1
+        assert play.service._table.places_in["single"].taken == 1
 
 
 async def test_one_session_more_than_a_class_bears_is_refused_after_a_while() -> None:
@@ -363,12 +363,12 @@ async def test_a_session_that_is_deleted_while_it_waits_takes_no_place() -> None
     async with Play(Single, quota_wait_seconds=60) as play:
         await play.open("a")
         waiting = asyncio.create_task(play.open("b"))
-        await until(lambda: play.service._sessions.places_in["single"].waiting == 1)
+        await until(lambda: play.service._table.places_in["single"].waiting == 1)
         await play.service.delete("b", "")
         await play.service.delete("a", "")
         with pytest.raises(SessionDeleted):
             await within(waiting)
-        assert play.service._sessions.places_in["single"].taken == 0
+        assert play.service._table.places_in["single"].taken == 0
 
 
 async def test_another_keys_session_does_not_exist() -> None:
@@ -393,7 +393,7 @@ async def test_a_session_that_was_just_opened_is_bound_before_the_server_refuses
     async with Play(Echo) as play:
         await play.open("s", split="train", index=0)
         settling = asyncio.ensure_future(play.service.settle(5.0))
-        await until(lambda: play.service._sessions.refuses_sessions)
+        await until(lambda: play.service._table.accepts == "calls")
         with pytest.raises(Draining):
             await play.open("t")
         assert (await play.answer("s", "echo", text="in time")).text == "in time"
@@ -408,7 +408,7 @@ async def test_a_running_call_is_answered_before_the_drain_ends_its_session() ->
         call = await play.start("s", "work")
         await until(lambda: "work starts" in Staged.events)
         draining = asyncio.ensure_future(play.service.drain(5.0))
-        await until(lambda: play.service._sessions.is_draining)
+        await until(lambda: play.service._table.accepts == "nothing")
         Staged.doors["work"].set()
         assert (await ended(call)).text == "worked"
         await within(draining)
@@ -434,7 +434,7 @@ async def test_the_end_of_a_run_cuts_a_running_call_short() -> None:
         call = await play.start("s", "work")
         await until(lambda: "work starts" in Staged.events)
         closing = asyncio.ensure_future(play.service.close_run("grpo-3", ""))
-        await until(lambda: play.service._sessions.live["s"].state == "closing")
+        await until(lambda: play.service._table.find("s", "").is_ending)
         Staged.doors["work"].set()
         await within(closing)
         assert (await ended(call)).data == "Session deleted"

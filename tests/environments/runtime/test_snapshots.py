@@ -17,7 +17,7 @@ from environments.runtime.crash_notes import NotedCall, hash_of
 from environments.runtime.quotas import KeyUsage
 from environments.runtime.records import EpisodeEnded, OpenEpisode, SnapshotTaken
 from environments.runtime.saving_instance import MAX_SNAPSHOT_BYTES
-from environments.runtime.service import LOST
+from environments.runtime.tool_calls import LOST
 from tests.environments.runtime.play import Play, until
 from tests.envs_base import Small, said
 from tests.envs_returning import Adding, Number, Saving, SavingAndAdding, SavingInWorkers, SavingSeldom

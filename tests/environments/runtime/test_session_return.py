@@ -17,10 +17,10 @@ import pytest
 from environments.errors import Draining, SessionExists
 from environments.runtime.quotas import KeyUsage, Quotas
 from environments.runtime.records import EpisodeEnded, OpenEpisode
-from environments.runtime.returning_sessions import REOPENED
 from environments.runtime.secrets_mask import STARS
 from environments.runtime.secrets_vault import SecretsVault
 from environments.runtime.session_request import SessionRequest
+from environments.runtime.session_return import REOPENED
 from tests.environments.runtime.play import Play, until
 from tests.envs_returning import Adding, Telling
 
