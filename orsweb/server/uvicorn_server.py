@@ -27,6 +27,7 @@ from orsweb.server.client_limits import AddressLimit, Deadlines
 from orsweb.server.connection import BoundedHttpProtocol, WebSocketProtocol
 from orsweb.server.exchange import Agents
 from orsweb.server.lost_keys import LostKeys
+from orsweb.server.paced_listener import PacedListener
 from orsweb.server.pulse import Pulse
 from orsweb.server.succession import RELOAD
 
@@ -66,11 +67,19 @@ class UvicornServer(uvicorn.Server):
         """Start the server. Raises: StartFailed."""
         log.disabled = True  # uvicorn logs a failure; `serve` prints it as one sentence instead
         try:
-            await super().startup(sockets)
+            await super().startup([])
         except SystemExit as error:
             raise StartFailed from self.lifespan.state.pop("failure", error)
         finally:
             log.disabled = False
+        connection: Any = self.config.http_protocol_class
+        protocol = partial(
+            connection,
+            config=self.config,
+            server_state=self.server_state,
+            app_state=self.lifespan.state,
+        )
+        self.servers = [PacedListener(listener, protocol) for listener in sockets or []]  # type: ignore[misc]  # like one
         # Loaded objects stay for good: the collector need not scan them again.
         gc.collect()
         gc.freeze()
