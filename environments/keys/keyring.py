@@ -61,6 +61,8 @@ class Keyring:
         self._thread: threading.Thread | None = None
         self._unreadable = set[tuple[int, int]]()
         """Id and version of the rows that the log has named, because they cannot be understood."""
+        self._problem = ""
+        """The last failure, other than of the database."""
         self._on_gone: OnGone = lambda _: None
         self._on_lost = list[OnLost]()
 
@@ -138,7 +140,7 @@ class Keyring:
             ready.set_exception(error)
             return
         while not self._stopping.wait(REFRESH_SECONDS):
-            self._refresh()
+            self._attempt(self._refresh)
         self._attempt(self.note_uses)
         self.note_first_uses()
         connections.close_all()
@@ -160,12 +162,19 @@ class Keyring:
         self.note_first_uses()
 
     def _attempt(self, work: Callable[[], None]) -> None:
-        """Do `work`, which the next round repeats if the database is away."""
+        """Do `work`, which the next round repeats if it fails, mostly because the database is away.
+
+        Without this thread no key would expire or be revoked any longer, so nothing ends it.
+        """
         try:
             work()
         except Error as error:
             log.debug("keys_not_read", error=type(error).__name__)
             connections.close_all()
+        except Exception as error:
+            if (problem := repr(error)) != self._problem:  # not twice a second
+                self._problem = problem
+                log.exception("keys_not_read")
 
     def _expire(self) -> None:
         now = time.time()

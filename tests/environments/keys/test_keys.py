@@ -12,8 +12,10 @@ import httpx
 import pytest
 import pytest_asyncio
 from django.contrib.auth.models import User
+from django.db import connection
 from django.db.models import F
 from django.utils import timezone
+from structlog.testing import capture_logs
 
 from environments.keys.keyring import Keyring, ring
 from environments.keys.making import change_key, make_key, revoke_key, rotate_key
@@ -191,6 +193,27 @@ async def test_a_key_stops_with_its_owners_account(client: httpx.AsyncClient) ->
     headers = await known(client, "of a leaver", owner=owner)
     await in_database(lambda: User.objects.filter(pk=owner.pk).update(is_active=False))
     assert "not active" in (await status_becomes(client, headers, 401)).json()["detail"]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="only SQLite stores dates that are none")
+async def test_a_row_that_cannot_be_read_does_not_end_the_reading_of_keys(client: httpx.AsyncClient) -> None:
+    headers = await known(client, "beside a broken row")
+    broken = await in_database(lambda: make_key("broken row", scopes=["play"])[0])
+    with capture_logs() as logged:
+        await in_database(lambda: _write_expiry(broken, "2026-13-45 00:00:00"))
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not any(entry["event"] == "keys_not_read" for entry in logged):  # noqa: ASYNC110  # written by a thread
+                await asyncio.sleep(0.02)
+    await in_database(lambda: _write_expiry(broken, None))
+    await in_database(lambda: revoke_key(ApiKey.objects.get(name="beside a broken row"), "me"))
+    await status_becomes(client, headers, 401)
+
+
+def _write_expiry(key: ApiKey, text: str | None) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "UPDATE environments_apikey SET expires = %s, version = version + 1 WHERE id = %s", [text, key.pk]
+        )
 
 
 async def test_a_revoked_key_is_refused_within_a_second_and_its_session_ends(client: httpx.AsyncClient) -> None:
