@@ -21,6 +21,7 @@ from rest_framework.exceptions import (
     AuthenticationFailed,
     ErrorDetail,
     MethodNotAllowed,
+    NotFound,
     Throttled,
     UnsupportedMediaType,
 )
@@ -28,6 +29,7 @@ from rest_framework.views import APIView
 
 from environments import conf, security_log
 from environments.agent_http.errors import (
+    NUL_IS_NOWHERE,
     Unprocessable,
     is_malformed_json,
     malformed,
@@ -112,6 +114,8 @@ class ProtocolView(APIView):
         request = ProtocolRequest(http_request, self.authenticators)
         self.request, self.http_request = request, http_request
         try:
+            if "%00" in http_request.query_string:
+                raise NotFound(NUL_IS_NOWHERE)
             self.service = service_or_none() or await open_service()
             self.key = key = request.authenticate()
             self.owner = http_request.owner = key.label

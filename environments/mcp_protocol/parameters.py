@@ -11,13 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from environments.agent_http.errors import NUL_IS_NOWHERE
 from environments.agent_http.secrets_and_run import NO, YES, header_of, run_info, secrets_in, take_run_fields
 from environments.agent_http.view import utf8
 from environments.database.storable import whole_in
 from environments.errors import InvalidIndex, InvalidRequest, nearest, shorten
 from environments.keys.agent_key import CURATE, AgentKey, sent_key
-from environments.mcp_protocol.refusals import McpRefusal
 from environments.runtime.records import RUN_FIELDS, TaskSource
 from environments.runtime.session_request import SessionRequest
 
@@ -46,9 +44,7 @@ class Parameters:
 
 
 def read_parameters(query: str, meta: Mapping[str, str]) -> Parameters:
-    """Return the parameters in the address and the headers. Raises: InvalidRequest, McpRefusal."""
-    if "%00" in query:
-        raise McpRefusal(404, NUL_IS_NOWHERE)
+    """Return the parameters in the address and the headers. Raises: InvalidRequest."""
     values = {}
     for name in NAMES:
         if text := utf8(meta.get(f"HTTP_X_{name.upper()}", ""), header_of(name)):

@@ -26,7 +26,7 @@ class Health(ProtocolView):
     over_quota = "answer"
 
     async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]
-        if http_request.method == "GET":
+        if http_request.method == "GET" and "%00" not in http_request.query_string:
             return await self.get()
         return await super().dispatch(http_request, **kwargs)
 

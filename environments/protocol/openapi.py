@@ -61,7 +61,7 @@ REFUSALS: dict[int, tuple[str, str, tuple[str, ...]]] = {
     400: ("BadRequest", "A header, a split, an index or a combination of them is invalid.", ()),
     401: ("Unauthorized", "The API key is missing, or is not one of this server's keys.", ("WWW-Authenticate",)),
     403: ("Forbidden", "The API key may not do this: its scopes, environments, splits or run don't allow it.", ()),
-    404: ("NotFound", "The environment, the session or the feature does not exist.", ()),
+    404: ("NotFound", "The environment, the session or the feature does not exist, or the address has NUL (%00).", ()),
     405: ("MethodNotAllowed", "The path has another method.", ("Allow",)),
     409: ("Conflict", "The path names another environment than the one that the session plays.", ()),
     410: ("Gone", "The session was deleted while the request waited.", ()),
@@ -82,7 +82,7 @@ REFUSALS: dict[int, tuple[str, str, tuple[str, ...]]] = {
     ),
 }
 """Name, description and headers of each refusal."""
-EVERYWHERE = (400, 405, 431, 500)
+EVERYWHERE = (400, 404, 405, 431, 500)
 
 RESPONSE_HEADERS: dict[str, Schema] = {
     "Accept-Encoding": {"description": "How a body may be encoded.", "schema": {"type": "string"}},
@@ -197,8 +197,6 @@ def _responses(path: str, operation: ProtocolOperation, answer: Schema) -> Schem
     statuses = {*EVERYWHERE, *operation.statuses}
     if path != "/health":
         statuses |= {401, 403, 429, 503}
-    if path.startswith("/{env_name}"):
-        statuses.add(404)
     if operation.method == "post":
         statuses |= {413, 415}
     refused = {str(status): {"$ref": f"#/components/responses/{REFUSALS[status][0]}"} for status in sorted(statuses)}

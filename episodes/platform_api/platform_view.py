@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
-from environments.agent_http.errors import NUL_IS_NOWHERE, reply_to
+from environments.agent_http.errors import reply_to
 from environments.agent_http.response import JSON_HEADERS, Response, json_response
 from environments.agent_http.view import ProtocolView
 from environments.database.storable import id_in
@@ -28,8 +28,6 @@ class PlatformView(ProtocolView):
 
     async def dispatch(self, http_request: Any, **kwargs: str) -> Response:  # type: ignore[override]
         self.arguments = kwargs
-        if "%00" in http_request.query_string:
-            return failure(404, NUL_IS_NOWHERE)
         return await super().dispatch(http_request)
 
     def refuse(self, error: Exception) -> Response:
