@@ -279,7 +279,7 @@ class SessionService:
 
     def is_suspended(self, sid: str) -> bool:
         """Return whether this server has ended the session, and the next one goes on with it."""
-        return self._table.is_suspended(sid)
+        return sid in self._table.suspended
 
     def environment_of(self, sid: str, owner: str) -> str:
         """Return the name of the environment that the session plays; empty until it is bound to one."""

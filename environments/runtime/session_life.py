@@ -167,10 +167,12 @@ class SessionLife:
         session.enter("bind", Constructing(request))
         try:
             await self._bind(session, request, environment)
-        except OrsError as error:
+        except BaseException as error:
             if not session.is_ending:
                 if isinstance(error, EnvironmentFault):
                     session.enter("fail", Failed(error.copy()))
+                elif session.episode.number:  # its construction is on record, so no other path can bind it
+                    self.run_in_background(self.close(session, "abandoned"))
                 else:
                     session.enter("refuse", Unbound(request))
             raise
@@ -211,6 +213,9 @@ class SessionLife:
             log_fault("construction failed", episode, fault)
             await self.commit(episode.end("setup_failed", episode.clock.now(), str(fault)))
             raise episode.masked(fault) from None
+        except InvalidRequest as refusal:  # by the server of a remote environment, of the toolset
+            await self.commit(episode.end("setup_failed", episode.clock.now(), str(refusal)))
+            raise
         except asyncio.CancelledError:
             if session.is_ending:  # deleted while the constructor ran
                 raise SessionDeleted from None

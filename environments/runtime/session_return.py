@@ -115,25 +115,22 @@ class SessionReturn:
         dormant = session.state
         if not isinstance(dormant, Dormant):
             return
-        if isinstance(dormant.left, SessionRequest):
-            self._wake_unbound(session, dormant.left)
+        left = dormant.left
+        if isinstance(left, SessionRequest):
+            try:
+                left.secrets = self._unseal(left.sealed) if left.sealed else None
+                session.enter("wake", Unbound(left))
+            except OtherPast as error:
+                log.warning("a session did not come back", session=session.episode.masked_sid, reason=str(error))
+                self._life.run_in_background(self._life.close(session, "interrupted"))
             return
         past = await self._life.past_of(session, dormant)
         if session.state is dormant:
             for step in past.steps:
-                if step.index in dormant.left.unsent:
+                if step.index in left.unsent:
                     self._add_orphan(session, step)
-            work = self._life.run_in_background(self._return(session, dormant.left, dormant.key, past))
+            work = self._life.run_in_background(self._return(session, left, dormant.key, past))
             session.enter("wake", Constructing(None, work))
-
-    def _wake_unbound(self, session: Session, request: SessionRequest) -> None:
-        try:
-            request.secrets = self._unseal(request.sealed) if request.sealed else None
-        except OtherPast as error:
-            log.warning("a session did not come back", session=session.episode.masked_sid, reason=str(error))
-            self._life.run_in_background(self._life.close(session, "interrupted"))
-        else:
-            session.enter("wake", Unbound(request))
 
     def _add_orphan(self, session: Session, step: StepTaken) -> None:
         """Let the client that repeats a call have the recorded result, which perhaps did not reach it."""

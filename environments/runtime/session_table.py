@@ -23,7 +23,7 @@ class SessionTable:
     def __init__(self, hosted: Iterable[HostedEnvironment], limits: Limits) -> None:
         self._limits = limits
         self._by_id: dict[str, Session] = {}
-        self._suspended: set[str] = set()
+        self.suspended: set[str] = set()  # ids of sessions with which the next server goes on
         self.secrets = RecentSecrets()
         self.places_in = {each.name: Places(most) for each in hosted if (most := each.sessions_at_once)}
         """Places for sessions of the environments that bear a number of them only."""
@@ -54,13 +54,9 @@ class SessionTable:
             raise SessionNotFound
         return session
 
-    def is_suspended(self, sid: str) -> bool:
-        """Return whether this server has ended the session, and the next one goes on with it."""
-        return sid in self._suspended
-
     def check_suspended(self, sid: str) -> None:
         """Raise Draining if this server has ended the session, and the next one goes on with it."""
-        if sid in self._suspended:
+        if sid in self.suspended:
             raise Draining
 
     def check_room(self, sid: str) -> None:
@@ -93,7 +89,7 @@ class SessionTable:
         self.secrets.release(session.owner, session.episode.secrets)
         heir = session.state.heir if isinstance(session.state, Closing) else "nobody"
         if heir == "server":
-            self._suspended.add(session.sid)
+            self.suspended.add(session.sid)
         elif heir == "nobody" and self.shared is not None:
             self.shared.release(session.sid)
         session.usage.sessions.leave()

@@ -7,6 +7,8 @@ from typing import get_args
 
 import pytest
 
+from environments.errors import InvalidRequest
+from environments.runtime.instance import Instance
 from environments.runtime.session_states import (
     READY,
     TRANSITIONS,
@@ -19,7 +21,7 @@ from environments.runtime.session_states import (
     Unbound,
 )
 from tests.environments.runtime.play import Play, until, within
-from tests.environments.runtime.staged import Staged
+from tests.environments.runtime.staged import SlowTasks, Staged
 from tests.envs import Echo
 
 STATES = frozenset(get_args(State))
@@ -61,3 +63,30 @@ async def test_a_session_whose_opening_is_cancelled_is_torn_down() -> None:
         Staged.doors["constructor"].set()
         await until(lambda: not play.service.live_sessions)
     assert Staged.events[-2:] == ["teardown starts", "teardown ends"] and play.record.end.cause == "abandoned"
+
+
+async def test_a_session_whose_binding_is_cancelled_is_bound_by_the_next_request() -> None:
+    async with Play(SlowTasks) as play:
+        Staged.doors["work"].set()
+        await play.open("s", split="train", index=0)
+        Staged.doors["work"].clear()
+        Staged.events.clear()
+        reading = asyncio.ensure_future(play.service.prompt_json("s", "", None))
+        await until(lambda: Staged.events)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        Staged.doors["work"].set()
+        assert "slow" in await within(play.service.prompt_json("s", "", None))
+
+
+async def test_an_episode_whose_toolset_is_refused_by_its_host_has_ended(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def refuse(*_: object) -> bool:
+        raise InvalidRequest("no toolset 'x'")
+
+    monkeypatch.setattr(Instance, "construct", refuse)
+    async with Play(Echo) as play:
+        with pytest.raises(InvalidRequest, match="no toolset"):
+            await play.open("s")
+        assert (play.record.end.cause, play.record.end.detail) == ("setup_failed", "no toolset 'x'")
+        assert not play.service.live_sessions
