@@ -22,6 +22,10 @@ class EnvironmentQuerySet(models.QuerySet["Environment"]):
         """Return the environments that exist for the viewer."""
         return self.filter(visible_environments(viewer, "pk"))
 
+    def unavailable(self) -> Self:
+        """Return the hosted environments that the server cannot play, as it noted last."""
+        return self.filter(is_hosted=True).exclude(unavailable="")
+
 
 class Environment(models.Model):
     """A hosted class, or an environment of another server, under the name it is served by.

@@ -13,7 +13,7 @@ import hashlib
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -116,22 +116,32 @@ async def sync(registry: Registry, host: Host, *, is_whole: bool = True, is_alon
     return SyncReport(tuple(synced), tuple(procedural), time.monotonic() - started, tuple(failures))
 
 
-async def check_tasks(registry: Registry, host: Host, begin: Begin) -> None:
-    """Read tasks as a sync of `registry` does, but write nothing.
+async def check_tasks(
+    registry: Registry, host: Host, begin: Begin, unavailable: Collection[str]
+) -> list[UnlistableTasks]:
+    """Read tasks as a sync of `registry` does, but write nothing; return the failures of the `unavailable`.
 
-    Environments that cannot be played here anyway are left out. Raises: UnlistableTasks.
+    `unavailable`: names of environments that cannot be played before. Environments whose class says that it cannot be
+    played here are left out. Raises: UnlistableTasks, for any other environment.
     """
     reader = Workers(1, "sync")
+    failures: list[UnlistableTasks] = []
     try:
         for hosted in (one for one in registry if one.is_described and not one.unavailable):
             try:
                 is_known = bool(await reader.run(known_lists, hosted))
             except DatabaseError:  # it may not exist yet, or not be migrated
                 is_known = False
-            if not is_known and (await _lists(hosted, host, begin))[1]:
-                await _check_first_tasks(hosted, host, begin)
+            try:
+                if not is_known and (await _lists(hosted, host, begin))[1]:
+                    await _check_first_tasks(hosted, host, begin)
+            except UnlistableTasks as failure:
+                if hosted.name not in unavailable:
+                    raise
+                failures.append(failure)
     finally:
         reader.close()
+    return failures
 
 
 async def _check_first_tasks(hosted: HostedEnvironment, host: Host, begin: Begin) -> None:

@@ -30,6 +30,11 @@ class Changing(Adding):
 
 class Dropping(Forgetting):
     pass
+
+class Broken(Adding):
+    @classmethod
+    def list_tasks(cls, split):
+        raise RuntimeError("no list in {version}")
 """
 
 

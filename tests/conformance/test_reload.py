@@ -1,4 +1,7 @@
-"""`manage.py reload`: new code takes over from the old one, and no client is refused or loses its session."""
+"""`manage.py reload`: new code takes over from the old one, and no client is refused or loses its session.
+
+One of the hosted classes never lists its tasks.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import NamedTuple
 import httpx
 import pytest
 
+from tests import programs
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.clients import OpenRewardClient, OrsClient
 from tests.conformance.reloading import reload, visited, write
@@ -18,6 +22,7 @@ from tests.server import LiveServer
 
 REFUSED = "The server goes on as it was, because the new code cannot be served."
 LIMIT = {"ORSWEB_RELOAD_LIMIT": "5"}
+CLASSES = ("changing_env:Broken", "changing_env:Changing", "changing_env:Dropping")
 FAILING = "print('listing'); raise RuntimeError('no\\ndisk')"
 HANGING = "open('pid', 'w').write(str(os.spawnlp(os.P_NOWAIT, 'sleep', 'sleep', '600'))); time.sleep(600)"
 
@@ -42,9 +47,8 @@ class Reloaded(NamedTuple):
 def reloaded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reloaded]:
     here = tmp_path_factory.mktemp("reload")
     write(here, "one")
-    classes = ("changing_env:Changing", "changing_env:Dropping")
     with (
-        LiveServer(*classes, cwd=here, env={"ORSWEB_RELOAD_WAIT": "0.3", **LIMIT}) as server,
+        LiveServer(*CLASSES, cwd=here, env={"ORSWEB_RELOAD_WAIT": "0.3", **LIMIT}) as server,
         OrsClient(server) as ors,
         OpenRewardClient(server) as openreward,
         visited(server) as problems,
@@ -83,9 +87,17 @@ def test_other_sessions_end_after_a_while(reloaded: Reloaded) -> None:
 
 
 def test_a_reload_that_is_asked_for_during_another_comes_after_it(reloaded: Reloaded) -> None:
-    assert reloaded.told == (0, "The server goes on with the new code.\n")
+    assert reloaded.told[0] == 0 and reloaded.told[1].startswith("The server goes on with the new code.\n")
     assert reloaded.server.log.count("the new code is checked") == 2
     eventually(lambda: reloaded.server.log.count("orsweb is ready") == 3)
+
+
+def test_a_class_that_was_unavailable_is_named_and_refuses_no_reload(reloaded: Reloaded) -> None:
+    server, problem = reloaded.server, "cannot be served: RuntimeError: no list in two"
+    place = _place(server, 'raise RuntimeError("no list in two")')
+    reason = f"list_tasks('train') of changing_env:Broken {problem} ({place}). Correct that."
+    assert reloaded.told[1].splitlines()[1:] == [f"broken is unavailable: {reason}"]
+    assert reason in html.unescape(httpx.get(f"{server.url}/environments/broken/", timeout=60).text)  # loads the pages
 
 
 def test_it_goes_on_as_it_was_if_the_new_code_is_broken(reloaded: Reloaded) -> None:
@@ -112,13 +124,16 @@ def _check_refusal(server: LiveServer, first: str, problem: str) -> None:
     """Check that a class whose list begins with `first` is refused with `problem`, by the command and on the page."""
     old = server.pid
     write(server.cwd, "three", first=first)
-    line = (server.cwd / "changing_env.py").read_text().splitlines().index(f"        {first}") + 1
-    place = f"{server.cwd}/changing_env.py, line {line}"
-    sentence = f"changing: list_tasks('train') of changing_env:Changing {problem} ({place})."
+    sentence = f"changing: list_tasks('train') of changing_env:Changing {problem} ({_place(server, first)})."
     assert reload(server) == (1, f"CommandError: {REFUSED} {sentence}\n")
     assert server.pid == old and server.is_healthy()
     page = httpx.get(f"{server.url}/operations/", timeout=60).text  # loads the pages
     assert "The last reload was refused, so the old code goes on." in page and html.escape(sentence) in page
+
+
+def _place(server: LiveServer, statement: str) -> str:
+    lines = (server.cwd / "changing_env.py").read_text().splitlines()
+    return f"{server.cwd}/changing_env.py, line {lines.index(f'        {statement}') + 1}"
 
 
 def test_a_reload_needs_a_server(reloaded: Reloaded) -> None:
@@ -128,3 +143,11 @@ def test_a_reload_needs_a_server(reloaded: Reloaded) -> None:
         1,
         "CommandError: No server of this database runs on this machine. Start it with `serve`.\n",
     )
+
+
+def test_without_a_server_a_check_refuses_a_class_that_was_unavailable(reloaded: Reloaded) -> None:
+    server = reloaded.server
+    assert server.process.poll() is not None  # stopped above
+    write(server.cwd, "four")
+    done = programs.run("serve", *CLASSES, "--check", cwd=server.cwd, env=server.env)
+    assert done.returncode == 1 and "broken: list_tasks('train') of changing_env:Broken" in done.stderr

@@ -11,6 +11,7 @@ from django.core.management.base import CommandError
 
 from environments import conf
 from environments.display.terminal import TerminalCommand
+from environments.models import Environment
 from orsweb.server.succession import RELOAD, ServeState, others_of_database, read_state
 
 POLL_SECONDS = 0.1
@@ -36,6 +37,8 @@ class Command(TerminalCommand):
         if now.problem:
             raise CommandError(f"The server goes on as it was, because the new code cannot be served. {now.problem}")
         self.stdout.write("The server goes on with the new code.")
+        for environment in Environment.objects.unavailable():
+            self.stdout.write(f"{environment.name} is unavailable: {environment.unavailable}")
 
     def _state(self) -> ServeState:
         if (state := read_state(conf.process_directory())) is None:

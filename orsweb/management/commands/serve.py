@@ -31,10 +31,12 @@ from environments.display.visible import visible
 from environments.errors import Unhostable, author_traceback, shorten
 from environments.hosts.loading import EveryHost, load
 from environments.local_sandboxes.service import sandboxes
+from environments.models import Environment
 from environments.runtime.records import RETURN_SECONDS
 from environments.runtime.threads import ThreadPool
 from environments.service import get_service
 from environments.tasks.sync import Begin, check_declared, check_tasks
+from environments.tasks.sync_report import UnlistableTasks
 from orsweb.server import (
     database_lock,
     exposure,
@@ -197,18 +199,25 @@ def _check(host: str, begin: Begin) -> None:
                 for sentence in [*uncallable_names(schemas), *unsent_schemas(schemas)]:
                     print(f"{hosted.name}: {sentence}", file=sys.stderr)
         note_revisions(registry, conf.version())
-        asyncio.run(_check_tasks(registry, begin))
-    except (Unhostable, ImproperlyConfigured) as error:
+        for failure in asyncio.run(_check_tasks(registry, begin)):
+            print(f"{failure} The running server cannot play it either, so a reload is not refused.", file=sys.stderr)
+    except (Unhostable, ImproperlyConfigured, DatabaseError) as error:
         _explain(error)
     begin("The end of the check")
 
 
-async def _check_tasks(registry: Registry, begin: Begin) -> None:
-    """Raises: Unhostable."""
+async def _check_tasks(registry: Registry, begin: Begin) -> list[UnlistableTasks]:
+    """Return the failures of classes that the running server cannot play either.
+
+    Raises: Unhostable, for any other class; DatabaseError.
+    """
+    is_running = succession.read_state(conf.process_directory()) is not None
+    names = Environment.objects.unavailable().values_list("name", flat=True)
+    unavailable = [name async for name in names] if is_running else []
     pool = ThreadPool()
     host = EveryHost(registry, pool, conf.limits())
     try:
-        await check_tasks(registry, host, begin)
+        return await check_tasks(registry, host, begin, unavailable)
     finally:
         await host.close()
         pool.close()
