@@ -21,7 +21,7 @@ DIALECTS := $(addprefix tests/, conformance/test_balancers.py conformance/test_c
   conformance/test_hanging_database.py conformance/test_kill.py conformance/test_processes.py \
   conformance/test_restart.py conformance/test_saved_sessions.py environments/cluster environments/database \
   $(addprefix environments/curation/test_, edit.py flags.py quarantine.py selection.py splits.py tags.py) \
-  environments/admin/test_admin_plans.py environments/protocol/test_calls.py environments/protocol/test_sessions.py \
+  environments/admin/test_admin_plans.py environments/agents/ors/test_calls.py environments/agents/ors/test_sessions.py \
   $(addprefix environments/tasks/test_, catalog.py indexes.py split_change.py split_indexes.py sync.py) \
   $(addprefix environments/transfer/test_, importing.py killed.py waiting.py) \
   $(addprefix episodes/analytics/test_, components.py conventions.py curve.py growing_curve.py error_bounds.py histogram.py overview.py) \
@@ -170,7 +170,7 @@ audit: | $(BIN)/python
 
 # The long forms of what `make test` runs in short: half an hour on a machine that does nothing else.
 HOSTILE := tests/hostile --ignore tests/hostile/test_soak.py tests/conformance/test_kill.py \
-  tests/environments/protocol/test_sse.py tests/environments/runtime/test_secret_forms.py tests/browser/test_studies.py --durations 0
+  tests/environments/agents/ors/test_sse.py tests/environments/runtime/test_secret_forms.py tests/browser/test_studies.py --durations 0
 
 hostile: venv
 	HOSTILE=long HYPOTHESIS_EXAMPLES=500 $(BIN)/python -m pytest $(HOSTILE)

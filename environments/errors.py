@@ -1,6 +1,6 @@
 """The exceptions of this server, independent of HTTP.
 
-The registry, the catalogue and the runtime raise them; `agent_http/errors.py` alone maps them to statuses. A message
+The registry, the catalogue and the runtime raise them; `agents/http/errors.py` alone maps them to statuses. A message
 carries the refused value and the allowed ones, never a secret and never a task's content.
 """
 

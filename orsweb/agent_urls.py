@@ -5,8 +5,8 @@ Pages have their own.
 
 from __future__ import annotations
 
-from environments.mcp_protocol.urls import urlpatterns as mcp
-from environments.protocol.urls import urlpatterns as ors
+from environments.agents.mcp.urls import urlpatterns as mcp
+from environments.agents.ors.urls import urlpatterns as ors
 from episodes.platform_api.urls import urlpatterns as platform
 from orsweb.operations.urls import urlpatterns as operations
 

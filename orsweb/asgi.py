@@ -1,4 +1,4 @@
-"""The ASGI application. Django handles the pages, `agent_http` all other HTTP requests, channels the websockets.
+"""The ASGI application. Django handles the pages, `agents` all other HTTP requests, channels the websockets.
 
 Environment names are first segments of paths, so a path belongs to a page only if its first segment is in
 `reserved_names.PAGES`. uvicorn runs this application (`manage.py serve`), or daphne (`manage.py runserver`, which sends
@@ -33,9 +33,9 @@ from django.urls import reverse
 from django.utils.module_loading import import_string
 
 from environments import conf
-from environments.agent_http.forwarding import Forwarding
-from environments.agent_http.handler import ProtocolHandler, Receive, Send
-from environments.agent_http.request import HttpRequest
+from environments.agents.http.forwarding import Forwarding
+from environments.agents.http.handler import ProtocolHandler, Receive, Send
+from environments.agents.http.request import HttpRequest
 from environments.cluster.passed_requests import FromPeers
 from environments.service import open_service, ownership_or_none, service_or_none
 from orsweb.accounts.access import LocalOperatorSockets, OwnPagesOnly

@@ -16,8 +16,8 @@ from typing import Any
 
 from jsonschema import Draft202012Validator
 
-from environments.protocol import openapi
-from environments.protocol.message_schemas import COMPONENTS, EVENT
+from environments.agents.ors import openapi
+from environments.agents.ors.message_schemas import COMPONENTS, EVENT
 
 Schema = Mapping[str, Any]
 

@@ -29,7 +29,7 @@ LAYERS = {
 UNDRAWN = {"errors", "features", "invisible", "wire", "command_line", "templatetags"}
 """Rooms that the picture of docs/architecture.md leaves out."""
 
-FACES = {"protocol", "mcp_protocol", "admin", "management"}
+FACES = {"agents", "admin", "management"}
 """Rooms of `environments` through which users and clients enter."""
 
 PACKAGES = ("orsweb", "environments", "episodes")

@@ -61,12 +61,12 @@ LIBRARIES = (
 )
 PAGES = ("episodes.api.urls", "episodes.dashboard.urls", "episodes.playtest.urls", "orsweb.operations.page")
 AGENTS = (
-    *("environments.mcp_protocol.urls", "environments.protocol.urls", "episodes.platform_api.urls"),
+    *("environments.agents.mcp.urls", "environments.agents.ors.urls", "episodes.platform_api.urls"),
     *("episodes.recording.recorder", "orsweb.operations.urls"),
 )
 BUNDLED = ("code.puzzles.bank", "maze.layouts")
 """The modules of bundled environments that make their tasks once in a process, which takes most of a server's start."""
-SERVER = ("environments.agent_http.handler", "environments.tasks.sync", "orsweb.management.commands.serve")
+SERVER = ("environments.agents.http.handler", "environments.tasks.sync", "orsweb.management.commands.serve")
 WORKERS = ("environments.hosts.worker_program", "tests.warm_workers")
 READERS_OF_SETTINGS = ("orsweb.settings", "orsweb.asgi", "orsweb.urls", "orsweb.accounts.login")
 """The modules that the forked process imports itself, because they hold values of settings."""

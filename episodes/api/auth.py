@@ -28,7 +28,7 @@ from environments.access.local_operator import OPERATOR
 from environments.access.logins import rights_of
 from environments.access.permissions import SEE_PAGES, refusal
 from environments.access.privacy import viewer_of
-from environments.agent_http.view import authentication_error
+from environments.agents.http.view import authentication_error
 from environments.errors import KeyRefused
 from environments.keys.agent_key import ADMIN, EVERYBODY, AgentKey, sent_key
 from environments.keys.keyring import ring

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from environments.agent_http.response import Response, json_response
+from environments.agents.http.response import Response, json_response
 from episodes.platform_api.platform_view import PlatformView, failure
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from environments import models
-from environments.agent_http.response import Response, json_response
+from environments.agents.http.response import Response, json_response
 from environments.authoring.hosted_environment import HostedEnvironment
 from environments.keys.agent_key import READ
 from environments.models.folding import fold

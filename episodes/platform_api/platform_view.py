@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any, ClassVar
 from urllib.parse import parse_qsl
 
-from environments.agent_http.errors import reply_to
-from environments.agent_http.response import JSON_HEADERS, Response, json_response
-from environments.agent_http.view import ProtocolView
+from environments.agents.http.errors import reply_to
+from environments.agents.http.response import JSON_HEADERS, Response, json_response
+from environments.agents.http.view import ProtocolView
 from environments.database.storable import id_in
 from environments.errors import InvalidRequest
 from environments.keys.agent_key import ADMIN, READ

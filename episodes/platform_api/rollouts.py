@@ -12,7 +12,7 @@ import time
 from typing import Any
 
 from environments import security_log
-from environments.agent_http.response import JSON_HEADERS, Response, json_response
+from environments.agents.http.response import JSON_HEADERS, Response, json_response
 from environments.errors import Forbidden
 from environments.keys.agent_key import RECORD, sent_key
 from environments.security_log.event import UPLOADS_REFUSED

@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Exists, OuterRef
 
-from environments.agent_http.response import Response, json_response
+from environments.agents.http.response import Response, json_response
 from environments.database.folding import holding
 from environments.database.storable import id_in, storable
 from environments.errors import OrsError

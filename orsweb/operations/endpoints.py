@@ -13,9 +13,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from environments import conf
-from environments.agent_http.peer_exchange import PeerConnections
-from environments.agent_http.response import JSON_HEADERS, Response
-from environments.agent_http.view import ANYBODY, ProtocolView, authentication_error
+from environments.agents.http.peer_exchange import PeerConnections
+from environments.agents.http.response import JSON_HEADERS, Response
+from environments.agents.http.view import ANYBODY, ProtocolView, authentication_error
 from environments.cluster.membership import Membership, Peer
 from environments.errors import KeyRefused
 from environments.hosts.http_connection import HttpError

@@ -26,9 +26,9 @@ from opentelemetry.trace import SpanKind, Status, StatusCode
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from environments import conf
-from environments.agent_http.handler import Answer
-from environments.agent_http.request import HttpRequest
-from environments.agent_http.response import Response
+from environments.agents.http.handler import Answer
+from environments.agents.http.request import HttpRequest
+from environments.agents.http.response import Response
 from environments.authoring.reserved_names import OTHER_PROTOCOLS, PROTOCOL_WORDS
 from environments.runtime.records import EpisodeEnded, EpisodeStarted, Row, StepTaken
 from episodes.recording.recorder import Recorder

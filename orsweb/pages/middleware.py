@@ -17,7 +17,7 @@ from django.middleware.common import CommonMiddleware
 from django.middleware.security import SecurityMiddleware
 
 from environments import conf, security_log
-from environments.agent_http.errors import NUL_IS_NOWHERE
+from environments.agents.http.errors import NUL_IS_NOWHERE
 
 
 class _OnTheLoop:

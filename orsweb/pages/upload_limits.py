@@ -25,7 +25,7 @@ from django.template.loader import render_to_string
 from django.utils.module_loading import import_string
 
 from environments import conf
-from environments.agent_http.errors import refusal_of_coding
+from environments.agents.http.errors import refusal_of_coding
 from environments.wire import value_json
 
 Message = MutableMapping[str, Any]

@@ -23,7 +23,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from uvicorn.protocols.websockets.websockets_sansio_impl import WebSocketsSansIOProtocol
 
 from environments import security_log
-from environments.agent_http.request import CONNECTION
+from environments.agents.http.request import CONNECTION
 from orsweb.server.client_limits import AddressLimit, Waiting
 from orsweb.server.exchange import Agents, Exchange
 from orsweb.server.path_prefix import inner_path

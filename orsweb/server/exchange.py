@@ -17,9 +17,9 @@ from typing import Any, Protocol
 
 import structlog
 
-from environments.agent_http.handler import too_large
-from environments.agent_http.request import HttpRequest
-from environments.agent_http.response import Headers, Response
+from environments.agents.http.handler import too_large
+from environments.agents.http.request import HttpRequest
+from environments.agents.http.response import Headers, Response
 from environments.errors import BrokenOff
 
 log = structlog.get_logger(__name__)

@@ -9,7 +9,7 @@ from typing import Any
 from django.conf import settings
 
 from environments import conf, security_log
-from environments.agent_http.proxy_signs import meta_name, refusal_of_proxied
+from environments.agents.http.proxy_signs import meta_name, refusal_of_proxied
 from environments.wire import value_json
 
 App = Callable[[dict[str, Any], Any, Any], Awaitable[None]]

@@ -21,7 +21,7 @@ from django.utils import timezone
 
 from environments import conf
 from environments.access.local_operator import local_operator
-from environments.agent_http.handler import Receive, Send
+from environments.agents.http.handler import Receive, Send
 from environments.curation.work import finish_interrupted
 from environments.service import close_service, open_service
 from episodes.playtest import seen_tasks

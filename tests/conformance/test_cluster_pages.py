@@ -19,7 +19,7 @@ from websockets.typing import Origin
 
 from tests.conformance.agent import Agent, eventually
 from tests.conformance.balancer import Balancer
-from tests.environments.mcp_protocol.playing import playing
+from tests.environments.agents.mcp.playing import playing
 from tests.server import LiveServer, free_port
 
 TIMEOUT = 60

@@ -20,7 +20,7 @@ from tests import programs
 from tests.conformance.agent import Agent, Pending, eventually
 from tests.conformance.envs import FILL_BYTES
 from tests.conformance.record import ALIAS, recorded
-from tests.environments.mcp_protocol.playing import Raw
+from tests.environments.agents.mcp.playing import Raw
 from tests.proxies import PASSWORD, log_in
 from tests.rows import each
 from tests.server import LiveServer

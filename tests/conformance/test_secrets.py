@@ -16,7 +16,7 @@ from environments.runtime.secrets_mask import STARS
 from tests.conformance.agent import Agent
 from tests.conformance.clients import Client
 from tests.conformance.record import Recorded, recorded
-from tests.environments.mcp_protocol.playing import playing
+from tests.environments.agents.mcp.playing import playing
 from tests.rows import each
 from tests.server import LiveServer
 

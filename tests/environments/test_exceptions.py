@@ -14,7 +14,7 @@ from episodes.models import Episode, Incident
 from episodes.recording import after_crash
 from episodes.recording.after_crash import store_reports
 from episodes.removal.batch import new_removal, remove_all
-from tests.environments.protocol.serving import in_database, opened, serving
+from tests.environments.agents.ors.serving import in_database, opened, serving
 from tests.people import client_of
 from tests.stored import make_environment, make_episode, make_task
 

@@ -13,7 +13,7 @@ from environments.errors import Unhostable
 from environments.models import Environment
 from episodes.models import Episode
 from tests import envs, envs_unavailable
-from tests.environments.protocol.serving import error, fresh_id, in_database, serving
+from tests.environments.agents.ors.serving import error, fresh_id, in_database, serving
 from tests.envs_unavailable import REASON
 
 CLASSES = ["tests.envs:Echo", "tests.envs_unavailable:Native", "tests.envs_unavailable:OrsClass"]

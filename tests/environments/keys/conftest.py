@@ -1,3 +1,3 @@
-from tests.environments.protocol.conftest import db
+from tests.environments.agents.ors.conftest import db
 
 __all__ = ["db"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.environments.protocol.serving import fresh_id, opened, result, serving
+from tests.environments.agents.ors.serving import fresh_id, opened, result, serving
 
 pytestmark = pytest.mark.usefixtures("db")
 

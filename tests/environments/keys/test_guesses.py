@@ -14,8 +14,8 @@ from environments.keys.keyring import ring
 from environments.keys.making import make_key
 from environments.models import Split, Task
 from episodes.models import Episode
+from tests.environments.agents.ors.serving import fresh_id, in_database, serving
 from tests.environments.keys.canary import HIDDEN, SHOWN
-from tests.environments.protocol.serving import fresh_id, in_database, serving
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

@@ -22,7 +22,7 @@ from environments.keys.making import change_key, make_key, revoke_key, rotate_ke
 from environments.models import ApiKey
 from environments.service import KEY_GONE
 from episodes.models import Episode
-from tests.environments.protocol.serving import fresh_id, in_database, serving
+from tests.environments.agents.ors.serving import fresh_id, in_database, serving
 from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

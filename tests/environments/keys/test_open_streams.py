@@ -13,7 +13,7 @@ from websockets.sync.client import connect
 
 from environments.conf import network_of
 from tests.conformance.agent import eventually
-from tests.environments.mcp_protocol.playing import Raw, refusal
+from tests.environments.agents.mcp.playing import Raw, refusal
 from tests.rows import each
 from tests.server import LiveServer
 

@@ -27,7 +27,7 @@ from environments.keys.making import make_key
 from environments.models import Environment
 from episodes.models import Episode, Run, Step
 from episodes.recording.news import channel_of
-from tests.environments.protocol.serving import fresh_id, in_database, serving
+from tests.environments.agents.ors.serving import fresh_id, in_database, serving
 from tests.episodes.platform_api.uploading import message, rollout, stored
 from tests.people import member
 from tests.rows import each

@@ -18,7 +18,7 @@ from environments.models import ApiKey, RecordedBytes
 from environments.runtime import quotas
 from environments.service import close_service, get_service, open_service
 from episodes.models import Episode
-from tests.environments.protocol.serving import events, fresh_id, in_database, result, serving
+from tests.environments.agents.ors.serving import events, fresh_id, in_database, result, serving
 from tests.environments.runtime.play import until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

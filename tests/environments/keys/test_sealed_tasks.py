@@ -18,8 +18,8 @@ from environments.keys.making import make_key
 from environments.models import ApiKey, Split, Task
 from episodes.models import Episode
 from episodes.transfer.exporting import FORMATS
+from tests.environments.agents.ors.serving import events, fresh_id, in_database, serving
 from tests.environments.keys.canary import HIDDEN, SEALED, SHOWN
-from tests.environments.protocol.serving import events, fresh_id, in_database, serving
 from tests.rows import each
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")

@@ -17,8 +17,8 @@ from django_eventstream.views import get_listener_manager
 from environments.models import Environment
 from episodes.models import Episode
 from episodes.recording.news import channel_of
-from tests.environments.protocol.conftest import db
-from tests.environments.protocol.serving import fresh_id, in_database, serving
+from tests.environments.agents.ors.conftest import db
+from tests.environments.agents.ors.serving import fresh_id, in_database, serving
 from tests.people import member
 from tests.rows import each
 

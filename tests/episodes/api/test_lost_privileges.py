@@ -21,8 +21,8 @@ from episodes.models import Episode
 from episodes.playtest.reader_threads import readers
 from episodes.recording.news import STUDIES, WITHOUT, channel_of
 from orsweb.accounts.hashed_sessions import SessionStore
-from tests.environments.protocol.conftest import db
-from tests.environments.protocol.serving import fresh_id, in_database, serving
+from tests.environments.agents.ors.conftest import db
+from tests.environments.agents.ors.serving import fresh_id, in_database, serving
 from tests.episodes.playtest.playing import communicator, start_play
 from tests.people import member
 

@@ -24,8 +24,8 @@ from environments.models import Environment
 from episodes.api.urls import urlpatterns
 from episodes.rollups.follower import catch_up
 from episodes.transfer.exporting import FORMATS
-from tests.environments.protocol.conftest import db
-from tests.environments.protocol.serving import in_database, serving
+from tests.environments.agents.ors.conftest import db
+from tests.environments.agents.ors.serving import in_database, serving
 from tests.episodes.api.private_rows import CANARY, PUBLIC, Ids, make_private_rows
 from tests.people import member
 from tests.rows import each

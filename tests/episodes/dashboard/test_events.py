@@ -13,7 +13,7 @@ from django.test import AsyncClient, Client
 from django_eventstream.views import get_listener_manager
 from pytest_django import Settings
 
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.people import client_of
 from tests.rows import each
 from tests.server import LiveServer

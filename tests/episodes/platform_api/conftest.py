@@ -1,5 +1,5 @@
 from __future__ import annotations
 
-from tests.environments.protocol.conftest import client, db
+from tests.environments.agents.ors.conftest import client, db
 
 __all__ = ["client", "db"]

@@ -14,7 +14,7 @@ from environments import security_log
 from environments.models import UNRESTRICTED
 from episodes.models import Episode, Rollout, Run
 from episodes.runs.trainer_updates import steer
-from tests.environments.protocol.serving import in_database, opened
+from tests.environments.agents.ors.serving import in_database, opened
 from tests.episodes.platform_api.uploading import NOW_MS, message, messages_of, rollout, stored, update, upload
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio(loop_scope="module")]

@@ -21,7 +21,7 @@ from openreward.models import LogMessageEvent
 
 from episodes.models import Blob
 from episodes.rollups.follower import catch_up
-from tests.environments.protocol.serving import in_database, opened, serving
+from tests.environments.agents.ors.serving import in_database, opened, serving
 from tests.episodes.platform_api.uploading import NOW_MS, message, messages_of, rollout, stored, update, upload
 from tests.provider_types import google_types
 from tests.rows import each

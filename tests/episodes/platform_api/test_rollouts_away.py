@@ -11,7 +11,7 @@ import pytest_asyncio
 from django.db import connection
 
 from episodes.platform_api import rollouts as rollouts_view
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.platform_api.uploading import message, messages_of, upload
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.asyncio(loop_scope="module")]

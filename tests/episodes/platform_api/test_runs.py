@@ -10,7 +10,7 @@ import pytest
 
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.reported import played, reported
 from tests.stored import make_run
 

@@ -11,7 +11,7 @@ import pytest
 
 from episodes.models import Episode, Run
 from episodes.rollups.follower import catch_up
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.platform_api.uploading import message, rollout, stored, upload
 from tests.episodes.reported import played
 

@@ -9,7 +9,7 @@ from typing import Any
 import httpx
 
 from episodes.models import Rollout, RolloutMessage
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 
 NOW_MS = 1_700_000_000_000
 

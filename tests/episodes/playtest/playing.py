@@ -22,7 +22,7 @@ from channels.testing import WebsocketCommunicator
 from episodes.models import Play
 from episodes.playtest.reader_threads import readers
 from orsweb import asgi
-from tests.environments.protocol.serving import in_database, serving
+from tests.environments.agents.ors.serving import in_database, serving
 
 WAIT_SECONDS = 60
 HOST = b"localhost"

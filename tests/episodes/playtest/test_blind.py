@@ -9,7 +9,7 @@ import httpx
 import pytest
 
 from environments.models import Environment, Task
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.playtest.playing import hosting, open_tab, play_of, start_play
 from tests.sandboxed import needs_bubblewrap
 

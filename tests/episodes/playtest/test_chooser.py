@@ -8,7 +8,7 @@ import pytest
 
 from environments.access.local_operator import OPERATOR
 from episodes.models import Episode, Play
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.playtest.playing import hosting, play_of, send_form, start_play
 
 pytestmark = pytest.mark.django_db(transaction=True)

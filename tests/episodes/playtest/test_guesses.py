@@ -9,7 +9,7 @@ import pytest
 
 from environments.models import Task
 from episodes.models import Play
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.playtest.continuing.test_pages import start_rerun
 from tests.episodes.playtest.playing import hosting, open_tab, play_of, start_play
 from tests.episodes.playtest.test_strangers import KEYS, log_in

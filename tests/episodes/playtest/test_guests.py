@@ -16,7 +16,7 @@ from django.utils import timezone
 from environments.models import Environment, Split
 from episodes.models import Episode, Guest, Invite, Play
 from episodes.playtest.invites.rule import save_invite
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.playtest.playing import communicator, hosting, open_tab, send_form, start_play
 from tests.stored import make_environment, make_episode
 

@@ -12,7 +12,7 @@ from django.test import Client
 from django.urls import reverse
 
 from episodes.models import Episode, Play, Progress, SeenTask
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.playtest.playing import hosting, open_tab, play_of, start_play
 from tests.people import client_of, member
 from tests.stored import make_episode, make_task

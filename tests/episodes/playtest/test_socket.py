@@ -10,7 +10,7 @@ from django.test import override_settings
 from environments.errors import SessionNotFound
 from environments.service import get_service
 from episodes.models import Episode
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.envs import GATES, Counter
 from tests.episodes.playtest.playing import hosting, open_tab, play_of, start_play
 

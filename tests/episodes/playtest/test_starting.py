@@ -8,7 +8,7 @@ import pytest
 
 from episodes.models import Episode, Play
 from episodes.playtest import session_start
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.envs import GATES
 from tests.episodes.playtest.playing import hosting, open_tab, start_play
 

@@ -16,7 +16,7 @@ from environments.models import Environment
 from environments.service import get_service
 from environments.wire import ToolCall
 from episodes.models import Episode
-from tests.environments.protocol.serving import in_database, opened
+from tests.environments.agents.ors.serving import in_database, opened
 from tests.episodes.playtest.playing import communicator, hosting, open_tab, play_of, start_play
 from tests.people import member
 from tests.rows import each

@@ -29,8 +29,8 @@ from episodes.removal.retention import remove_expired
 from episodes.rollups.follower import catch_up
 from episodes.rollups.recount import rebuild, stale
 from tests.conftest import OF_MIGRATIONS
+from tests.environments.agents.ors.serving import in_database, opened, result, serving
 from tests.environments.listings import catalogue_of, collected, listing, numbered
-from tests.environments.protocol.serving import in_database, opened, result, serving
 from tests.episodes.platform_api.uploading import message, messages_of, rollout, update, upload
 from tests.episodes.recorded import commit, query, recording
 from tests.factories import NOON, episode_ended, episode_noted, episode_started, step_taken

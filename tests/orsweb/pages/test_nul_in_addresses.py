@@ -19,7 +19,7 @@ from pytest_django import Settings
 
 from orsweb.agent_urls import urlpatterns as agent_urls
 from orsweb.urls import urlpatterns
-from tests.environments.protocol.serving import serving
+from tests.environments.agents.ors.serving import serving
 from tests.orsweb.pages.test_private import ASKED, VALUES, routes
 from tests.stored import make_episode, make_run, make_split, make_step
 

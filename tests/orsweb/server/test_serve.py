@@ -80,7 +80,7 @@ def test_a_check_refuses_what_a_server_refuses(tmp_path: Path) -> None:
 
 
 def test_a_check_warns_of_tools_that_models_cannot_call() -> None:
-    classes = ("mcp_protocol.odd_tools:OddTools", "checking.flawed:OddTaskTool")  # which only sessions list
+    classes = ("agents.mcp.odd_tools:OddTools", "checking.flawed:OddTaskTool")  # which only sessions list
     done = programs.run("serve", *(f"tests.environments.{name}" for name in classes), "--check")
     assert done.returncode == 0
     for name in ("oddtools", "oddtasktool"):

@@ -14,7 +14,7 @@ from django.db.models import QuerySet
 from environments import ToolOutput
 from environments.models import Environment
 from episodes.models import Episode, Play, Step
-from tests.environments.protocol.serving import in_database, opened
+from tests.environments.agents.ors.serving import in_database, opened
 from tests.envs_base import said
 from tests.envs_drifting import WORLD
 from tests.envs_slow import GATES

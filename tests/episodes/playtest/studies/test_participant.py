@@ -23,7 +23,7 @@ from environments.service import get_service
 from episodes.models import DealtTask, Episode, Guest, Invite, Play, Study, SuiteTask
 from episodes.playtest.invites.rule import replace_personal, revoke
 from episodes.studies.results import plays_of, results_of
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.playtest.playing import hosting, open_tab, send_form
 from tests.episodes.playtest.studies.taking_part import enter, finish, link_of, send, start, study_of
 from tests.people import client_of

@@ -24,7 +24,7 @@ from episodes.rollups.follower import catch_up, start_over
 from episodes.studies.dealing import deal
 from episodes.studies.results import exclude, include, plays_of
 from episodes.transfer.episode_line import episode_of
-from tests.environments.protocol.serving import in_database
+from tests.environments.agents.ors.serving import in_database
 from tests.episodes.ended import end_episode
 from tests.episodes.playtest.playing import open_tab
 from tests.episodes.playtest.studies.taking_part import finish, link_of, start, study_of

@@ -1,0 +1,268 @@
+"""The base class of the endpoints for agents, a DRF view with a cheap async dispatch, and the check of API keys.
+
+It uses DRF's authenticators, method handlers and single place for exceptions. It leaves out what DRF would construct
+for every request although no endpoint uses it: negotiation by Accept, parsers, renderers and throttles.
+docs/decisions/0001-lean-handler.md lists every hook of DRF and whether it works here.
+
+Divergences from the references: a server may have keys, and then refuses requests without one; X-Deployment chooses the
+environment of bare paths; an unknown name in the path is answered with a 404 that lists the hosted names that the key
+may use; a session id that is not UTF-8 is refused.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, ClassVar, Literal, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from rest_framework.authentication import BaseAuthentication
+from rest_framework.exceptions import (
+    APIException,
+    AuthenticationFailed,
+    ErrorDetail,
+    MethodNotAllowed,
+    NotFound,
+    Throttled,
+    UnsupportedMediaType,
+)
+from rest_framework.views import APIView
+
+from environments import conf, security_log
+from environments.agents.http.errors import (
+    NUL_IS_NOWHERE,
+    Unprocessable,
+    is_malformed_json,
+    malformed,
+    mistyped,
+    refusal_of_coding,
+    respond,
+)
+from environments.agents.http.request import HttpRequest, ProtocolRequest
+from environments.agents.http.response import Response
+from environments.authoring.hosted_environment import HostedEnvironment
+from environments.errors import Forbidden, InvalidRequest, KeyRefused, SessionNotFound, UnknownEnvironment
+from environments.keys.agent_key import EVERYBODY, PLAY, AgentKey, sent_key
+from environments.keys.keyring import ring
+from environments.runtime.quotas import KeyUsage
+from environments.runtime.service import SessionService
+from environments.service import open_service, service_or_none
+from environments.wire import json_problem, may_be_infinite, parsed_json
+
+Message = TypeVar("Message", bound=BaseModel)
+OverQuota = Literal["refuse", "wait", "answer"]
+
+MAX_SESSION_ID_CHARACTERS = 500
+
+
+class KeyAuthentication(BaseAuthentication):
+    """DRF's authenticator for the protocol: checks the key in `X-API-Key`, or in `Authorization: Bearer`.
+
+    A server that needs no keys accepts every request; it then listens on loopback only. Sessions and records store only
+    the label of a key.
+    """
+
+    def authenticate(self, request: Any) -> tuple[None, AgentKey] | None:
+        if not conf.has_keys():
+            return None
+        try:
+            return None, ring.check(request.META, request._request.client)
+        except KeyRefused as error:
+            raise authentication_error(error) from None
+
+    def authenticate_header(self, request: Any) -> str:
+        return "X-API-Key"
+
+
+def authentication_error(refused: KeyRefused) -> APIException:
+    """Return DRF's exception for a refused key."""
+    if not refused.wait_seconds:
+        return AuthenticationFailed(str(refused))
+    error = Throttled(refused.wait_seconds)
+    error.detail = ErrorDetail(str(refused))  # without the sentence that DRF adds
+    return error
+
+
+ANYBODY = (type("Anybody", (), {"authenticate": lambda *_: None, "authenticate_header": lambda *_: ""})(),)
+"""Authenticators of endpoints that need no key."""
+
+
+class ProtocolView(APIView):
+    """Handles one request.
+
+    `key` is its API key and `owner` the key's label, `path_environment` the environment that its path names, or None.
+    """
+
+    authenticators: ClassVar[tuple[Any, ...]] = (KeyAuthentication(),)
+    scopes: ClassVar[tuple[str, ...]] = (PLAY,)
+    """Scopes of which the key must have one; empty: every key may send the request."""
+    http_method_names = ["get", "post"]
+    view_is_async = True
+    over_quota: ClassVar[OverQuota] = "refuse"
+    """What becomes of a request that its key's quota of requests does not allow yet: it is refused; it waits for its
+    turn; or it is answered, because refusing it would end the client's session (docs/protocol.md, "Over quota")."""
+    session_meta: ClassVar[str] = "HTTP_X_SESSION_ID"
+    """Key of the header in META that names the session."""
+    is_of_session: ClassVar[bool] = False
+    """Whether requests are about the session that they name, so that its key may send them as long as it is live."""
+
+    service: SessionService
+    key: AgentKey
+    owner: str
+    path_environment: str | None
+
+    async def dispatch(self, http_request: HttpRequest, **kwargs: str) -> Response:  # type: ignore[override]
+        request = ProtocolRequest(http_request, self.authenticators)
+        self.request, self.http_request = request, http_request
+        try:
+            if "%00" in http_request.query_string:
+                raise NotFound(NUL_IS_NOWHERE)
+            self.service = service_or_none() or await open_service()
+            self.key = key = request.authenticate()
+            self.owner = http_request.owner = key.label
+            if key is not EVERYBODY:
+                key.require(*self.scopes)
+            usage = key.usage
+            usage.requests_left -= 1
+            if usage.requests_left < 0:
+                await self._await_turn(usage)
+            if http_request.content and (text := refusal_of_coding(http_request.META.get("HTTP_CONTENT_ENCODING", ""))):
+                raise UnsupportedMediaType("", detail=text)
+            self.path_environment = kwargs.get("env_name")
+            if self.path_environment is not None and not (key.hidden and self._goes_on(self.path_environment)):
+                self.named(self.path_environment)
+            method = http_request.method.lower()
+            handler = getattr(self, method, None) if method in self.http_method_names else None
+            if handler is None:
+                raise MethodNotAllowed(http_request.method)
+            response: Response = await handler()
+            return response
+        except SessionNotFound:
+            sid = utf8(http_request.META.get(self.session_meta, ""), "The session's header").strip()
+            return self.refuse(await self.service.absence(sid, self.owner))
+        except Exception as error:
+            return self.refuse(error)
+        finally:
+            # view, request and handler refer to each other; breaking the cycle avoids pauses of the garbage collector
+            del self.request, self.http_request, request
+
+    def _goes_on(self, environment: str) -> bool:
+        """Return whether the request belongs to a session whose environment was made private after it was opened."""
+        if not self.is_of_session or environment.lower() not in self.key.hidden:
+            return False
+        sid = utf8(self.http_request.META.get(self.session_meta, ""), "The session's header").strip()
+        with contextlib.suppress(SessionNotFound):
+            return self.service.environment_of(sid, self.owner) == environment.lower()
+        return False
+
+    async def _await_turn(self, usage: KeyUsage) -> None:
+        """Raises: errors.OverQuota for a request that has to be refused."""
+        if self.over_quota == "wait":
+            await usage.wait_for_requests(self.service.limits.quota_wait_seconds)
+        elif self.over_quota == "refuse":
+            usage.check_requests()
+
+    def refuse(self, error: Exception) -> Response:
+        """Return the response to a request that raised `error`."""
+        if isinstance(error, Forbidden):
+            request = self.http_request
+            where, address = f"{request.method} {request.path[:100]}", conf.address_of(*request.client)
+            security_log.note("key_forbidden", where, who=self.key.label, address=address, detail=str(error))
+        return respond(error, self.allowed_methods, self.authenticators[0].authenticate_header(self.request))
+
+    # --- what requests say --------------------------------------------------------------------------------------------
+
+    def named(self, name: str) -> HostedEnvironment:
+        """Return the hosted environment `name`. Raises: UnknownEnvironment, which lists those of the key; Forbidden."""
+        self.key.check_environment(name)
+        hosted = self.service.registry.find(name)
+        if hosted is None or hosted.name in self.key.hidden:
+            raise UnknownEnvironment(name, self.key.among(self.service.registry.names))
+        return hosted
+
+    @property
+    def hosted(self) -> HostedEnvironment:
+        """The environment of a discovery request: the one in its path, the one in X-Deployment, or the default.
+
+        Raises: Forbidden when the key may not use it.
+        """
+        if self.path_environment is not None:
+            return self.service.registry.get(self.path_environment)
+        return self.deployment or self.default
+
+    @property
+    def default(self) -> HostedEnvironment:
+        """The default environment: the first hosted one that the key may use. Raises: Forbidden if there is none."""
+        for hosted in self.service.registry:
+            if self.key.has_environment(hosted.name):
+                return hosted
+        raise Forbidden(f"This server hosts no environment that the API key {self.owner!r} may use")
+
+    @property
+    def env_name(self) -> str:
+        """The environment's name as the path spells it, or as it is served; clients send it back to /create."""
+        return self.path_environment or self.hosted.name
+
+    @property
+    def deployment(self) -> HostedEnvironment | None:
+        """The hosted environment that the last path segment of X-Deployment names, or None.
+
+        Raises: Forbidden when the key may not use it.
+        """
+        name = self.http_request.META.get("HTTP_X_DEPLOYMENT")
+        hosted = self.service.registry.find(name.rsplit("/", 1)[-1]) if name else None
+        if hosted is None or hosted.name in self.key.hidden:
+            return None
+        self.key.check_environment(hosted.name)
+        return hosted
+
+    def session_id(self) -> str:
+        """Return the session id in X-Session-ID. Raises: InvalidRequest."""
+        sid = utf8(self.http_request.META.get("HTTP_X_SESSION_ID", ""), "X-Session-ID").strip()
+        if not sid:
+            raise InvalidRequest("X-Session-ID header is required")
+        if len(sid) > MAX_SESSION_ID_CHARACTERS:
+            raise InvalidRequest(
+                f"X-Session-ID has {len(sid)} characters; at most {MAX_SESSION_ID_CHARACTERS} are allowed"
+            )
+        if self.service.has_survivors:
+            self.service.name_key(sid, self.owner, sent_key(self.http_request.META))
+        return sid
+
+    def read(self, model: type[Message]) -> Message | Unprocessable:
+        """Return the body as `model`, or the error about its fields, which the caller raises after the session check.
+
+        Raises: Unprocessable when the body is not JSON.
+        """
+        request = self.http_request
+        content_type = request.META.get("CONTENT_TYPE", "").partition(";")[0].strip().lower()
+        if content_type != "application/json" and not content_type.endswith("+json"):
+            return malformed(f"Content-Type must be application/json, not {content_type[:100] or 'absent'!r}")
+        if not may_be_infinite(request.content):
+            try:
+                return model.model_validate_json(request.content)
+            except ValidationError as error:
+                if not is_malformed_json(error):
+                    return mistyped(error, model)
+        try:  # clients may send lone surrogates, which Python's parser accepts and pydantic's refuses
+            return model.model_validate(parsed_json(request.content))
+        except ValidationError as error:
+            return mistyped(error, model)
+        except (ValueError, RecursionError) as error:
+            raise malformed(f"JSON decode error: {json_problem(error)}") from None
+
+    def body(self, model: type[Message]) -> Message:
+        """Return the body as `model`. Raises: Unprocessable."""
+        message = self.read(model)
+        if isinstance(message, Unprocessable):
+            raise message
+        return message
+
+
+def utf8(value: str, name: str) -> str:
+    """Return the value of a header, decoded as UTF-8; META holds it decoded as ISO-8859-1. Raises: InvalidRequest."""
+    if value.isascii():
+        return value
+    try:
+        return value.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidRequest(f"{name} is not valid UTF-8") from None

@@ -1,0 +1,34 @@
+"""GET /openapi.json and /schema.json: the protocol's own description, for people and programs that make clients.
+
+Neither needs a key, because both are the same on every server. FastAPI, and so both references, has its document at the
+same address.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+from environments.agents.http.response import Response, text_response
+from environments.agents.http.view import ANYBODY, ProtocolView
+
+
+class OpenApiDocument(ProtocolView):
+    authenticators = ANYBODY
+    over_quota = "answer"
+
+    async def get(self) -> Response:
+        return text_response(await asyncio.to_thread(_document, "openapi"))
+
+
+class JsonSchemaDocument(ProtocolView):
+    authenticators = ANYBODY
+    over_quota = "answer"
+
+    async def get(self) -> Response:
+        return text_response(await asyncio.to_thread(_document, "json_schema"))
+
+
+def _document(name: str) -> str:
+    from environments.agents.ors import openapi  # its types need not be built at the start of every server
+
+    return openapi.openapi_json() if name == "openapi" else openapi.json_schema_json()

@@ -1,0 +1,50 @@
+"""The paths of the protocol. Paths of an environment are served with and without its name as first segment."""
+
+from __future__ import annotations
+
+from django.urls import URLPattern, path
+
+from environments.agents.http.view import ProtocolView
+from environments.agents.ors import calls, discovery, documents, sessions
+
+ROOT_PATHS: dict[str, type[ProtocolView]] = {
+    "health": discovery.Health,
+    "version": discovery.Version,
+    "list_environments": discovery.ListEnvironments,
+    "create_session": sessions.CreateSessionView,
+    "create": sessions.Create,
+    "ping": sessions.Ping,
+    "delete": sessions.Delete,
+    "delete_session": sessions.Delete,
+}
+
+ENVIRONMENT_PATHS: dict[str, type[ProtocolView]] = {
+    "tools": discovery.Tools,
+    "splits": discovery.Splits,
+    "tasks": discovery.Tasks,
+    "num_tasks": discovery.NumTasksView,
+    "task": discovery.GetTaskView,
+    "task_range": discovery.TaskRange,
+    "get_task": discovery.GetTaskView,
+    "get_task_range": discovery.TaskRange,
+    "prompt": sessions.Prompt,
+    "messages": sessions.Messages,
+    "task_tools": sessions.TaskTools,
+    "call": calls.CallTool,
+    "score_group": calls.ScoreGroupView,
+}
+
+DOCUMENT_PATHS: dict[str, type[ProtocolView]] = {
+    "openapi.json": documents.OpenApiDocument,
+    "schema.json": documents.JsonSchemaDocument,
+}
+
+
+def _paths() -> list[URLPattern]:
+    described = [path(file, view.as_view()) for file, view in DOCUMENT_PATHS.items()]
+    bare = [path(word, view.as_view()) for word, view in {**ROOT_PATHS, **ENVIRONMENT_PATHS}.items()]
+    named = [path(f"<str:env_name>/{word}", view.as_view()) for word, view in ENVIRONMENT_PATHS.items()]
+    return [*bare, *named, *described]
+
+
+urlpatterns = _paths()
