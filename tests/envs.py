@@ -195,6 +195,23 @@ class Toolsetted(Small):
         return said("own")
 
 
+MOVES = {
+    "type": "object",
+    "properties": {"way": {"enum": ["up", "down"]}, "steps": {"type": "integer", "maximum": 3}},
+    "required": ["way"],
+    "additionalProperties": False,
+}
+
+
+class Schematic(Small):
+    """Its tool is declared by a JSON Schema."""
+
+    @tool(input_schema=MOVES)
+    async def move(self, params) -> ToolOutput:  # type: ignore[no-untyped-def]
+        """Move on."""
+        return said(f"moved {params}")
+
+
 class TaskTools(Small):
     """`dig` is marked shared=False; a task `{"tools": ["dig"]}` lists it, others list nothing but `look`."""
 

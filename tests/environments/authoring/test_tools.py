@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 from pydantic import BaseModel
 
-from environments import Environment, TextBlock, ToolOutput, ToolSpec, terminal, tool
+from environments import ToolOutput, ToolSpec, terminal, tool
 from environments.authoring.direct_calls import call_tool
 from environments.authoring.tools import Tool, ToolTable, find_tools
 from environments.errors import Unhostable
 from tests.environments.runtime.play import Play
-from tests.envs import Echo, Gated, TaskTools, Terminal, Toolsetted
+from tests.envs import MOVES, Gated, Schematic, TaskTools, Terminal, Toolsetted
 from tests.envs_base import Text, said
 from tests.rows import each
 
@@ -296,20 +296,6 @@ def test_it_refuses_a_second_terminal_tool_in_a_toolset() -> None:
 
 # --- declared by a JSON Schema ---------------------------------------------------------------------------------------
 
-MOVES = {
-    "type": "object",
-    "properties": {"way": {"enum": ["up", "down"]}, "steps": {"type": "integer", "maximum": 3}},
-    "required": ["way"],
-    "additionalProperties": False,
-}
-
-
-class Schematic(Environment):
-    @tool(input_schema=MOVES)
-    async def move(self, params) -> ToolOutput:  # type: ignore[no-untyped-def]
-        """Move on."""
-        return ToolOutput(blocks=[TextBlock(text=f"moved {params}")])
-
 
 async def test_a_tool_can_be_declared_by_a_json_schema() -> None:
     assert table(Schematic).shared == [ToolSpec(name="move", description="Move on.", input_schema=MOVES)]
@@ -333,7 +319,7 @@ async def test_inputs_that_the_schema_forbids_are_refused(arguments: dict[str, A
 
 
 async def test_a_server_refuses_what_the_schema_forbids() -> None:
-    async with Play(type("Moving", (Echo, Schematic), {})) as play:
+    async with Play(Schematic) as play:
         await play.open("s")
         assert (await play.answer("s", "move", way="down")).text == "moved {'way': 'down'}"
         refused = (await play.answer("s", "move", way="left")).body

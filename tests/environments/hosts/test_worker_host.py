@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import json
 import socket
 import sys
 import time
@@ -21,7 +22,7 @@ from environments.hosts.process_launcher import LocalLauncher, LocalProcess
 from environments.hosts.worker_host import WorkerHost
 from environments.hosts.worker_instance import WorkerInstance
 from environments.hosts.worker_messages import MessagePipe
-from environments.runtime.call_outcome import CallOutcome
+from environments.runtime.call_outcome import CallOutcome, result_of
 from environments.runtime.limits import Limits, WorkerSettings
 from tests.environments.runtime.play import until
 
@@ -102,6 +103,15 @@ async def test_a_session_opens_after_a_process_could_not_be_started(monkeypatch:
                 await opened(workers)
         assert not ended  # the request that opens the session gets the reason
         assert (await (await opened(workers)).run("step", {})).status == "ok"
+
+
+async def test_inputs_that_a_json_schema_forbids_are_refused() -> None:
+    async with hosting("tests.envs:Schematic") as workers:
+        instance = await opened(workers)
+        assert "moved {'way': 'down'}" in ((await instance.run("move", {"way": "down"})).output_json or "")
+        answer = json.loads(result_of(await instance.run("move", {"way": "left"}), "none").data)
+        error = "Tool input validation error: $.way: 'left' is not one of ['up', 'down']"
+        assert answer == {"ok": False, "error": error, "reason": "input_validation"}
 
 
 class Crowded(LocalLauncher):
