@@ -14,6 +14,16 @@ MAX_PROBLEMS = 10
 MAX_PROBLEM_CHARACTERS = 300
 
 
+def problem_text(message: str, value: Any) -> str:
+    """Return jsonschema's message about `value` in at most MAX_PROBLEM_CHARACTERS.
+
+    It begins with the value. A long one is left out: it would hide the reason, and half a secret is not masked.
+    """
+    if len(message) > MAX_PROBLEM_CHARACTERS:
+        message = message.replace(repr(value), "the value", 1)
+    return shorten(message, MAX_PROBLEM_CHARACTERS)
+
+
 class InputCheck:
     """A JSON Schema and the validator that was made of it, which never fetches what the schema refers to."""
 
@@ -41,6 +51,6 @@ class InputCheck:
         errors = sorted(self._validator.iter_errors(arguments), key=lambda error: str(error.path))
         if not errors:
             return ""
-        listed = [f"{error.json_path}: {shorten(error.message, MAX_PROBLEM_CHARACTERS)}" for error in errors]
+        listed = [f"{error.json_path}: {problem_text(error.message, error.instance)}" for error in errors]
         more = f"; {len(listed) - MAX_PROBLEMS} more" if len(listed) > MAX_PROBLEMS else ""
         return f"Tool input validation error: {'; '.join(listed[:MAX_PROBLEMS])}{more}"

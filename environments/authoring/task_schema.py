@@ -20,13 +20,12 @@ from referencing.exceptions import Unresolvable
 
 from environments.authoring.declarations import plain_schema
 from environments.authoring.hosted_environment import HostedEnvironment
+from environments.authoring.input_check import MAX_PROBLEM_CHARACTERS, problem_text
 from environments.display.schema_fields import kind_of, resolved
 from environments.errors import Unhostable, explained, shorten
 
 MAX_PROBLEMS = 20
 """Problems reported for one spec; those beyond it show up once these are repaired."""
-_MAX_MESSAGE_CHARACTERS = 300
-"""Longest message: jsonschema's own may repeat the whole value."""
 _MAX_VALUE_CHARACTERS = 80
 """Longest part of a value in a message that also says what was expected instead."""
 
@@ -59,7 +58,7 @@ def declared(hosted: HostedEnvironment) -> str:
     except Unhostable:
         raise
     except jsonschema.SchemaError as error:
-        problem = SchemaProblem(tuple(error.absolute_path), shorten(error.message, _MAX_MESSAGE_CHARACTERS))
+        problem = SchemaProblem(tuple(error.absolute_path), problem_text(error.message, error.instance))
         raise Unhostable(f"{hosted.name}: task_schema is not a JSON Schema ({problem}).") from error
     except (Exception, SystemExit) as error:  # a method or a model of the author's
         raise Unhostable(f"{hosted.name}: task_schema cannot be read: {explained(error)}.") from error
@@ -84,11 +83,7 @@ def check(schema: str, spec: Any) -> list[SchemaProblem]:
     found: list[SchemaProblem] = []
     try:
         for error in _leaves(_validator(schema).iter_errors(spec)):
-            found.append(
-                SchemaProblem(
-                    tuple(map(_visible, error.absolute_path)), shorten(_message(error, schema), _MAX_MESSAGE_CHARACTERS)
-                )
-            )
+            found.append(SchemaProblem(tuple(map(_visible, error.absolute_path)), _message(error, schema)))
             if len(found) == MAX_PROBLEMS:
                 break
     except Unresolvable as error:
@@ -116,11 +111,11 @@ def _validator(schema: str) -> Validator:
 def _message(error: jsonschema.ValidationError, schema: str) -> str:
     """Return jsonschema's message; for an `anyOf` or `oneOf` without a matching choice, a list of what was expected."""
     if error.validator not in ("anyOf", "oneOf") or not error.context:
-        return error.message
+        return problem_text(error.message, error.instance)
     root, choices = json.loads(schema), cast(list[Any], error.validator_value)
     kinds = [_choice(one, root) for one in choices if isinstance(one, dict)]
     value = shorten(repr(error.instance), _MAX_VALUE_CHARACTERS)
-    return f"{value} was given; expected is {' or '.join(dict.fromkeys(kinds))}"
+    return shorten(f"{value} was given; expected is {' or '.join(dict.fromkeys(kinds))}", MAX_PROBLEM_CHARACTERS)
 
 
 def _choice(schema: dict[str, Any], root: dict[str, Any]) -> str:

@@ -42,6 +42,11 @@ def test_a_problem_tells_where_and_what() -> None:
     assert str(problem) == "$.n[2]: 'three' is not of type 'integer'"
 
 
+def test_a_problem_with_a_long_value_tells_what_too() -> None:
+    [problem] = check(NUMBERS, {"n": ["9" * 999]})
+    assert str(problem) == "$.n[0]: the value is not of type 'integer'"
+
+
 def test_a_missing_field_is_a_problem_of_the_whole() -> None:
     [problem] = check(schema_of(Question), {})
     assert str(problem) == "$: 'question' is a required property"

@@ -309,6 +309,7 @@ async def test_a_tool_can_be_declared_by_a_json_schema() -> None:
         ({}, "$: 'way' is a required property"),
         ({"way": "left"}, "$.way: 'left' is not one of ['up', 'down']"),
         ({"way": "up", "steps": 4}, "$.steps: 4 is greater than the maximum of 3"),
+        ({"way": "up", "steps": "9" * 999}, "$.steps: the value is not of type 'integer'"),
         ({"way": "up", "colour": 1}, "$: Additional properties are not allowed ('colour' was unexpected)"),
     ],
 )
