@@ -56,7 +56,6 @@ UNITS = {
         "dashboard": "browsing",
         "api": "browsing",
         "transfer": "exports",
-        "playtest": "people",
         "studies": "people",
         "uploads": "conversations",
         "platform_api": "conversations",

@@ -108,7 +108,7 @@ def http(scope: dict[str, Any], receive: Receive, send: Send) -> Awaitable[None]
 
 
 async def play(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Open the service before a page of playtest, because `runserver` sends no lifespan events that would open it."""
+    """Open the service before a page of people, because `runserver` sends no lifespan events that would open it."""
     await open_service()
     await pages(scope, receive, send)
 
@@ -132,7 +132,7 @@ agents = Agents(is_agents, protocol.respond, protocol.may_send, settings.ORSWEB_
 
 @cache
 def player_sockets() -> Any:
-    from episodes.playtest.urls import routes  # pages: loaded after the server listens
+    from episodes.people.urls import routes  # pages: loaded after the server listens
 
     return LocalOperatorSockets(URLRouter([*routes, re_path("", WebsocketDenier.as_asgi())]))
 

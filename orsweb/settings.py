@@ -262,7 +262,7 @@ MIDDLEWARE = [
     "orsweb.accounts.access.PagesNeedLoginMiddleware",
     "orsweb.pages.login_limits.BusyHashingMiddleware",
     "axes.middleware.AxesMiddleware",
-    "episodes.playtest.seen_tasks.SeenTaskMiddleware",
+    "episodes.people.seen_tasks.SeenTaskMiddleware",
     "orsweb.pages.visible_pages.VisiblePagesMiddleware",
 ]
 ROOT_URLCONF = "orsweb.urls"

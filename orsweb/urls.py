@@ -19,7 +19,7 @@ for feature in features():
 accounts.register(admin.site)
 
 pages: list[URLPattern | URLResolver] = [
-    path("play/", include("episodes.playtest.urls")),
+    path("play/", include("episodes.people.urls")),
     path("accounts/", include("orsweb.accounts.login")),
     path("operations/", operations, name="operations"),
     path("api/", include("episodes.api.urls")),

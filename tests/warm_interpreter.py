@@ -59,7 +59,7 @@ LIBRARIES = (
     ),
     *("uvicorn.protocols.websockets.auto", "uvicorn.protocols.websockets.websockets_sansio_impl"),
 )
-PAGES = ("episodes.api.urls", "episodes.dashboard.urls", "episodes.playtest.urls", "orsweb.operations.page")
+PAGES = ("episodes.api.urls", "episodes.dashboard.urls", "episodes.people.urls", "orsweb.operations.page")
 AGENTS = (
     *("environments.agents.mcp.urls", "environments.agents.ors.urls", "episodes.platform_api.urls"),
     *("episodes.recording.recorder", "orsweb.operations.urls"),

@@ -1,4 +1,4 @@
-"""The interface to live play, used by the protocol for agents and by playtest for people.
+"""The interface to live play, used by the protocol for agents and by the pages for people.
 
 It finds, opens and ends sessions, starts and rejoins calls, and returns prompts and tools.
 

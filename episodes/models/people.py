@@ -1,7 +1,7 @@
 """Models of what people do to the record by playing and reading.
 
-`playtest` writes Play, Invite, Guest and Note. An episode that a person plays is an Episode like any other; its Play
-says who played it and what it continues. Redaction and RedactedEpisode say what was removed from the record; the
+`episodes/people/` writes Play, Invite, Guest and Note. An episode that a person plays is an Episode like any other; its
+Play says who played it and what it continues. Redaction and RedactedEpisode say what was removed from the record; the
 removed text itself is stored nowhere.
 """
 

@@ -1,6 +1,7 @@
 """Models of studies: Study, and which of its tasks each of its guests was dealt.
 
-`episodes/studies/` alone writes them. The tasks of a study are a member of a suite's version, so they never change.
+`episodes/people/studies/` alone writes them. The tasks of a study are a member of a suite's version, so they never
+change.
 """
 
 from __future__ import annotations

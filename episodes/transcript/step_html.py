@@ -76,7 +76,7 @@ class _CardShape:
 
 
 def step_html(card: Card, options: DisplayOptions) -> SafeString:
-    """Return one step as `episodes/step_card.html` renders it, a plain one as `playtest/plain_step.html`."""
+    """Return one step as `episodes/step_card.html` renders it, a plain one as `people/plain_step.html`."""
     step = card.step
     texts = _texts(card, options)
     shape = _CardShape(
@@ -98,7 +98,7 @@ def step_html(card: Card, options: DisplayOptions) -> SafeString:
 
 @lru_cache(MAX_FRAMES)
 def _card_frame(shape: _CardShape) -> Frame:
-    template = "playtest/plain_step.html" if shape.is_plain else "episodes/step_card.html"
+    template = "people/plain_step.html" if shape.is_plain else "episodes/step_card.html"
     return _frame(template, {**asdict(shape), **{name: _mark(name) for name in shape.there}})
 
 

@@ -108,7 +108,7 @@ class PagesNeedLoginMiddleware:
 
     Has an effect only on a server with keys: without, everybody is the operator. `page_rules.py` says which permission
     a page needs. Guests opened an invite and may see the player's pages, which check who they are
-    (episodes/playtest/player_identity.py). The API also accepts keys and refuses with JSON (episodes/api/auth.py); the
+    (episodes/people/player_identity.py). The API also accepts keys and refuses with JSON (episodes/api/auth.py); the
     page that documents it needs a login like all others.
     """
 

@@ -24,7 +24,7 @@ from environments.access.local_operator import local_operator
 from environments.agents.http.handler import Receive, Send
 from environments.curation.work import finish_interrupted
 from environments.service import close_service, open_service
-from episodes.playtest import seen_tasks
+from episodes.people import seen_tasks
 from orsweb.server import culprits, printer
 from orsweb.server.database_lock import DatabaseInUse, Lock, acquire_to_serve
 

@@ -21,16 +21,16 @@ from environments.scoring.definition import NOTHING_ASKED, DefinitionAsked, defi
 from episodes.analytics.activity import activity
 from episodes.doctor.scope import DoctorScope
 from episodes.models import Activity, Episode, Play, Progress
-from episodes.playtest.play_facts import outcome_of
+from episodes.people.play_facts import outcome_of
+from episodes.people.studies.results import plays_of
 from episodes.rollups.follower import catch_up
 from episodes.rollups.part_runner import EMPTYING
 from episodes.rollups.recount import rebuild, stale
-from episodes.studies.results import plays_of
 from episodes.transcript.peers import pairs_to_compare, standings
 from episodes.transfer.thresholds import narrowed
 from tests.episodes.ended import count_statistics, end_episode
-from tests.episodes.playtest.studies.taking_part import study_of
-from tests.episodes.playtest.studies.test_pages import played
+from tests.episodes.people.studies.taking_part import study_of
+from tests.episodes.people.studies.test_pages import played
 from tests.episodes.recorded import record
 from tests.episodes.rollups.test_task_statistics import attempt
 from tests.episodes.suites.published import make_suite, member

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from environments.agents.mcp.content import tools_of
 from environments.authoring.object_schemas import has_object_root, object_schema, schema_problems
 from environments.display.schema_references import References, parts_of
-from episodes.playtest.provider_formats import Format, tools_as
+from episodes.people.provider_formats import Format, tools_as
 from tests.rows import each
 
 A, B, NO = {"type": "integer"}, {"type": "string"}, {"const": False}

@@ -15,7 +15,7 @@ from environments.runtime.secrets_mask import STARS
 from environments.service import get_service, try_out_spec
 from episodes.models import Episode, Step
 from tests.environments.agents.ors.serving import error, fresh_id, in_database, opened, result, serving
-from tests.episodes.playtest.playing import hosting, send_form, start_play
+from tests.episodes.people.playing import hosting, send_form, start_play
 
 pytestmark = pytest.mark.django_db(transaction=True)
 

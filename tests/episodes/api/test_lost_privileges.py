@@ -18,12 +18,12 @@ from environments.keys.keyring import ring
 from environments.keys.making import change_key, make_key, revoke_key
 from environments.models import ApiKey, Environment, Split
 from episodes.models import Episode
-from episodes.playtest.reader_threads import readers
+from episodes.people.reader_threads import readers
 from episodes.recording.news import STUDIES, WITHOUT, channel_of
 from orsweb.accounts.hashed_sessions import SessionStore
 from tests.environments.agents.ors.conftest import db
 from tests.environments.agents.ors.serving import fresh_id, in_database, serving
-from tests.episodes.playtest.playing import communicator, start_play
+from tests.episodes.people.playing import communicator, start_play
 from tests.people import member
 
 __all__ = ["db"]

@@ -9,7 +9,7 @@ from django.test import Client
 from pytest_django import DjangoAssertNumQueries
 
 from episodes.models import Episode, Run, SavedView
-from tests.episodes.playtest.studies.taking_part import study_of
+from tests.episodes.people.studies.taking_part import study_of
 from tests.episodes.suites.published import split_of
 from tests.rows import each
 from tests.stored import NOW, make_blob, make_environment, make_episode, make_run, make_split, make_step, make_task

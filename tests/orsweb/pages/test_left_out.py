@@ -21,8 +21,8 @@ from environments.models import Split, Task
 from episodes.models import Episode
 from episodes.rollups.follower import catch_up
 from tests.episodes.ended import count_statistics, end_episode
-from tests.episodes.playtest.studies.taking_part import study_of
-from tests.episodes.playtest.studies.test_pages import played
+from tests.episodes.people.studies.taking_part import study_of
+from tests.episodes.people.studies.test_pages import played
 from tests.episodes.suites.published import make_suite, member
 from tests.orsweb.pages.test_pages import PAGES, address
 from tests.stored import make_environment, make_run, make_split, make_step, make_task

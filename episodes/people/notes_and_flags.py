@@ -1,0 +1,124 @@
+"""Views for notes on episodes and for flags on broken tasks, used by player, replay and the task's page.
+
+Guests write notes and flags only on what they have played, and see only their own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_http_methods, require_POST
+
+from environments.curation.action import ActionRefused
+from environments.curation.flags import flag, flags_of
+from environments.database.storable import id_in
+from environments.display.addresses import takes
+from environments.models import Task, TaskFlag
+from episodes.models import Episode
+from episodes.people.player_identity import PlayerSeat, seated
+from episodes.transcript.notes import BadNote, add_note, notes_of, remove_note
+
+
+@require_http_methods(["GET", "HEAD", "POST"])
+@never_cache
+@seated
+@takes()
+def notes(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
+    """Return the list of notes. A POST adds `text` to `step` (empty: the episode) or deletes the note `delete`."""
+    episode, is_partial, problem = _episode(seat, pk), "HX-Request" in request.headers, ""
+    if request.method == "POST":
+        try:
+            _change(request, episode, seat.author)
+        except BadNote as error:
+            problem = str(error)
+        else:
+            if not is_partial:
+                return redirect(f"{_page_of(seat, pk)}#notes")
+    if problem and not is_partial:
+        links = [(_page_of(seat, pk), f"Back to episode {pk}")]
+        context = {"title": "The note wasn't saved", "sentence": problem, "links": links, "seat": seat}
+        return render(request, "orsweb/error_page.html", context, status=422)
+    found = notes_of(episode, seat.author if seat.guest else None)
+    context = {"episode": episode, "notes": found, "author": seat.author, "problem": problem}
+    return render(request, "episodes/notes_list.html", context)
+
+
+def _change(request: HttpRequest, episode: Episode, author: str) -> None:
+    """Add or delete a note as the form says. Raises: BadNote."""
+    if "delete" in request.POST:
+        remove_note(episode, author, request.POST["delete"])
+    else:
+        add_note(episode, author, request.POST.get("text", ""), request.POST.get("step", ""))
+
+
+def _episode(seat: PlayerSeat, pk: int) -> Episode:
+    """Return the episode `pk`. Raises: Http404, also for guests who did not play it."""
+    rows = Episode.objects.seen_by(seat.viewer)
+    rows = rows.filter(play__guest=seat.guest) if seat.guest else rows
+    found = rows.filter(pk=pk).first()
+    if found is None:
+        raise Http404(f"There is no episode {pk} to write notes on. It may have been deleted.")
+    return found
+
+
+def _page_of(seat: PlayerSeat, pk: int) -> str:
+    return reverse("player" if seat.guest else "episode", args=[pk])
+
+
+@require_POST
+@seated
+@takes()
+def flag_task(request: HttpRequest, seat: PlayerSeat, pk: int) -> HttpResponse:
+    """Flag task `pk` as broken for curators, with a `note`. `episode` is where the problem showed."""
+    task = _task(seat, pk)
+    episode, note = _episode_of_flag(seat, task, request.POST.get("episode", "")), request.POST.get("note", "")
+    context: dict[str, Any] = {"task": task, "episode": episode, "seat": seat}
+    try:
+        context["raised"] = flag(task, seat.author, note, episode.pk if episode else None)
+    except ActionRefused as error:
+        context |= {"problem": str(error), "note": note}
+    if "HX-Request" in request.headers:
+        return render(request, "episodes/task_flags.html", {**context, "flags": visible_flags(seat, task)})
+    return _page(request, context)
+
+
+def visible_flags(seat: PlayerSeat, task: Task) -> list[TaskFlag]:
+    """Return the open flags of a task that the person may see: guests see their own."""
+    rows = flags_of(task).open
+    return [row for row in rows if row.author == seat.author] if seat.guest else rows
+
+
+def _task(seat: PlayerSeat, pk: int) -> Task:
+    """Return the task `pk`. Raises: Http404, also for guests who have not played the task."""
+    found = Task.objects.seen_by(seat.viewer).filter(pk=pk).first()
+    if found is not None and seat.guest and not found.episodes.filter(play__guest=seat.guest).exists():
+        found = None
+    if found is None:
+        raise Http404(f"There is no task {pk} to report.")
+    return found
+
+
+def _episode_of_flag(seat: PlayerSeat, task: Task, number: str) -> Episode | None:
+    """Return the episode in which the problem showed; None if it has another task or the guest did not play it."""
+    rows = Episode.objects.filter(pk=id_in(number) or 0, task=task)
+    return (rows.filter(play__guest=seat.guest) if seat.guest else rows).first()
+
+
+def _page(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
+    """Return the answer for browsers without scripts."""
+    seat, episode, task = context["seat"], context["episode"], context["task"]
+    place = ("player" if seat.guest else "episode", episode.pk) if episode else ("task", task.pk)
+    links = [(reverse(place[0], args=[place[1]]), "Back")]
+    raised = "raised" in context
+    if seat.guest:
+        sentence = "Thank you. Somebody will look at the task." if raised else context["problem"]
+        title = "Your report was sent" if raised else "Your report wasn't sent"
+    else:
+        sentence = "Thanks. A curator will look at the task." if raised else context["problem"]
+        title = "Flagged as broken" if raised else "The task wasn't flagged"
+    context = {"title": title, "sentence": sentence, "links": links, "seat": seat}
+    return render(request, "orsweb/error_page.html", context, status=200 if raised else 422)

@@ -1,0 +1,317 @@
+"""The pages of the people who run studies: the list, one study with its links and results, and its results as CSV."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime, timedelta
+from typing import Any
+
+from django import forms
+from django.db.models import Count
+from django.http import Http404, HttpRequest, HttpResponse
+from django.shortcuts import redirect, render
+from django.urls import reverse
+from django.utils import timezone
+from django.utils.html import format_html
+from django.utils.http import urlencode
+from django.views.decorators.cache import never_cache
+from django.views.decorators.http import require_POST, require_safe
+
+from environments import conf, security_log
+from environments.access.permissions import MAKE_STUDIES
+from environments.access.privacy import viewer_of
+from environments.display.addresses import takes
+from environments.display.number_fields import WholeNumberField
+from environments.display.visible import visible
+from episodes.models import Guest, Invite, Study
+from episodes.people.invites.pages import question_to_revoke
+from episodes.people.invites.rule import (
+    ALIKE,
+    CLOSED,
+    MAX_NAME_CHARACTERS,
+    end_plays,
+    listed_already,
+    person_name,
+    replace_personal,
+    revoke,
+    same_name,
+    save_invite,
+    state_of,
+)
+from episodes.people.player_identity import for_accounts
+from episodes.people.questions import question
+from episodes.people.studies.making import studies_seen
+from episodes.people.studies.results import (
+    MAX_REASON_CHARACTERS,
+    StudyPlay,
+    StudyResults,
+    exclude,
+    include,
+    plays_of,
+    results_of,
+)
+from episodes.rendering.kinds import rendered
+from episodes.transfer.csv_lines import csv_line
+
+MAX_STUDIES = 200
+MAX_LINKS = 500
+"""Personal links that one form makes."""
+MAX_DAYS = 365
+COLUMNS = (
+    *(
+        "study",
+        "person",
+        "guest",
+        "link",
+        "task",
+        "task_id",
+        "attempt",
+        "counts",
+        "episode",
+        "status",
+        "cause",
+        "return",
+    ),
+    *("success", "steps", "seconds", "paused_seconds", "started", "ended", "blind", "excluded"),
+)
+
+
+class LinksForm(forms.Form):
+    """The form of further links: one for everybody, or one for each of the names."""
+
+    names = forms.CharField(required=False, widget=forms.Textarea, max_length=MAX_LINKS * (MAX_NAME_CHARACTERS + 2))
+    days = WholeNumberField(min_value=1, max_value=MAX_DAYS, initial=30)
+
+    def clean_names(self) -> list[str]:
+        try:
+            lines = [person_name(line) for line in self.cleaned_data["names"].replace("\r\n", "\n").split("\n")]
+        except ValueError as error:
+            raise forms.ValidationError(str(error)) from error
+        names = list(dict.fromkeys(filter(None, lines)))
+        if len(names) > MAX_LINKS:
+            raise forms.ValidationError(f"There are {len(names)} names; at most {MAX_LINKS} are allowed at once.")
+        spellings = dict[str, str]()
+        for name in names:
+            if (other := spellings.setdefault(same_name(name), name)) != name:
+                raise forms.ValidationError(
+                    f"{name!r} and {other!r} are the same name. {ALIKE} Each person needs another one."
+                )
+        return names
+
+
+@require_safe
+@never_cache
+@for_accounts
+@takes()
+def studies(request: HttpRequest) -> HttpResponse:
+    """Return the list of studies."""
+    rows = studies_seen(viewer_of(request.user)).annotate(people=Count("invites__guests"))[:MAX_STUDIES]
+    return render(request, "people/studies.html", {"studies": rows, "may_make": request.user.has_perm(MAKE_STUDIES)})
+
+
+@require_safe
+@never_cache
+@for_accounts
+@takes()
+def study(request: HttpRequest, name: str) -> HttpResponse:
+    """Return the page of a study: its links, who is where, and its results. Raises: Http404."""
+    return _page(request, _study(request, name), LinksForm(initial={"days": 30}))
+
+
+@require_safe
+@never_cache
+@for_accounts
+@takes()
+def study_csv(request: HttpRequest, name: str) -> HttpResponse:
+    """Return every episode of a study as CSV, one a line. Raises: Http404."""
+    found = _study(request, name)
+    security_log.note("exported", f"study {found.name}")
+    lines = [csv_line(COLUMNS), *_lines(found)]
+    return _file(f"{found.name}.csv", "".join(lines))
+
+
+@require_POST
+@for_accounts
+@takes()
+def study_links(request: HttpRequest, name: str) -> HttpResponse:
+    """Make one link for everybody, whose page shows it once, or personal links, as a CSV file. Raises: Http404."""
+    found = _study(request, name)
+    form = LinksForm(request.POST)
+    if found.closed is not None:
+        form.add_error("names", "The study is closed, so it takes nobody in.")
+    elif (kind := request.POST.get("kind", "")) not in ("shared", "personal"):
+        form.add_error("names", f"kind={kind[:40]!r} is no kind of links. Choose shared or personal.")
+    elif kind == "shared" and request.POST.get("names", "").strip():
+        form.add_error("names", "The link for everybody is for no names. Make personal links of them.")
+    elif kind == "personal" and form.is_valid():
+        names = form.cleaned_data["names"]
+        if trouble := listed_already(found, names) if names else "Enter a name for each link, one per line.":
+            form.add_error("names", trouble)
+    if not form.is_valid():
+        return _page(request, found, form, status=422)
+    lasts, author = timedelta(days=form.cleaned_data["days"]), request.user.get_username()[:150]
+    if kind == "shared":
+        row = _invite(found, "link for everybody", author)
+        link = _link(request, save_invite(row, lasts))
+        return _page(request, found, LinksForm(initial={"days": 30}), {"link": link}, status=201)
+    lines = [csv_line(("name", "link", "expires"))]
+    for one in form.cleaned_data["names"]:
+        row = _invite(found, one, author, is_personal=True)
+        lines.append(csv_line((one, _link(request, save_invite(row, lasts)), _time(row.expires))))
+        replace_personal(row)
+    return _file(f"{found.name}-links.csv", "".join(lines))
+
+
+@require_POST
+@for_accounts
+@takes()
+def study_revoke(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    """End one link of a study, after a question. Raises: Http404."""
+    found = _study(request, name)
+    if (link := found.invites.filter(pk=pk).first()) is None:
+        raise Http404(f"The study {found.name} has no link {pk}. Its page lists all of them.")
+    if asking := question_to_revoke(request, link, reverse("study", args=[found.name])):
+        return asking
+    revoke(pk, request)
+    return redirect("study", found.name)
+
+
+@require_POST
+@for_accounts
+@takes()
+def study_close(request: HttpRequest, name: str) -> HttpResponse:
+    """End all links of a study for good, after a question. Raises: Http404."""
+    found = _study(request, name)
+    sentence = "All links end for good, and with them the tasks that people are playing now. What was played is kept."
+    back = reverse("study", args=[found.name])
+    if asking := question(request, "Close this study?", sentence, "Close for good", back):
+        return asking
+    now = timezone.now()
+    if Study.objects.filter(pk=found.pk, closed=None).update(closed=now):
+        found.invites.filter(revoked=None).update(revoked=now)
+        security_log.note("study_changed", f"study {found.name}", detail="closed, with all of its links")
+    end_plays(found.invites.all(), request, CLOSED)
+    return redirect("study", found.name)
+
+
+@require_POST
+@for_accounts
+@takes()
+def study_exclude(request: HttpRequest, name: str, pk: int) -> HttpResponse:
+    """Exclude a person from a study for a `reason`, or with `include` count them again. Raises: Http404."""
+    found = _study(request, name)
+    guest = Guest.objects.select_related("invite__study").filter(invite__study=found, pk=pk).first()
+    if guest is None:
+        raise Http404(f"Nobody with the number {pk} takes part in the study {found.name}. Its page lists everybody.")
+    reason = " ".join(request.POST.get("reason", "").split())
+    if "include" in request.POST:
+        include(guest)
+    elif visible(reason) == reason and 0 < len(reason) <= MAX_REASON_CHARACTERS:
+        exclude(guest, reason, request.user.get_username())
+    else:
+        sentence = (
+            f"Enter why {guest.name} is excluded, in at most {MAX_REASON_CHARACTERS} characters that can be seen."
+        )
+        return _page(request, found, LinksForm(initial={"days": 30}), {"trouble": sentence}, status=422)
+    return redirect("study", found.name)
+
+
+def _study(request: HttpRequest, name: str) -> Study:
+    rows = studies_seen(viewer_of(request.user))
+    found = rows.filter(name=name).first() if "\0" not in name else None
+    if found is None:
+        raise Http404(f"There is no study {name[:100]!r}. The Studies page lists all of them.")
+    return found
+
+
+def _page(
+    request: HttpRequest, found: Study, form: LinksForm, more: dict[str, Any] | None = None, status: int = 200
+) -> HttpResponse:
+    results = results_of(found)
+    links = found.invites.annotate(people=Count("guests"))[:MAX_LINKS]
+    context = {
+        "study": found,
+        "results": results,
+        "wanted": found.people_per_task,
+        "per_person": _per_person(found, results),
+        "limit": None if found.limit_seconds is None else found.limit_seconds / 60,
+        "pause": found.pause_seconds / 60,
+        "guests": [(line, state_of(line.guest.invite)) for line in results.guests],
+        "links": [(one, state_of(one)) for one in links],
+        "form": form,
+        "max_links": MAX_LINKS,
+        "may_make": request.user.has_perm(MAKE_STUDIES),
+        "has_keys": conf.has_keys(),
+        "texts": list(_texts(found)),
+        "episodes": f"{reverse('episodes')}?{urlencode({'study': found.name})}",
+        **_shares(results),
+        **(more or {}),
+    }
+    return render(request, "people/study.html", context, status=status)
+
+
+def _texts(found: Study) -> Iterator[tuple[str, str]]:
+    """Yield the titles and the HTML of what guests read."""
+    for title, text in (("Instructions", found.instructions), ("Consent", found.consent), ("End", found.completion)):
+        if text:
+            yield title, rendered(text, "markdown")
+    codes = (
+        ("Completion code", found.completion_code),
+        ("Code for who finished fewer tasks", found.incomplete_code),
+        ("Code for whom no task was left", found.no_task_code),
+    )
+    for title, code in codes:
+        if code:
+            yield title, format_html('<pre class="code">{}</pre>', code)
+
+
+def _per_person(found: Study, results: StudyResults) -> int | None:
+    """Return how many tasks a person gets; None where they are dealt out without a limit."""
+    if found.tasks_per_person:
+        return min(found.tasks_per_person, results.tasks)
+    return None if found.people_per_task else results.tasks
+
+
+def _shares(results: StudyResults) -> dict[str, Any]:
+    return {"counted": len(results.counted), "played": sum(bool(one.attempt) for one in results.plays)}
+
+
+def _invite(found: Study, name: str, author: str, *, is_personal: bool = False) -> Invite:
+    return Invite(
+        name=name,
+        environment=found.environment,
+        study=found,
+        is_blind=found.is_blind,
+        is_personal=is_personal,
+        author=author,
+    )
+
+
+def _link(request: HttpRequest, token: str) -> str:
+    return request.build_absolute_uri(reverse("invite", args=[token]))
+
+
+def _lines(found: Study) -> Iterator[str]:
+    for one in plays_of(found):
+        yield csv_line(_cells(found, one))
+
+
+def _cells(found: Study, one: StudyPlay) -> list[Any]:
+    episode, guest = one.episode, one.play.guest
+    return [
+        *((found.name, guest.name, guest.pk, guest.invite.name) if guest else (found.name, "", "", "")),
+        *(one.number, episode.task_id, one.attempt or None, "yes" if one.counts else "no", episode.pk),
+        *(episode.status, episode.cause, one.return_, {True: "yes", False: "no", None: ""}[one.is_success]),
+        *(episode.steps_count, one.seconds, one.play.paused_seconds),
+        *(_time(episode.created), _time(episode.ended)),
+        *("yes" if one.play.is_blind else "no", guest.exclusion if guest else ""),
+    ]
+
+
+def _file(name: str, text: str) -> HttpResponse:
+    headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+    return HttpResponse(text, content_type="text/csv; charset=utf-8", headers=headers)
+
+
+def _time(when: datetime | None) -> str:
+    return when.isoformat(timespec="seconds") if when else ""
