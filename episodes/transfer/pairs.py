@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from django.db.models import F, Q, QuerySet
 
+from environments.runtime.call_outcome import NO_NUMBER
 from environments.scoring.returns import rounded
 from episodes.attempts.conventions import ConventionsInForce
 from episodes.attempts.rule import AttemptQuerySet
@@ -52,6 +53,7 @@ def pairs(episodes: AttemptQuerySet[Episode], file: TrainingFile, guard: TaskGua
     compared = episodes.filter(conventions.attempts).alias(own_return=conventions.return_of(options.definition.return_))
     compared = compared.filter(Q(own_return__isnull=False))
     compared = compared.filter(steps_count__gt=0)  # there is nothing to learn from an episode without a call
+    compared = compared.exclude(detail__contains=NO_NUMBER)  # its return lacks that reward
     for tasks in _batches(compared):
         found = _extremes(compared.filter(task__in=tasks))
         distinct = [one for one in found if one.difference and one.difference >= options.margin]

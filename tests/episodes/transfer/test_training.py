@@ -293,6 +293,12 @@ def test_a_return_that_is_not_there_is_not_compared() -> None:
     ] == [(0.7, 0.2)]
 
 
+def test_an_attempt_with_a_reward_that_was_not_a_number_is_not_compared() -> None:
+    task = make_task()
+    attempt(task, 0.0, detail="Step 0: reward was not a number."), attempt(task, 0.2), attempt(task, 0.7)
+    assert [(pair["chosen_reward"], pair["rejected_reward"]) for pair in pairs_of()] == [(0.7, 0.2)]
+
+
 def test_pairs_and_rewards_follow_the_convention() -> None:
     task = make_task()
     attempt(task, 0.5), attempt(task, 0.7, cause="expired")
